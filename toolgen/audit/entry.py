@@ -8,9 +8,24 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from toolgen.canonical import canonical, encoded, written_each
+import msgspec
 
-__all__ = ["FIELDS", "FIRST", "Entry", "hashed", "keyed_digest", "seal", "timestamp", "unsealed"]
+from toolgen.canonical import canonical, encoded, written_each
+from toolgen.errors import CanonicalError
+
+__all__ = [
+    "FIELDS",
+    "FIRST",
+    "Entry",
+    "hashed",
+    "is_whole",
+    "keyed_digest",
+    "parsed",
+    "seal",
+    "shortened",
+    "timestamp",
+    "unsealed",
+]
 
 Entry = Mapping[str, Any]
 
@@ -51,6 +66,7 @@ FIELDS = (
 """Every field an entry may have (contracts.md, section Audit entry). A field without a value is left out."""
 
 _EMPTY: tuple[object, ...] = ("", (), [])
+_DIGEST_LENGTH = 76
 # Where a field stands in the canonical form of its entry: before `hash`, between `hash` and `prev`, or behind both.
 _PART = {name: (name > "hash") + (name > "prev") for name in FIELDS if name not in {"hash", "prev"}}
 
@@ -112,3 +128,37 @@ def keyed_digest(key: bytes, value: object) -> str:
     Equal values of one log get equal digests, so that a reviewer who knows a value can look it up; nobody else learns it.
     """
     return "hmac-sha256:" + hmac.new(key, encoded(value), sha256).hexdigest()
+
+
+def parsed(line: bytes) -> Entry | None:
+    """The entry of a line, where it stands in a chain; None for what is no entry."""
+    try:
+        entry = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(entry, dict):
+        return None
+    complete = (
+        isinstance(entry.get("seq"), int) and isinstance(entry.get("prev"), str) and isinstance(entry.get("hash"), str)
+    )
+    return entry if complete else None
+
+
+def is_whole(entry: Entry | None) -> bool:
+    """Whether an entry is what its hash was made of."""
+    try:
+        return entry is not None and hashed(entry, entry["prev"]) == entry["hash"]
+    except (CanonicalError, UnicodeEncodeError):
+        return False
+
+
+def shortened(entry: Entry, key: bytes) -> Entry | None:
+    """An ending with a keyed digest in place of its statement, as a sensitive one has; None where that is not shorter."""
+    statement = entry.get("sql")
+    if (
+        entry.get("event") != "outcome"
+        or not statement
+        or (isinstance(statement, str) and len(statement) <= _DIGEST_LENGTH)
+    ):
+        return None
+    return {**entry, "sql": keyed_digest(key, statement)}

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolgen.audit.config import Plan
-from toolgen.audit.ending_room import ENDING_BYTES, EndingRoom, shortened
-from toolgen.audit.entry import Entry, seal, timestamp
+from toolgen.audit.entry import Entry, seal, shortened, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
 from toolgen.audit.maintenance import Maintenance
-from toolgen.audit.segment import Head, Mark, NoRoomError, Segment
+from toolgen.audit.segment import ENDING_BYTES, EndingRoom, Head, Mark, NoRoomError, Segment
 from toolgen.audit.writer_thread import Writer
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
-
-from toolgen.audit.entry import FIRST, Entry, hashed
+from toolgen.audit.entry import FIRST, Entry, is_whole, parsed
 from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
-from toolgen.errors import AuditError, CanonicalError
+from toolgen.errors import AuditError
 
-__all__ = ["Head", "Mark", "NoRoomError", "Segment", "last_of"]
+__all__ = ["ENDING_BYTES", "EndingRoom", "Head", "Mark", "NoRoomError", "Segment", "last_of"]
+
+ENDING_BYTES = 8 * 1024
+"""What is kept for a call, and twice the size of its intent besides, in which the statement is that the ending tells again."""
 
 _STEP = 1024 * 1024
 _WINDOW = 8 * 1024 * 1024
@@ -45,6 +46,44 @@ class Mark:
     first: int
     size: int
     head: Head
+
+
+class EndingRoom:
+    """Room on the disk for how calls end, kept from when they begin: a full disk refuses calls, and never loses what became of one.
+
+    An entry may use what was kept for its own call, and nothing else of it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, int] = {}
+        self.total = 0
+        """Bytes kept for all of them."""
+
+    def add(self, entry: Entry, size: int) -> int:
+        """Counts an entry of so many bytes, which is written next; returns how many had been kept for it and are its own now."""
+        call, event = entry.get("call_id", ""), entry.get("event")
+        taken = self._kept.get(call, 0)
+        if event == "intent":
+            self.release(entry)
+            self.restore(entry, ENDING_BYTES + 2 * size)
+            return 0
+        if event != "outcome":  # an attempt, or the like: the ending is still to come
+            taken = min(size, taken)
+            self.restore(entry, -taken)
+            return taken
+        self.release(entry)
+        return taken
+
+    def restore(self, entry: Entry, size: int) -> None:
+        """Keeps so many bytes more for an entry's call."""
+        if size:
+            call = entry.get("call_id", "")
+            self._kept[call] = self._kept.get(call, 0) + size
+            self.total += size
+
+    def release(self, entry: Entry) -> None:
+        """Keeps no more room for the ending of a call."""
+        self.total -= self._kept.pop(entry.get("call_id", ""), 0)
 
 
 class Segment:
@@ -227,10 +266,10 @@ class Segment:
         data = os.pread(self._fd, mark.size - start, start)
         rest = os.pread(self._fd, max(0, total - mark.size), mark.size).rstrip(b"\0")
         if mark.size:
-            entry = _parse(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if len(data) == mark.size - start else None
-            known = entry is not None and entry["hash"] == mark.head.hash and _is_whole(entry)
+            entry = parsed(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if len(data) == mark.size - start else None
+            known = entry is not None and entry["hash"] == mark.head.hash and is_whole(entry)
         else:  # nothing of this segment was acknowledged: what stands in it has to be what we tried to write
-            entry = _parse(rest.partition(b"\n")[0])
+            entry = parsed(rest.partition(b"\n")[0])
             known = entry is None or (entry["prev"] == mark.head.hash and entry["seq"] == mark.head.seq + 1)
         if known:
             self.head, self.first, self.size, self.torn = mark.head, mark.first, mark.size, len(rest)
@@ -242,7 +281,7 @@ class Segment:
         start, data = self._tail()
         good, head = self._walk(data)
         rest = data[good:].rstrip(b"\0")
-        if any(_is_whole(_parse(line)) for line in rest.lstrip(b"\0").split(b"\n")[:-1]):
+        if any(is_whole(parsed(line)) for line in rest.lstrip(b"\0").split(b"\n")[:-1]):
             raise AuditError(
                 f"whole entries follow bytes that are none, after number {head.seq}",
                 where=self.path.name,
@@ -273,7 +312,7 @@ class Segment:
             return
         with os.fdopen(os.dup(self._fd), "rb") as file:
             file.seek(0)
-            entry = _parse(file.readline().removesuffix(b"\n"))
+            entry = parsed(file.readline().removesuffix(b"\n"))
         if entry is not None:
             self.first = entry["seq"]
             with contextlib.suppress(ValueError, TypeError):
@@ -313,9 +352,9 @@ class Segment:
             line = data[good:end]
             if b"\0" in line:
                 break  # part of a batch that never reached the disk whole, and so was never acknowledged
-            entry = _parse(line)
+            entry = parsed(line)
             chained = entry is not None and (first or (entry["prev"] == head.hash and entry["seq"] == head.seq + 1))
-            if entry is None or not chained or not _is_whole(entry):
+            if entry is None or not chained or not is_whole(entry):
                 raise AuditError(
                     f"the entry after number {head.seq} is not what was written",
                     where=self.path.name,
@@ -352,28 +391,7 @@ def last_of(directory: Path, stream: str) -> Head:
     with opened(closed[-1]) as file:
         for line, _ in lines(bounded(file)):
             last = line
-    entry = _parse(last)
-    if entry is None or not _is_whole(entry):
+    entry = parsed(last)
+    if entry is None or not is_whole(entry):
         raise AuditError("its last entry is not what was written", where=closed[-1].path.name, suggestion=_PUT_ASIDE)
     return Head(seq=entry["seq"], hash=entry["hash"])
-
-
-def _parse(line: bytes) -> Entry | None:
-    try:
-        entry = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(entry, dict):
-        return None
-    complete = (
-        isinstance(entry.get("seq"), int) and isinstance(entry.get("prev"), str) and isinstance(entry.get("hash"), str)
-    )
-    return entry if complete else None
-
-
-def _is_whole(entry: Entry | None) -> bool:
-    """Whether an entry is what its hash was made of."""
-    try:
-        return entry is not None and hashed(entry, entry["prev"]) == entry["hash"]
-    except (CanonicalError, UnicodeEncodeError):
-        return False

@@ -32,7 +32,7 @@ def recipe(target: str) -> str:
 
 def test_a_change_is_checked_before_it_is_tested() -> None:
     said = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^make (\w+)", said, re.MULTILINE) == ["check", "browser", "test", "conformance"]
+    assert re.findall(r"^make (\w+)", said, re.MULTILINE) == ["check", "browser", "test", "conformance", "exhaustive"]
     assert "set -euo pipefail" in said
 
 

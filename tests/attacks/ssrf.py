@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.execute.http.bindings import binding, call, parameter
+from tests.stream_servers import stream_server
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.secrets import Secrets
@@ -169,11 +170,9 @@ async def attempt(case: Case, egress: Egress) -> str:
 
 async def control() -> dict[str, Any]:
     """A request that is allowed, so that a count of none means something."""
-    server = await asyncio.start_server(_answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    before = packets()
-    ended = await attempt(Case(server=f"http://127.0.0.1:{port}"), Egress(private_networks=True))
-    server.close()
+    async with stream_server(_answer) as port:
+        before = packets()
+        ended = await attempt(Case(server=f"http://127.0.0.1:{port}"), Egress(private_networks=True))
     return {"ended": ended, "packets": packets() - before}
 
 
@@ -181,7 +180,6 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
     await writer.drain()
-    writer.close()
 
 
 def raise_loopback() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.execute.http.bindings import binding
 from tests.execute.http.bindings import call as plain_call
+from tests.stream_servers import stream_server
 from toolgen.clock import FixedClock
 from toolgen.execute.base import Destination, ResilienceConfig, Resolver, Timeouts, system_resolver
 from toolgen.execute.http import HttpExecutor
@@ -59,34 +60,21 @@ class Server:
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     inside: int = 0
     most_inside: int = 0
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            server.close()
-            for task in self.tasks:
-                task.cancel()
-            await asyncio.gather(*self.tasks, return_exceptions=True)
-            await server.wait_closed()
+        async with stream_server(self._serve) as port:
+            yield f"http://127.0.0.1:{port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if (task := asyncio.current_task()) is not None:
-            self.tasks.add(task)
         self.inside += 1
         self.most_inside = max(self.most_inside, self.inside)
         try:
             self.heads.append(await reader.readuntil(b"\r\n\r\n"))
             self.reached.set()
             await self.behaviours[min(len(self.heads), len(self.behaviours)) - 1](writer)
-        except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
-            pass  # the test is over, or the client is gone
         finally:
             self.inside -= 1
-            writer.close()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.projects import make_project
+from tests.stream_servers import stream_server
 from toolgen.gateway.service import Gateway
 
 
@@ -31,23 +32,20 @@ def test_a_service_that_has_had_enough_is_not_called(
         body = '{"id": 1}'
         head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n{headers}"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        writer.close()
 
     async def main() -> None:
-        service = await asyncio.start_server(answer, "127.0.0.1", 0)
-        address = f"http://127.0.0.1:{service.sockets[0].getsockname()[1]}"
-        async with Gateway.load(make_project(tmp_path, server=address)) as gateway:
-            first = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
-            assert first.error is None or first.error.code == "upstream_error"
-            second = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
-            assert second.error is not None
-            assert (second.error.code, second.error.rule) == ("rate_limited", "upstream:pets")
-            assert second.error.retry_after_s is not None
-            assert 50 < second.error.retry_after_s <= 60
-            other = await gateway.call("shop__list_tables", {}, principal="bot")
-            assert other.status == "ok"
-        service.close()
-        await service.wait_closed()
+        async with stream_server(answer) as port:
+            address = f"http://127.0.0.1:{port}"
+            async with Gateway.load(make_project(tmp_path, server=address)) as gateway:
+                first = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
+                assert first.error is None or first.error.code == "upstream_error"
+                second = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
+                assert second.error is not None
+                assert (second.error.code, second.error.rule) == ("rate_limited", "upstream:pets")
+                assert second.error.retry_after_s is not None
+                assert 50 < second.error.retry_after_s <= 60
+                other = await gateway.call("shop__list_tables", {}, principal="bot")
+                assert other.status == "ok"
 
     asyncio.run(main())
     assert len(heard) == 1

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from tests.exhaustive import EXHAUSTIVE
 from tests.redis_server import RedisServer
+from tests.stream_servers import stream_server
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
 from toolgen.state.rate_limits import Hold, Refusal
@@ -258,16 +259,13 @@ def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> None:
     async def main() -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
-            writer.close()
 
-        listener = await asyncio.start_server(silent, "127.0.0.1", 0)
-        where = RedisLocation(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
-        buckets = SharedBuckets(RedisLink(where, lambda: ""), SystemClock())
-        answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
-        assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {"unreachable"}
-        await buckets.close()
-        listener.close()
-        await listener.wait_closed()
+        async with stream_server(silent) as port:
+            where = RedisLocation(host="127.0.0.1", port=port)
+            buckets = SharedBuckets(RedisLink(where, lambda: ""), SystemClock())
+            answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
+            assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {"unreachable"}
+            await buckets.close()
 
     run(main())
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.execute.http.bindings import binding, call, parameter
+from tests.stream_servers import stream_server
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor, Timeouts, UnbindableError
@@ -56,22 +57,13 @@ class Server:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[int]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            server.close()
-            await server.wait_closed()
+        async with stream_server(self._serve) as port:
+            yield port
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            self.heads.append(head)
-            await self._behaviour(head, writer)
-        except asyncio.CancelledError:
-            pass  # the test is over, and this one was waiting for ever
-        finally:
-            writer.close()
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        await self._behaviour(head, writer)
 
 
 def saying(body: bytes, *, status: str = "200 OK", headers: str = "Content-Type: application/json\r\n") -> Behaviour:

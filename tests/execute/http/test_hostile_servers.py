@@ -25,6 +25,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.execute.http.bindings import binding, call
 from tests.execute.http.test_executor import Behaviour, Server, executor, run, saying
+from tests.stream_servers import stream_server
 from toolgen.execute.base import Destination
 from toolgen.execute.http import Timeouts
 from toolgen.model.result import Failed, Success
@@ -218,23 +219,17 @@ def test_an_answer_behind_another_is_never_taken_for_the_next_calls() -> None:
 
     async def scenario() -> list[Any]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                first = True
-                while await reader.readuntil(b"\r\n\r\n"):
-                    writer.write(poisoned if first else OK + b"Content-Length: 2\r\n\r\n{}")
-                    await writer.drain()
-                    first = False
-            except (asyncio.IncompleteReadError, ConnectionError):
-                pass
-            finally:
-                writer.close()
+            first = True
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(poisoned if first else OK + b"Content-Length: 2\r\n\r\n{}")
+                await writer.drain()
+                first = False
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
         sender = executor(timeouts=PATIENT)
-        bound = binding(servers=(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}",))
-        found = [await sender.execute(call(bound)) for _ in range(4)]
-        await sender.close()
-        server.close()
+        async with stream_server(serve) as port:
+            bound = binding(servers=(f"http://127.0.0.1:{port}",))
+            found = [await sender.execute(call(bound)) for _ in range(4)]
+            await sender.close()
         return found
 
     assert all("evil" not in json.dumps(one.data) for one in asyncio.run(scenario()))
@@ -321,15 +316,11 @@ async def over_tls(files: Certified, heads: list[bytes]) -> AsyncIterator[int]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         await saying(b"{}")(b"", writer)
-        writer.close()
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+    async with stream_server(serve, tls=context) as port:
+        yield port
 
 
 async def _loopback(host: str, port: int) -> Sequence[str]:

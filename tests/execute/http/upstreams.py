@@ -14,6 +14,7 @@ from typing import Any
 import uvloop
 from msgspec.structs import replace
 
+from tests.stream_servers import stream_server
 from toolgen.clock import SystemClock
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
@@ -42,16 +43,14 @@ class Server:
     async def serving(
         self, *, scheme: str = "http", host: str = "api.invalid", timeouts: Timeouts = TIMEOUTS, tls: Any = None
     ) -> AsyncIterator[Asking]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
-        self.origin = f"{scheme}://{host}:{server.sockets[0].getsockname()[1]}"
-        asking = Asking(self.origin, dialer(timeouts), asyncio.Semaphore(PLACES))
-        try:
-            yield asking
-        finally:
-            await asking.dialer.close()
-            server.close()
-            await asyncio.wait_for(asyncio.gather(*(one.wait() for one in self.gone)), 120)
-            await server.wait_closed()
+        async with stream_server(self._serve, tls=tls) as port:
+            self.origin = f"{scheme}://{host}:{port}"
+            asking = Asking(self.origin, dialer(timeouts), asyncio.Semaphore(PLACES))
+            try:
+                yield asking
+            finally:
+                await asking.dialer.close()
+                await asyncio.wait_for(asyncio.gather(*(one.wait() for one in self.gone)), 120)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -11,6 +11,7 @@ import pytest
 
 from tests.databases import sql_call
 from tests.execute.sql.guarded import WRITES, built, database, judged, rows, run
+from tests.stream_servers import stream_server
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
@@ -36,24 +37,23 @@ async def cutting(port: int, word: bytes, *, delivered: bool) -> AsyncIterator[i
                 await writer.drain()
 
         answers = asyncio.ensure_future(back())
-        while data := await reader.read(65536):
-            if word in data:
-                cut.set()
-                if delivered:
-                    up.write(data)
-                    await answers
-                break
-            up.write(data)
-            await up.drain()
-        answers.cancel()
-        up.close()
-        writer.close()
+        try:
+            while data := await reader.read(65536):
+                if word in data:
+                    cut.set()
+                    if delivered:
+                        up.write(data)
+                        await answers
+                    break
+                up.write(data)
+                await up.drain()
+        finally:
+            answers.cancel()
+            await asyncio.gather(answers, return_exceptions=True)
+            up.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+    async with stream_server(serve) as proxy:
+        yield proxy
 
 
 def changed(location: str, statement: Statement, word: bytes, *, delivered: bool) -> Success | Failed:

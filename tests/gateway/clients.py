@@ -14,6 +14,7 @@ import httpx
 import uvicorn
 
 from tests.gateway.gateways import KEY, FakeGateway
+from tests.stream_servers import stop_listening
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import Connections, HttpServer
@@ -78,7 +79,7 @@ async def listening(
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        accepting.close()
+        await stop_listening(accepting)
         await server.drain(10)
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
+import uvloop
 
 from tests.gateway.clients import listening, run
 from tests.gateway.gateways import KEY, FakeGateway
@@ -245,3 +247,27 @@ def test_what_does_not_end_in_the_time_to_drain_is_broken_off() -> None:
         assert gateway.ended == ["test__slow"]  # the call itself is nobody's to break off
 
     run(main())
+
+
+@pytest.mark.parametrize("rounds", range(6))
+def test_a_connection_that_comes_while_it_ends_is_closed(rounds: int) -> None:
+    """It was accepted already, and nobody had heard of it yet, when all others were told."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = HttpServer(App(FakeGateway()), Connections())
+        listener = await loop.create_server(lambda: HttpConnection(server), "127.0.0.1", 0)
+        with socket.create_connection(listener.sockets[0].getsockname()) as client:
+            client.setblocking(False)
+            for _ in range(rounds):  # of the loop: to be accepted, and to be a connection, takes one each
+                await asyncio.sleep(0)
+            listener.close()
+            await server.drain(10)
+            with suppress(ConnectionResetError):
+                assert await asyncio.wait_for(loop.sock_recv(client, 1), 60) == b""
+        assert server.open == set()
+
+    with asyncio.Runner(
+        loop_factory=uvloop.new_event_loop
+    ) as runner:  # as the gateway has it: another loses what it accepted itself
+        runner.run(main())

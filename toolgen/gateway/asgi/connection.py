@@ -179,6 +179,8 @@ class HttpConnection(asyncio.Protocol):
         self._server.open.add(self)
         self._wait(SLOWEST_HEAD_S)
         self._crowded = self._server.connections.enter(self)
+        if self._server.ended is not None:
+            self.end_after_answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.open.discard(self)

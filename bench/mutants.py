@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -37,7 +36,7 @@ from queue import SimpleQueue
 import pytest
 
 from bench import faults as planting
-from bench.faults import Fault, faults_of, marked, planted
+from bench.faults import Fault, faults_of, marked, planted, sample
 
 ROOT = planting.ROOT
 DRAWN_FROM = ("policy", "pipeline", "audit", "gateway")
@@ -134,13 +133,9 @@ def wider_tests_of(module: Path) -> list[str]:
 
 
 def drawn(count: int, seed: int) -> list[Fault]:
-    """So many faults of the packages that guard, by module; the same ones for a seed and a state of the code."""
+    """So many faults of the packages that guard, by module; the same ones for a seed, but where their lines were changed."""
     modules = sorted(path.relative_to(ROOT) for part in DRAWN_FROM for path in (ROOT / "toolgen" / part).rglob("*.py"))
-    return _some([fault for module in modules for fault in faults_of(module)], count, seed)
-
-
-def _some(faults: list[Fault], most: int, seed: int) -> list[Fault]:
-    return sorted(random.Random(seed).sample(faults, min(most, len(faults))), key=lambda one: (one.module, one.number))
+    return sample([fault for module in modules for fault in faults_of(module)], count, seed)
 
 
 class Copy:
@@ -270,14 +265,10 @@ class Results:
 
     def add(self, fault: Fault, by: str, *, last: bool) -> None:
         """Takes what was found out; `last`: no other test meets it."""
-        self._take(key_of(fault), by, last=last)
+        self._take(fault.key, by, last=last)
         if self.file is not None:
             with self.file.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({"fault": key_of(fault), "by": by, "last": last}) + "\n")
-
-
-def key_of(fault: Fault) -> str:
-    return f"{fault.module}:{fault.line}: {fault.what} ({fault.number})"
+                lines.write(json.dumps({"fault": fault.key, "by": by, "last": last}) + "\n")
 
 
 @contextlib.contextmanager
@@ -366,7 +357,7 @@ def main(say: Callable[[str], None] = print) -> int:
     results.read(again=options.again)
     modules = [path.resolve().relative_to(ROOT) for path in options.modules]
     if modules:
-        faults = [fault for module in modules for fault in _some(faults_of(module), options.most, 0)]
+        faults = [fault for module in modules for fault in sample(faults_of(module), options.most, 0)]
     else:
         faults = drawn(options.faults, options.seed)
     tests = {fault.module: options.tests or tests_of(fault.module) for fault in faults}
@@ -374,20 +365,20 @@ def main(say: Callable[[str], None] = print) -> int:
         nameless = ", ".join(str(module) for module, own in tests.items() if not own)
         raise SystemExit(f"{nameless}: no test belongs to it by its name; say --tests")
     first = [
-        fault for fault in faults if tests[fault.module] and key_of(fault) not in {*results.noticed, *results.left}
+        fault for fault in faults if tests[fault.module] and fault.key not in {*results.noticed, *results.left}
     ]
     Round(tests=tests, last=bool(modules), ends=ends, jobs=options.jobs).look_at(first, results)
     if not modules:
         wider = {fault.module: wider_tests_of(fault.module) for fault in faults}
-        rest = [fault for fault in faults if key_of(fault) not in results.noticed]
+        rest = [fault for fault in faults if fault.key not in results.noticed]
         Round(tests=wider, last=True, ends=ends, jobs=options.jobs).look_at(rest, results)
     return tell(faults, results, 0.0 if modules else MAX_LIVING, say)
 
 
 def tell(faults: Sequence[Fault], results: Results, most: float, say: Callable[[str], None]) -> int:
     """Says of each module how many faults were noticed, and where those are that were not. Exits 1 where more than this share lives."""
-    tried = [fault for fault in faults if key_of(fault) in results.noticed]
-    living = [fault for fault in tried if not results.noticed[key_of(fault)]]
+    tried = [fault for fault in faults if fault.key in results.noticed]
+    living = [fault for fault in tried if not results.noticed[fault.key]]
     for module in dict.fromkeys(fault.module for fault in faults):
         those = [fault for fault in tried if fault.module == module]
         left = sum(fault.module == module for fault in faults) - len(those)

@@ -175,6 +175,18 @@ def test_faults_are_drawn_from_all_packages_that_guard_and_the_same_ones_every_t
     assert {fault.module.parts[1] for fault in first} == set(mutants.DRAWN_FROM)
 
 
+def test_a_fault_is_drawn_and_named_alike_when_other_lines_come(module: Path, tmp_path: Path) -> None:
+    before = faults.faults_of(module)
+    assert len({fault.key for fault in before}) == len(before)
+
+    (tmp_path / module).write_text(TEXT.replace("A: int", "Z = 8\nA: int") + "\nB = 9\n", encoding="utf-8")
+    after = faults.faults_of(module)
+
+    assert {fault.key for fault in before} < {fault.key for fault in after}
+    was = {fault.key for fault in faults.sample(before, 9, 0)}
+    assert len(was & {fault.key for fault in faults.sample(after, 9, 0)}) >= 7
+
+
 def test_a_fault_that_lives_meets_every_test_of_its_package_and_all_that_import_it() -> None:
     wider = mutants.wider_tests_of(Path("toolgen/policy/document/schema.py"))
     assert {"tests/policy/test_strictness.py", "tests/policy/document/test_policy.py"} <= {*wider}

@@ -364,9 +364,7 @@ def main(say: Callable[[str], None] = print) -> int:
     if modules and not all(tests.values()):
         nameless = ", ".join(str(module) for module, own in tests.items() if not own)
         raise SystemExit(f"{nameless}: no test belongs to it by its name; say --tests")
-    first = [
-        fault for fault in faults if tests[fault.module] and fault.key not in {*results.noticed, *results.left}
-    ]
+    first = [fault for fault in faults if tests[fault.module] and fault.key not in {*results.noticed, *results.left}]
     Round(tests=tests, last=bool(modules), ends=ends, jobs=options.jobs).look_at(first, results)
     if not modules:
         wider = {fault.module: wider_tests_of(fault.module) for fault in faults}

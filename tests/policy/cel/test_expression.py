@@ -45,6 +45,14 @@ BOT = Principal(id="bot", roles=frozenset({"ops"}), attributes={"tenant": "acme"
 NOON = datetime(2026, 3, 4, 12, 30, tzinfo=UTC).timestamp()  # a Wednesday
 
 
+def test_facts_are_made_ready_once_for_all_expressions() -> None:
+    facts = Facts(principal=BOT, tool=TOOLS["pay__refund"], arguments={"amount_cents": 5}, now=NOON)
+    shared = facts.shared()
+
+    assert shared is not None
+    assert facts.shared() is shared
+
+
 class Remembered:
     """A history that was given its answers."""
 

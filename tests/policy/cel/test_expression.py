@@ -179,6 +179,11 @@ def test_mistakes_are_found_at_load(source: str, message: str) -> None:
     assert "p.yaml:3" in str(caught.value)
 
 
+def test_what_the_compiler_says_in_other_words_is_no_expression() -> None:
+    with pytest.raises(PolicyError, match="is no expression$"):
+        compiled("(" * 60 + "]", "bool")
+
+
 UNANSWERED: list[tuple[str, dict[str, Any]]] = [
     ("args.amount_cents < 5", {}),
     ("args.amount_cents < 5", {"amount_cents": "4"}),

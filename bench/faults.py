@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).parent.parent
+EXPLAINED = Path("bench", "explained_faults.yaml")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -51,7 +54,12 @@ class Fault:
     @property
     def key(self) -> str:
         """Names the fault for as long as its line stands somewhere in the module: other lines may come and go."""
-        return f"{self.module}: {self.text}: {self.what}" + (f" ({self.nth})" if self.nth else "")
+        return self.name + (f" ({self.nth})" if self.nth else "")
+
+    @property
+    def name(self) -> str:
+        """The same for all that a line has of one kind."""
+        return f"{self.module}: {self.text}: {self.what}"
 
 
 class Planter(ast.NodeTransformer):
@@ -185,6 +193,15 @@ def faults_of(module: Path) -> list[Fault]:
         one = replace(fault, text=lines[fault.line - 1].strip())
         found.append(replace(one, nth=seen[one.key]))
         seen[one.key] += 1
+    return found
+
+
+def explained() -> dict[str, str]:
+    """Why the faults of explained_faults.yaml do no harm, by `module: line: what it does`."""
+    found = {}
+    for entry in yaml.safe_load((ROOT / EXPLAINED).read_text(encoding="utf-8")):
+        for what in entry["faults"]:
+            found[f"{entry['module']}: {entry['line']}: {what}"] = entry["reason"]
     return found
 
 

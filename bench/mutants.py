@@ -392,7 +392,9 @@ def tell(faults: Sequence[Fault], results: Results, most: float, say: Callable[[
             say(f"  {fault.module}:{fault.line}: {fault.what}{why}")
     known = sum(fault.name in reasons for fault in living)
     share = (len(living) - known) / len(tried) if tried else 1.0
-    say(f"{len(living)} of {len(tried)} faults live, {known} of them explained: {share:.1%} are not, at most {most:.0%}")
+    say(
+        f"{len(living)} of {len(tried)} faults live, {known} of them explained: {share:.1%} are not, at most {most:.0%}"
+    )
     return 1 if share > most else 0
 
 

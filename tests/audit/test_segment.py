@@ -136,9 +136,7 @@ def _another_number(lines: list[bytes]) -> None:
 @pytest.mark.parametrize(
     "change", [_another_order, _one_missing, _no_entry, _another_value, _another_past, _another_number]
 )
-def test_nothing_is_built_on_a_log_whose_end_was_changed(
-    tmp_path: Path, change: Callable[[list[bytes]], None]
-) -> None:
+def test_nothing_is_built_on_a_log_whose_end_was_changed(tmp_path: Path, change: Callable[[list[bytes]], None]) -> None:
     write(tmp_path, 3)
     path = tmp_path / "gateway-1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)

@@ -15,7 +15,11 @@ from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
 ALLOWED = [
-    ("postgres", "SELECT pg_catalog.lower(status) FROM orders", 'SELECT lower(status) FROM "public"."orders" LIMIT 100'),
+    (
+        "postgres",
+        "SELECT pg_catalog.lower(status) FROM orders",
+        'SELECT lower(status) FROM "public"."orders" LIMIT 100',
+    ),
     (
         "postgres",  # of what is grouped by its key, and of nothing else
         "SELECT c.name, o.status FROM customers c JOIN orders o ON o.customer_id = c.id GROUP BY c.id, o.status",

@@ -16,7 +16,9 @@ from toolgen.policy.sql.plan import Shape, shape_of
         ("SELECT o.id FROM orders o UNION SELECT id FROM customers", (), ("id",)),
     ],
 )
-def test_a_query_has_its_parameters_and_columns(sql: str, parameters: tuple[str, ...], columns: tuple[str, ...]) -> None:
+def test_a_query_has_its_parameters_and_columns(
+    sql: str, parameters: tuple[str, ...], columns: tuple[str, ...]
+) -> None:
     assert shape_of(sql, "sqlite") == Shape(parameters=parameters, columns=columns)
 
 

@@ -9,9 +9,9 @@
 Faults are planted in a copy of this checkout, never in it. One run without a fault finds out which tests come by each, how long these
 take, and which of them fail anyway. Then each fault meets the tests of its module that come by it, quick ones first, until one fails.
 What is left of drawn ones meets the tests of others in the same way. What lives stands at the end with file and line. Some do no harm
-(a cache that is asked twice): read each, and write the test that is missing, or why there is none into explained_faults.yaml. A run that was
-ended goes on where it was with the same --results; --again tries those that lived. A fault is named by the text of its line, and drawn by
-that name: lines that come or go elsewhere change few of those that are drawn.
+(a cache that is asked twice): read each, and write the test that is missing, or why there is none into explained_faults.yaml. A run that
+was ended goes on where it was with the same --results; --again tries those that lived. A fault is named by the text of its line, and
+drawn by that name: lines that come or go elsewhere change few of those that are drawn.
 Exits 1 where any fault of a named module lives that nobody explained, or more than 5 % of the drawn ones.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -29,11 +29,7 @@ def _signed(first: int, size: int, leaves: Sequence[bytes] = LEAVES) -> Checkpoi
 
 def _told(batches: Sequence[int], *checkpoints: Checkpoint) -> list[tuple[int, str]]:
     witness = Witness(Statements(checkpoints=[("g.checkpoints", one) for one in checkpoints]))
-    return [
-        found
-        for start, end in zip(batches, batches[1:], strict=False)
-        for found in witness.walk(end, LEAVES[start:end])
-    ]
+    return [found for start, end in pairwise(batches) for found in witness.walk(end, LEAVES[start:end])]
 
 
 @pytest.mark.parametrize("size", range(1, ENTRIES + 1))

@@ -180,7 +180,7 @@ def test_mistakes_are_found_at_load(source: str, message: str) -> None:
 
 
 def test_what_the_compiler_says_in_other_words_is_no_expression() -> None:
-    with pytest.raises(PolicyError, match="is no expression$"):
+    with pytest.raises(PolicyError, match=r"is no expression$"):
         compiled("(" * 60 + "]", "bool")
 
 

@@ -22,9 +22,9 @@ ALLOWED = [
     ),
     (
         "postgres",  # of what is grouped by its key, and of nothing else
-        "SELECT c.name, o.status FROM customers c JOIN orders o ON o.customer_id = c.id GROUP BY c.id, o.status",
-        'SELECT c.name, o.status FROM (SELECT "id", "name" FROM "public"."customers") AS c'
-        ' JOIN "public"."orders" AS o ON o.customer_id = c.id GROUP BY c.id, o.status, c."name" LIMIT 100',
+        "SELECT c.country, g.name FROM customers c JOIN germans g ON g.id = c.id GROUP BY c.id, g.name",
+        'SELECT c.country, g.name FROM (SELECT "id", "country" FROM "public"."customers") AS c'
+        ' JOIN "public"."germans" AS g ON g.id = c.id GROUP BY c.id, g.name, c."country" LIMIT 100',
     ),
     (
         "postgres",  # here the alias comes first
@@ -147,7 +147,7 @@ def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, render
 
 
 REFUSED = [
-    ("postgres", "SELECT other.lower(status) FROM orders", "sql:syntax"),
+    ("postgres", "SELECT pg_catalog.upper(status), other.lower(status) FROM orders", "sql:syntax"),
     ("postgres", "SELECT id AS ctid FROM orders GROUP BY ctid", "sql:column"),  # the column that every table has
     ("postgres", "SELECT U&'d!!0061t' UESCAPE '!!'", "sql:literal"),
     ("mysql", "SELECT 0X1F", "sql:literal"),

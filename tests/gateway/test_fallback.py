@@ -22,6 +22,8 @@ from toolgen.model.result import Envelope, Error, Meta
 def test_a_success_and_what_must_be_known_are_told(status: str, code: str, better: bool) -> None:
     error = Error(code=code, message="m") if code else None
 
-    ended = Envelope(status=status, tool="t", call_id="c", data=None, error=error, meta=Meta(truncated=False, duration_ms=1.0))
+    ended = Envelope(
+        status=status, tool="t", call_id="c", data=None, error=error, meta=Meta(truncated=False, duration_ms=1.0)
+    )
 
     assert Fallbacks.better(ended) is better

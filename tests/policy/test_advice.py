@@ -133,6 +133,17 @@ def test_what_is_said_well_gets_no_advice(tmp_path: Path, rules: str) -> None:
     assert advice(tmp_path, rules) == []
 
 
+def test_a_part_of_a_policy_without_rules_gets_no_advice(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    policies = tmp_path / "policies"
+    (policies / "p.yaml").write_text(HEAD + _rule("{properties: {limit: {maximum: 50}}}"), encoding="utf-8")
+    (policies / "r.yaml").write_text("principals: {third: {roles: [bot]}}\n", encoding="utf-8")
+
+    (found,) = advise(load(policies, PAY), documents(policies), PAY)
+
+    assert found.where == "policies/p.yaml:7"
+
+
 def test_names_beside_a_bound_one(tmp_path: Path) -> None:
     bound = (
         "  - id: r\n    to: [bot]\n    tools: [pay__list]\n    verdict: allow\n"

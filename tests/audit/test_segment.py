@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.audit.logs import write
-from toolgen.audit import segment as module
 from toolgen.audit.entry import hashed
 from toolgen.audit.segment import Head, NoRoomError, Segment
 from toolgen.errors import AuditError
@@ -39,7 +38,7 @@ def full_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return given(fd, data, offset)
 
-    monkeypatch.setattr(module.os, "pwrite", pwrite)
+    monkeypatch.setattr(os, "pwrite", pwrite)
 
 
 def test_room_is_kept_behind_what_is_written(segment: Segment) -> None:
@@ -65,7 +64,7 @@ def test_without_room_only_what_begins_nothing_is_written_and_while_it_fits(segm
 
 def test_what_the_system_writes_in_parts_is_written_whole(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
     given = os.pwrite
-    monkeypatch.setattr(module.os, "pwrite", lambda fd, data, offset: given(fd, data[:3], offset))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: given(fd, data[:3], offset))
 
     segment.write(b"0123456789\n", HEAD, TIME)
     segment.write(b"abcdefghij\n", HEAD, TIME)

@@ -270,7 +270,7 @@ class Segment:
             known = entry is not None and entry["hash"] == mark.head.hash and is_whole(entry)
         else:  # nothing of this segment was acknowledged: what stands in it has to be what we tried to write
             entry = parsed(rest.partition(b"\n")[0])
-            known = entry is None or _follows(entry, mark.head)
+            known = entry is None or (entry["prev"] == mark.head.hash and entry["seq"] == mark.head.seq + 1)
         if known:
             self.head, self.first, self.size, self.torn = mark.head, mark.first, mark.size, len(rest)
             self._end_at(mark.size, rest)
@@ -353,7 +353,8 @@ class Segment:
             if b"\0" in line:
                 break  # part of a batch that never reached the disk whole, and so was never acknowledged
             entry = parsed(line)
-            if entry is None or not is_whole(entry) or not (first or _follows(entry, head)):
+            behind = (head.hash, head.seq + 1)
+            if entry is None or not is_whole(entry) or not (first or (entry["prev"], entry["seq"]) == behind):
                 raise AuditError(
                     f"the entry after number {head.seq} is not what was written",
                     where=self.path.name,
@@ -394,8 +395,3 @@ def last_of(directory: Path, stream: str) -> Head:
     if entry is None or not is_whole(entry):
         raise AuditError("its last entry is not what was written", where=closed[-1].path.name, suggestion=_PUT_ASIDE)
     return Head(seq=entry["seq"], hash=entry["hash"])
-
-
-def _follows(entry: Entry, head: Head) -> bool:
-    """Whether an entry says of itself that it is the one behind this head."""
-    return bool(entry["prev"] == head.hash and entry["seq"] == head.seq + 1)

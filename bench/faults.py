@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).parent.parent
+EXPLAINED = Path("bench", "explained_faults.yaml")
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -41,6 +46,20 @@ class Fault:
     number: int
     line: int
     what: str
+    text: str = ""
+    """Of the line, without what stands around it."""
+    nth: int = 0
+    """Of those in the module with the same line and the same words."""
+
+    @property
+    def key(self) -> str:
+        """Names the fault for as long as its line stands somewhere in the module: other lines may come and go."""
+        return self.name + (f" ({self.nth})" if self.nth else "")
+
+    @property
+    def name(self) -> str:
+        """The same for all that a line has of one kind."""
+        return f"{self.module}: {self.text}: {self.what}"
 
 
 class Planter(ast.NodeTransformer):
@@ -167,8 +186,29 @@ def _number(node: ast.AST) -> bool:
 def faults_of(module: Path) -> list[Fault]:
     """Everything that can be planted in a module, in the order it stands."""
     planter = Planter(module)
-    planter.visit(ast.parse((ROOT / module).read_text(encoding="utf-8")))
-    return planter.faults
+    written = (ROOT / module).read_text(encoding="utf-8")
+    planter.visit(ast.parse(written))
+    lines, seen, found = written.splitlines(), Counter[str](), []
+    for fault in planter.faults:
+        one = replace(fault, text=lines[fault.line - 1].strip())
+        found.append(replace(one, nth=seen[one.key]))
+        seen[one.key] += 1
+    return found
+
+
+def explained() -> dict[str, str]:
+    """Why the faults of explained_faults.yaml do no harm, by `module: line: what it does`."""
+    found = {}
+    for entry in yaml.safe_load((ROOT / EXPLAINED).read_text(encoding="utf-8")):
+        for what in entry["faults"]:
+            found[f"{entry['module']}: {entry['line']}: {what}"] = entry["reason"]
+    return found
+
+
+def sample(faults: Sequence[Fault], most: int, seed: int) -> list[Fault]:
+    """So many of these. What is chosen hangs on the faults themselves: a line that is added elsewhere changes few of them."""
+    chosen = sorted(faults, key=lambda one: hashlib.sha256(f"{seed} {one.key}".encode()).digest())[:most]
+    return sorted(chosen, key=lambda one: (one.module, one.number))
 
 
 def planted(fault: Fault) -> str:

@@ -61,6 +61,7 @@ def test_that_fails_anyway(): assert twice(3) == 5
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "m.py").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "bench").symlink_to(Path(mutants.__file__).parent)
     monkeypatch.setattr(faults, "ROOT", tmp_path)
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     return Path("m.py")
@@ -116,7 +117,6 @@ def test_a_run_says_what_lives_and_goes_on_where_it_was(
     (tmp_path / module).write_text(text, encoding="utf-8")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_m.py").write_text(TESTED, encoding="utf-8")
-    (tmp_path / "bench").symlink_to(Path(mutants.__file__).parent)
     file, said = tmp_path / "results.jsonl", []
     monkeypatch.setattr("sys.argv", ["mutants", "m.py", "--tests", "tests/test_m.py", "--results", str(file)])
     monkeypatch.chdir(tmp_path)
@@ -126,7 +126,7 @@ def test_a_run_says_what_lives_and_goes_on_where_it_was(
     assert said == [
         "m.py: 2 of 3 noticed",
         "  m.py:2: without `len(str(x))`",
-        "1 of 3 faults live: 33.3%, at most 0%",
+        "1 of 3 faults live, 0 of them explained: 33.3% are not, at most 0%",
     ]
     found = [json.loads(line)["by"] for line in file.read_text(encoding="utf-8").splitlines()]
     assert found == ["", "tests/test_m.py::test_twice", "tests/test_m.py::test_twice"]
@@ -173,6 +173,45 @@ def test_faults_are_drawn_from_all_packages_that_guard_and_the_same_ones_every_t
     assert first == mutants.drawn(200, 0) != mutants.drawn(200, 1)
     assert len(first) == 200
     assert {fault.module.parts[1] for fault in first} == set(mutants.DRAWN_FROM)
+
+
+def test_a_fault_is_drawn_and_named_alike_when_other_lines_come(module: Path, tmp_path: Path) -> None:
+    before = faults.faults_of(module)
+    assert len({fault.key for fault in before}) == len(before)
+
+    (tmp_path / module).write_text(TEXT.replace("A: int", "Z = 8\nA: int") + "\nB = 9\n", encoding="utf-8")
+    after = faults.faults_of(module)
+
+    assert {fault.key for fault in before} < {fault.key for fault in after}
+    was = {fault.key for fault in faults.sample(before, 9, 0)}
+    assert len(was & {fault.key for fault in faults.sample(after, 9, 0)}) >= 7
+
+
+def test_what_is_explained_is_told_apart_and_counts_for_nothing(
+    module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / module).write_text("def f(x):\n    log(x)\n    log(x)\n    return x\n", encoding="utf-8")
+    reason = "nobody reads it"
+    monkeypatch.setattr(mutants, "explained", lambda: {"m.py: log(x): without `log(x)`": reason})
+    found = faults.faults_of(module)
+    results = mutants.Results(file=None)
+    for fault in found:
+        results.add(fault, "", last=True)
+    said: list[str] = []
+
+    assert mutants.tell(found, results, 0.5, said.append) == 0
+
+    assert said[1] == f"  m.py:2: without `log(x)` (explained: {reason})"
+    assert said[-1] == "3 of 3 faults live, 2 of them explained: 33.3% are not, at most 50%"
+    assert mutants.tell(found, results, 0.3, said.append) == 1
+
+
+def test_every_explanation_is_of_a_fault_that_can_be_planted() -> None:
+    reasons = faults.explained()
+    modules = {Path(name.partition(": ")[0]) for name in reasons}
+    names = {fault.name for module in modules for fault in faults.faults_of(module)}
+    assert set(reasons) <= names, "the line was changed: look again whether it does no harm"
+    assert all(reasons.values())
 
 
 def test_a_fault_that_lives_meets_every_test_of_its_package_and_all_that_import_it() -> None:

@@ -87,6 +87,18 @@ def removed(directory: Path) -> None:
     assert verify(directory).ok
 
 
+def test_what_is_signed_later_still_speaks_of_what_was_removed(tmp_path: Path) -> None:
+    removed(tmp_path)
+    before = [(one.first, one.size) for one in verify(tmp_path).signed]
+
+    write(tmp_path, 1, PLAIN)
+
+    report = verify(tmp_path)
+    assert report.ok
+    assert [one.first for one in report.signed] == [1]
+    assert report.signed[0].size > before[0][1]
+
+
 def test_more_than_was_signed_for_is_missed(tmp_path: Path) -> None:
     removed(tmp_path)
     (tmp_path / names(tmp_path)[0]).unlink()

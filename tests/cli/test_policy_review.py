@@ -85,6 +85,18 @@ def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
     ]
 
 
+def test_a_rule_that_denied_and_asks_now_differs(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    mails = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "deny", "when": "args.to == 'x'"}
+    allow = {"id": "allow", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}
+    path = recorded(tmp_path, {"rules": [allow, mails]}, [("orders__send_mail", {"to": "x"})])
+    run = runner(capfdbinary)
+    write_policy(tmp_path / "p", {"rules": [allow, mails | {"verdict": "ask"}]})
+
+    (found,) = run("policy", "replay", "--json", "--config", path).json()["differ"]
+
+    assert (found["before"], found["now"], found["rule"]) == ("deny", "ask", "mails")
+
+
 def test_calls_that_the_rules_were_not_asked_about_do_not_differ(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -526,7 +526,7 @@ def test_nobody_answers_in_time(project: Path) -> None:
             call_id = await client.ask()
             clock.advance(3599)
             assert len((await client.get("ops", "/v1/approvals")).json()["approvals"]) == 1
-            clock.advance(2)
+            clock.advance(1)
             late = await client.decide("ops", call_id)
             assert (late.status_code, late.json()["error"]["code"]) in {(409, "expired"), (409, "conflict")}
             envelope = await client.ended(call_id)
@@ -638,6 +638,22 @@ def test_a_call_is_counted_when_it_is_asked_for_and_not_again_when_it_is_made(pr
             assert (await client.decide("ops", call_id)).status_code == 200
             assert (await client.ended(call_id))["status"] == "ok"
         assert len(executions(project)) == 1
+
+    run(main())
+
+
+def test_an_approved_call_that_finds_no_place_stays_approved_and_is_made_later(project: Path) -> None:
+    write_policy(project, policy_of(limits=[{"id": "one", "per": ["principal"], "concurrency": 1}]))
+
+    async def main() -> None:
+        async with world(project) as (gateway, client):
+            both = [await client.ask(arguments=UPDATE | {"parameters": [name, 1]}) for name in ("Zoe", "Eve")]
+            for call_id in both:
+                assert (await client.decide("ops", call_id)).status_code == 200
+            await looked_after(gateway)  # both at once, and one place
+            for call_id in both:
+                assert (await client.ended(call_id))["status"] == "ok"
+        assert len(executions(project)) == 2
 
     run(main())
 

@@ -91,6 +91,8 @@ def test_pages_go_on_where_they_ended(project: Path) -> None:
                 assert len(found) == {"entries": 10, "calls": 5}[name]
             cursor = (await read(http, "/v1/audit?limit=1"))["next_cursor"]
             await read(http, f"/v1/audit?principal=bot&cursor={cursor}", 404)
+            for number in ("x", "-1", "1.0", "²", "0", "9999", "1" * 13):
+                assert (await read(http, f"/v1/audit/{number}", 404))["error"]["code"] == "not_found"
 
     asyncio.run(main())
 

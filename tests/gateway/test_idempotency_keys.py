@@ -169,6 +169,16 @@ def test_a_failure_after_sending_is_an_outcome_like_any_other(tmp_path: Path, be
     assert [one.error.code for one in found] == [code] * 3
 
 
+def test_a_call_that_came_too_often_frees_its_key(tmp_path: Path) -> None:
+    async def scenario() -> tuple[Any, Any, int]:
+        server = Server([saying("429 Too Many Requests"), FINE])
+        async with server.serving() as url, loaded(tmp_path, url) as gateway:
+            return await send(gateway), await send(gateway), len(server.heads)
+
+    failed, made, reached = asyncio.run(scenario())
+    assert (failed.error.code, made.status, reached) == ("upstream_error", "ok", 2)
+
+
 def test_a_call_that_was_never_sent_frees_its_key(tmp_path: Path) -> None:
     async def scenario(dead: str) -> list[Any]:
         async with loaded(tmp_path, dead) as gateway:

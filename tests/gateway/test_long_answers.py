@@ -434,6 +434,8 @@ def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
             assert got.content == FILE
             assert got.headers["content-type"] == "image/png"
             assert got.headers["content-disposition"] == "attachment"
+            nowhere = await mine.get(link["path"].replace("people__get_photo", "people__no_such"))
+            assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "expired")
             assert got.headers["x-content-type-options"] == "nosniff"
             for client in (others, strangers):
                 refused = await client.get(link["path"])

@@ -18,7 +18,25 @@ from tests.projects import KEY, PETS, POLICY, audit_entries, make_project
 from toolgen.emit.formats import openai_strict_tool
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline.input_validation import meant
+from toolgen.pipeline.input_validation import meant, no_json
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ({"a": [1, 2.5, None, True, {"b": "x"}]}, None),
+        ({"a": ["x", "\ud800"]}, "/a/1: holds half a surrogate pair, which is no character"),
+        ({"a": {"\ud800": 1}}, "half a surrogate pair"),
+        ({"a": {"b": b"x"}}, "/a/b: "),
+        ({"a": {7: "x"}}, "/a"),
+        ({"ok": "x", "a": {"deep": [object()]}}, "/a/deep/0: "),
+    ],
+)
+def test_what_is_no_json_is_told_with_its_place(arguments: dict[str, Any], fault: str | None) -> None:
+    found = no_json(arguments)
+
+    assert found == fault if fault is None else fault in (found or "")
+
 
 ORDER = {
     "type": "object",

@@ -20,6 +20,7 @@ LIST = http_tool(
     "pay__list",
     properties={
         "limit": INTEGER,
+        "capped": {**INTEGER, "maximum": 100},
         "page": {**INTEGER, "default": 1},
         "loose": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
         "any": {},
@@ -77,6 +78,16 @@ def _rule(arguments: str, verdict: str = "allow", more: str = "") -> str:
         (_rule("{properties: {any: {minimum: 50}}, required: [any]}", "deny"), "number_of_text", 7, "every text fits"),
         (_rule("{properties: {state: {const: closed}}, required: [state]}"), "never_speaks", 7, "no value of 'state'"),
         (_rule("{properties: {needed: {type: string}}}", "ask"), "never_speaks", 7, "no value of 'needed'"),
+        (_rule("{properties: {needed: {type: [string, boolean]}}}", "ask"), "never_speaks", 7, "no value of 'needed'"),
+        (_rule("{properties: {state: {maxLength: 3}}, required: [state]}"), "never_speaks", 7, "no value of 'state'"),
+        (
+            _rule("{properties: {capped: {minimum: 101}}, required: [capped]}"),
+            "never_speaks", 7, "no value of 'capped'",
+        ),
+        (
+            _rule("{properties: {capped: {minimum: 20, maximum: 9}}, required: [capped]}"),
+            "never_speaks", 7, "no value of 'capped'",
+        ),
         (_rule("{required: [amount]}").replace("[pay__list]", "[pay__list, pay__show]"), "", 0, ""),
         ("  - {id: r, to: [bot], tools: [pay__list], verdict: allow, when: 'false'}", "never_speaks", 3, "always false"),
         (
@@ -105,6 +116,13 @@ def test_what_a_rule_says_and_may_not_mean(tmp_path: Path, rules: str, code: str
         _rule("{properties: {limit: {maximum: 50}}}", "deny"),
         _rule("{properties: {loose: {type: integer, maximum: 50}}, required: [loose]}"),
         _rule("{properties: {state: {enum: [open, closed]}}, required: [state]}"),
+        _rule("{properties: {state: {maxLength: 4}}, required: [state]}"),
+        _rule("{properties: {needed: {type: number}}}"),  # an integer is a number
+        _rule("{properties: {needed: {type: integer}}}"),
+        _rule("{properties: {needed: {type: [string, integer]}}}"),
+        _rule("{properties: {state: {type: string}}, required: [state]}"),
+        _rule("{properties: {capped: {minimum: 100}}, required: [capped]}"),
+        _rule("{properties: {loose: {type: integer, minimum: 9, maximum: 8}}, required: [loose]}"),  # may be text
         "  - {id: r, to: [bot], tools: [pay__list], verdict: allow}\n"
         "  - {id: none, to: [other], tools: ['pay__*'], verdict: deny}",
         "  - {id: r, to: [bot], tools: [pay__list, pay__show], verdict: allow}\n"
@@ -113,6 +131,17 @@ def test_what_a_rule_says_and_may_not_mean(tmp_path: Path, rules: str, code: str
 )
 def test_what_is_said_well_gets_no_advice(tmp_path: Path, rules: str) -> None:
     assert advice(tmp_path, rules) == []
+
+
+def test_a_part_of_a_policy_without_rules_gets_no_advice(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    policies = tmp_path / "policies"
+    (policies / "p.yaml").write_text(HEAD + _rule("{properties: {limit: {maximum: 50}}}"), encoding="utf-8")
+    (policies / "r.yaml").write_text("principals: {third: {roles: [bot]}}\n", encoding="utf-8")
+
+    (found,) = advise(load(policies, PAY), documents(policies), PAY)
+
+    assert found.where == "policies/p.yaml:7"
 
 
 def test_names_beside_a_bound_one(tmp_path: Path) -> None:

@@ -258,6 +258,8 @@ def test_several_calls_in_one_pay_once_for_each_and_hold_one_place() -> None:
         (("mine", "a"), 6, 0),
     ]
     assert merged([Charge(each, ("each",), 1)], paid) == ()
+    (rest,) = merged([Charge(mine, ("mine", "run"), 2)], paid)  # type: ignore[misc]
+    assert rest.cost == 1
     denied = merged(roots * 4, paid)
     assert isinstance(denied, Deny)
     assert denied.rule == "each"

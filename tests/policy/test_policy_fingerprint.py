@@ -86,6 +86,25 @@ def test_a_document_is_decided_by_every_field_it_may_ask_for(tmp_path: Path) -> 
     assert {name for name in before if before[name] != after[name]} == {"s__run_query", "s__get_b"}
 
 
+def test_an_edit_of_what_is_hidden_concerns_the_tools_it_covers_alone(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p")
+    manifest = catalog_of(load_settings(project))
+    policies = project.parent / "policies"
+    who = Principal(id="bot", roles=frozenset({"bot"}))
+
+    def digests(fields: list[str]) -> dict[str, str]:
+        redact = [{"tools": ["pets__get_pet"], "fields": fields}, {"tools": ["pets__delete_pet"], "fields": ["$..tag"]}]
+        (policies / "policy.yaml").write_text(json.dumps({**POLICY, "redact": redact}))
+        policy = load(policies, manifest)
+        access = Access(policy.rules, manifest.tools, policy.toolsets)
+        return {
+            name: concern_digest(policy, access, manifest.tools, who, tool) for name, tool in manifest.tools.items()
+        }
+
+    before, after = digests(["$..name"]), digests(["$..name", "$..owner"])
+    assert {name for name in before if before[name] != after[name]} == {"pets__get_pet"}
+
+
 def _covers(manifest: Any, rule: dict[str, Any], name: str) -> bool:
     tool = manifest.tools[name]
     patterns = rule["tools"]

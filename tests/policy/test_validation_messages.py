@@ -49,6 +49,15 @@ def test_a_choice_is_explained_by_the_alternative_that_fits_best(keyword: str, v
     assert not any("anyOf" in one or "oneOf" in one for one in found)
 
 
+def test_a_wrong_value_deep_in_an_alternative_does_not_make_it_another_variant() -> None:
+    near = {"properties": {"a": {"type": "object", "properties": {"b": {"enum": [1, 2]}}}}}
+    far = {"properties": {"a": {"type": "string"}}, "required": ["c"]}
+
+    found = Validator({"properties": {"to": {"anyOf": [far, near]}}}).faults({"to": {"a": {"b": 9}}})
+
+    assert found == ("/to/a/b: must be one of 1, 2; it is 9",)
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "told"),
     [

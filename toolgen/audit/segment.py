@@ -353,8 +353,8 @@ class Segment:
             if b"\0" in line:
                 break  # part of a batch that never reached the disk whole, and so was never acknowledged
             entry = parsed(line)
-            chained = entry is not None and (first or (entry["prev"] == head.hash and entry["seq"] == head.seq + 1))
-            if entry is None or not chained or not is_whole(entry):
+            behind = (head.hash, head.seq + 1)
+            if entry is None or not is_whole(entry) or not (first or (entry["prev"], entry["seq"]) == behind):
                 raise AuditError(
                     f"the entry after number {head.seq} is not what was written",
                     where=self.path.name,

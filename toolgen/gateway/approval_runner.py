@@ -157,9 +157,8 @@ class Runner:
     async def _settle(self, call_id: str, envelope: Envelope) -> None:
         """Who carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands."""
         while (known := await self._store.get(call_id)) is not None and known.status != "ended":
-            error = envelope.error
-            unbegun = envelope.status == "refused" and error is not None and error.code in _NOT_BEGUN
-            if known.status == "running" and unbegun and error is not None:
+            error = envelope.error if envelope.status == "refused" else None
+            if known.status == "running" and error is not None and error.code in _NOT_BEGUN:
                 again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 settled = await self._store.replace(known, back)

@@ -193,7 +193,7 @@ def _disjoint(said: Schema, schema: Schema, root: Schema) -> bool:
     if (values := _values(schema)) is not None:
         ruled = Validator(said, formats=False)
         return not any(ruled.accepts(value) for value in values)
-    bounded = all(types and types <= _NUMBERS for types in (theirs,))
+    bounded = bool(theirs) and theirs <= _NUMBERS
     lowest = max((one["minimum"] for one in (said, schema) if "minimum" in one), default=None)
     highest = min((one["maximum"] for one in (said, schema) if "maximum" in one), default=None)
     return bounded and lowest is not None and highest is not None and lowest > highest

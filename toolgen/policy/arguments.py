@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_WORK = 1_000_000
+_ENDLESS = sys.maxsize
 _MAX_UNKNOWN = 100  # names that are compared with the known ones
 _TOO_MUCH = f"validating one value against it could take more than {_MAX_WORK} steps"
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
@@ -298,8 +300,8 @@ class _Work:
         if known is not None:
             return known
         if depth > _MAX_DEPTH * 4:
-            return _MAX_WORK + 1
-        self._known[id(schema)] = _MAX_WORK + 1  # a definition that leads to itself without descending never ends
+            return _ENDLESS
+        self._known[id(schema)] = _ENDLESS  # a definition that leads to itself without descending never ends
         work = 1
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/$defs/"):
@@ -310,7 +312,7 @@ class _Work:
         work += sum(
             self._of(schema[keyword], depth + 1) for keyword in ("not", "if", "then", "else") if keyword in schema
         )
-        self._known[id(schema)] = min(work, _MAX_WORK + 1)
+        self._known[id(schema)] = min(work, _ENDLESS)
         return self._known[id(schema)]
 
 

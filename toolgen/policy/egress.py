@@ -23,6 +23,8 @@ _NAT64 = ip_network("64:ff9b::/96")
 _SPECIAL = tuple(
     ip_network(text)
     for text in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",
         "168.63.129.16/32",
         "192.0.0.0/24",
         "192.88.99.0/24",
@@ -34,7 +36,6 @@ _SPECIAL = tuple(
     )
 )
 _NO_SOURCES: Mapping[str, frozenset[Place]] = MappingProxyType({})
-_CGNAT = ip_network("100.64.0.0/10")
 _GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has given out so far
 
 
@@ -143,7 +144,6 @@ def _is_ordinary(address: IPv4Address | IPv6Address) -> bool:
         or address.is_multicast
         or address.is_reserved
         or address.is_unspecified
-        or (isinstance(address, IPv4Address) and (address in _CGNAT or int(address) >> 24 == 0))
     )
 
 

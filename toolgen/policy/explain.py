@@ -68,7 +68,7 @@ def why_hidden(access: Access, principal: Principal, tool: Tool) -> str:
             if denying:
                 return f"rule {denying[0]} denies it to {party.id} whatever the arguments"
             return f"no rule allows it to {party.id} (roles: {', '.join(sorted(party.roles)) or 'none'})"
-        if party.toolsets and not access.visible(replace(party, on_behalf_of=None), tool):
+        if not access.visible(replace(party, on_behalf_of=None), tool):
             return f"it is not in all of the tool sets {party.id} asked for: {', '.join(sorted(party.toolsets))}"
         party = party.on_behalf_of
     return ""

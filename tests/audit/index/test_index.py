@@ -384,6 +384,24 @@ def test_a_log_that_was_cut_behind_what_is_indexed_is_told(database: Open, tmp_p
         assert index.count() == (6, 3)
 
 
+@pytest.mark.parametrize("line", [b"no entry at all", b'{"seq": 8}', b"[]"])
+def test_a_last_line_that_is_no_entry_any_more_is_told(database: Open, tmp_path: Path, line: bytes) -> None:
+    write(tmp_path / "log", 4)
+    path = tmp_path / "log" / "gateway-1.jsonl"
+    *before, last = path.read_bytes().splitlines(keepends=True)
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        path.write_bytes(b"".join(before) + line.ljust(len(last) - 1) + b"\n")
+        assert "entry 8 is not there any more as it was indexed" in index.fill().faults[0]
+
+
+def test_whoever_follows_from_the_beginning_is_given_every_entry(database: Open, tmp_path: Path) -> None:
+    write(tmp_path / "log", 2)
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        assert [entry["seq"] for entry in index.newer({})] == [1, 2, 3, 4]
+
+
 def test_what_is_still_being_written_is_left_for_later(database: Open, tmp_path: Path) -> None:
     write(tmp_path / "log", 2)
     path = tmp_path / "log" / "gateway-1.jsonl"

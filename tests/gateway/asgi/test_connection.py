@@ -271,3 +271,33 @@ def test_a_connection_that_comes_while_it_ends_is_closed(rounds: int) -> None:
         loop_factory=uvloop.new_event_loop
     ) as runner:  # as the gateway has it: another loses what it accepted itself
         runner.run(main())
+
+
+@pytest.mark.parametrize(
+    ("accepted", "whole", "expendable"), [(False, False, True), (False, True, False), (True, False, False)]
+)
+def test_only_a_stranger_that_does_not_send_its_body_gives_way(accepted: bool, whole: bool, expendable: bool) -> None:
+    class Waiting:
+        async def serve(self, asked: Request, send: Send) -> None:
+            asked.accepted = accepted
+            await asked.body()
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        wire, server = Wire(), HttpServer(Waiting(), Connections())
+        protocol = HttpConnection(server)
+        protocol.connection_made(wire)  # type: ignore[arg-type]
+        assert protocol.expendable()  # nobody has asked for anything
+        protocol.data_received(f"{HEAD}Content-Length: 2\r\n\r\n".encode() + (b"{}" if whole else b"{"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+        assert protocol.expendable() is expendable
+
+        tasks = [*server.tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        protocol.connection_lost(None)
+
+    run(main())

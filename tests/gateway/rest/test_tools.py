@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.clients import JSON, bearer, client, run
 from tests.gateway.gateways import BOT, OTHER_KEY, REVIEWER_KEY, TOOLS, FakeGateway, envelope
+from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import STATUS_OF_CODE, status_of
 from toolgen.gateway.tool_lists import LISTED
 from toolgen.model.result import Error
@@ -86,6 +87,18 @@ def test_a_conversation_id_that_is_no_id_is_refused(conversation: str) -> None:
             answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=b"{}")
         assert answer.status_code == 400
         assert gateway.calls == []
+
+    run(main())
+
+
+@pytest.mark.parametrize(("length", "status"), [(0, 404), (1, 200), (MAX_NAME_LENGTH, 200), (MAX_NAME_LENGTH + 1, 404)])
+def test_a_name_that_no_tool_can_have_calls_nothing(length: int, status: int) -> None:
+    async def main() -> None:
+        gateway = FakeGateway(answer=lambda name, _: envelope(name, "ok"))
+        async with client(gateway) as http:
+            answer = await http.post(f"/v1/tools/{'x' * length}/call", headers=JSON, content=b"{}")
+        assert answer.status_code == status
+        assert len(gateway.calls) == (status == 200)
 
     run(main())
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
+from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Success
-from toolgen.model.tool import Effect, HttpBinding, NoBinding, Tool, seal
-from toolgen.pipeline.stages.deliver import BROKEN, Promises
+from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, NoBinding, Tool, seal
+from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.stages.deliver import BROKEN, Deliver, Promises
 
 NUMBER: Mapping[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 HTTP = HttpBinding(method="GET", servers=("https://api.example.com",), path="/x", parameters=(), body=None, security=())
@@ -94,3 +97,33 @@ class _With:
 
 def test_what_the_record_says_of_a_broken_promise() -> None:
     assert (BROKEN.rule, BROKEN.verdict, BROKEN.status) == ("output_schema", "", "broken")
+
+
+class Function:
+    """Keeps the call that it was given."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    async def execute(self, call: Call) -> Success:
+        self.calls.append(call)
+        return Success(data=1)
+
+    def preview(self, call: Call) -> dict[str, Any]:
+        return {}
+
+    async def close(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("listening", [False, True])
+def test_a_function_has_a_line_to_whoever_waits(listening: bool) -> None:
+    made = tool(None, FunctionBinding(module="m", function="f", code="sha256:00"))
+    function, presence = Function(), Presence()
+    presence.line = Presence() if listening else None
+    call = Call(id="c", tool=made, arguments={}, principal=Principal(id="bot"))
+
+    result = asyncio.run(Deliver(executors={"s": function})(call, Trail(presence=presence)))
+
+    assert isinstance(result, Success)
+    assert function.calls[0].line is (presence.line or presence)

@@ -9,8 +9,9 @@ import pytest
 from tests.catalogs import SHOP
 from tests.databases import sql_call
 from toolgen.model.call import Call, Statement
-from toolgen.model.verdict import Deny
-from toolgen.pipeline.stages.inspect_guards import sql_guard, sql_verdict
+from toolgen.model.verdict import Allow, Deny
+from toolgen.pipeline.stages.inspect_guards import destination_of, sql_guard, sql_verdict
+from toolgen.policy.egress import Egress
 from toolgen.policy.sql.grants import SqlScope, TableScope
 
 SCOPE = SqlScope(tables={"customers": TableScope(columns=("id", "name"))})
@@ -58,3 +59,20 @@ def test_verdicts_given_at_the_same_time_are_those_given_one_by_one() -> None:
     scope = SqlScope(tables=dict(SCOPE.tables))  # one that nothing is remembered for
     assert given == [sql_guard(asking(sql), database=SHOP, scope=scope) for sql in asked]
     assert sum(isinstance(verdict, Deny) for verdict in given) == 20
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://api.example.com/x", True),
+        ("https://api.example.com:443/x", True),
+        ("http://api.example.com/x", False),
+        ("https://api.example.com:8443/x", False),
+        ("ftp://api.example.com/x", False),
+        ("https:///x", False),
+    ],
+)
+def test_a_destination_without_a_port_is_at_the_one_of_its_scheme(url: str, allowed: bool) -> None:
+    verdict = destination_of(Egress(allow=frozenset({("api.example.com", 443)})), url, "s")
+
+    assert isinstance(verdict, Allow) is allowed

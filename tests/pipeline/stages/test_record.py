@@ -46,6 +46,21 @@ class Concealed:
         return statement
 
 
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [(["bot", "ann"], []), (["bot"], ["ann"]), (["ann"], ["bot"]), ([], ["bot", "ann"])],
+)
+def test_a_call_tells_of_the_parties_that_the_policy_does_not_name(named: list[str], told: list[str]) -> None:
+    users = Users(named=frozenset(named), conceal=lambda said: said)
+
+    assert [party.id for party in users.news(CALL)] == told
+    alone = replace(CALL, principal=Principal(id="bot"))
+    assert Users(named=frozenset(named), conceal=lambda said: said).news(alone) == (
+        () if "bot" in named else (alone.principal,)
+    )
+    assert users.news(CALL) == ()  # it was told
+
+
 class Journal:
     """Keeps the fields that have a value, as an entry does; refuses from the entry on that it was told to refuse."""
 

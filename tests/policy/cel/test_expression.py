@@ -45,6 +45,14 @@ BOT = Principal(id="bot", roles=frozenset({"ops"}), attributes={"tenant": "acme"
 NOON = datetime(2026, 3, 4, 12, 30, tzinfo=UTC).timestamp()  # a Wednesday
 
 
+def test_facts_are_made_ready_once_for_all_expressions() -> None:
+    facts = Facts(principal=BOT, tool=TOOLS["pay__refund"], arguments={"amount_cents": 5}, now=NOON)
+    shared = facts.shared()
+
+    assert shared is not None
+    assert facts.shared() is shared
+
+
 class Remembered:
     """A history that was given its answers."""
 
@@ -169,6 +177,11 @@ def test_mistakes_are_found_at_load(source: str, message: str) -> None:
         compiled(source, "bool")
     assert message in str(caught.value)
     assert "p.yaml:3" in str(caught.value)
+
+
+def test_what_the_compiler_says_in_other_words_is_no_expression() -> None:
+    with pytest.raises(PolicyError, match=r"is no expression$"):
+        compiled("(" * 60 + "]", "bool")
 
 
 UNANSWERED: list[tuple[str, dict[str, Any]]] = [

@@ -222,6 +222,27 @@ def test_a_masked_column_is_neither_asked_nor_set() -> None:
         assert isinstance(judge(sql, scope=scope), Deny)
 
 
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_a_filter_by_a_column_that_is_computed_lets_rows_be_deleted_alone(dialect: str) -> None:
+    columns = (
+        Column(name="id", type="int"),
+        Column(name="who", type="text", computed=True),
+        Column(name="n", type="int"),
+    )
+    made = Database(dialect=dialect, tables=(Table(name="t", columns=columns, primary_key=("id",)),))
+
+    def rule(sql: str, rows: str) -> str:
+        scope = SqlScope(tables={"t": TableScope(rows=rows, writes=ALL)})
+        verdict = guard_change(sql, [], database=made, scope=scope, attributes=ATTRIBUTES)
+        return verdict.rule if isinstance(verdict, Deny) else ""
+
+    for change in ("UPDATE t SET n = 1 WHERE id = 1", "INSERT INTO t (id) VALUES (1)"):
+        assert rule(change, "who = :tenant") == "sql:row-filter"
+    assert rule("DELETE FROM t WHERE id = 1", "who = :tenant") == ""
+    assert rule("UPDATE t SET n = 1 WHERE id = 1", "id = 1") == ""
+    assert rule("INSERT INTO t (n) VALUES (1)", "id = 1") == ""
+
+
 KEYED = Database(
     dialect="mysql",
     tables=(

@@ -15,6 +15,26 @@ from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
 ALLOWED = [
+    (
+        "postgres",
+        "SELECT pg_catalog.lower(status) FROM orders",
+        'SELECT lower(status) FROM "public"."orders" LIMIT 100',
+    ),
+    (
+        "postgres",  # of what is grouped by its key, and of nothing else
+        "SELECT c.country, g.name FROM customers c JOIN germans g ON g.id = c.id GROUP BY c.id, g.name",
+        'SELECT c.country, g.name FROM (SELECT "id", "country" FROM "public"."customers") AS c'
+        ' JOIN "public"."germans" AS g ON g.id = c.id GROUP BY c.id, g.name, c."country" LIMIT 100',
+    ),
+    (
+        "postgres",  # here the alias comes first
+        "SELECT id AS ctid FROM orders ORDER BY ctid",
+        'SELECT id AS ctid FROM "public"."orders" ORDER BY ctid, 1 LIMIT 100',
+    ),
+    ("postgres", r"SELECT U&'d\0061t\+000061'", "SELECT 'data' LIMIT 100"),
+    ("postgres", "SELECT U&'d!0061t' UESCAPE '!'", "SELECT 'dat' LIMIT 100"),
+    ("duckdb", "SELECT o.detail.a.b FROM orders o", 'SELECT o.detail.a.b FROM "main"."orders" AS o LIMIT 100'),
+    ("duckdb", "SELECT * FROM generate_series(5)", "SELECT * FROM generate_series(5) LIMIT 100"),
     ("postgres", "SELECT ID FROM Orders", 'SELECT ID FROM "public"."orders" LIMIT 100'),
     (
         "postgres",
@@ -127,6 +147,15 @@ def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, render
 
 
 REFUSED = [
+    ("postgres", "SELECT pg_catalog.upper(status), other.lower(status) FROM orders", "sql:syntax"),
+    ("postgres", "SELECT id AS ctid FROM orders GROUP BY ctid", "sql:column"),  # the column that every table has
+    ("postgres", "SELECT U&'d!!0061t' UESCAPE '!!'", "sql:literal"),
+    ("mysql", "SELECT 0X1F", "sql:literal"),
+    ("mysql", "SELECT 0B1", "sql:literal"),
+    ("mysql", "SELECT $ 1", "sql:syntax"),
+    ("sqlite", "SELECT $ 1", "sql:syntax"),
+    ("duckdb", "SELECT * FROM generate_series(500000)", "sql:size"),
+    ("duckdb", "SELECT o.ssn.a.b FROM customers o", "sql:column"),
     ("postgres", "SELECT jsonb_typeof(ssn->'a') FROM customers", "sql:column"),
     ("postgres", "SELECT id AS c, row_to_json(c) FROM customers c", "sql:whole-row"),
     ("postgres", "SELECT 1 AS customers, customers::text FROM customers", "sql:whole-row"),

@@ -24,6 +24,11 @@ from toolgen.policy.sql.scope import SqlScope, TableScope
 TICKETS = '(SELECT "body" FROM "main"."tickets" WHERE (tenant = ?) LIMIT -1) AS "tickets"'
 
 REWRITTEN = [
+    (  # no column of orders has the name of the one that is hidden
+        "SELECT name FROM customers NATURAL JOIN orders",
+        'SELECT name FROM (SELECT "id", "name", "country" FROM "main"."customers") AS "customers"'
+        ' NATURAL JOIN "main"."orders" LIMIT 100',
+    ),
     ("SELECT id FROM orders", 'SELECT id FROM "main"."orders" LIMIT 100'),
     ("select id from ORDERS limit 5;", 'SELECT id FROM "main"."orders" LIMIT 5'),
     ("SELECT id FROM orders LIMIT 500", 'SELECT id FROM "main"."orders" LIMIT 100'),

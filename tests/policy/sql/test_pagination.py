@@ -61,6 +61,31 @@ def test_each_page_begins_where_the_one_before_ended(
         assert statement.sql.endswith(end)
 
 
+@pytest.mark.parametrize(
+    ("sql", "sent"),
+    [
+        ("SELECT status FROM orders ORDER BY status", []),
+        ("SELECT status FROM orders ORDER BY status LIMIT 15", []),
+        ("SELECT status FROM orders ORDER BY status LIMIT ?", [15]),
+        ("SELECT status FROM orders ORDER BY status LIMIT ?", [5]),
+    ],
+)
+def test_every_page_is_ordered_down_to_the_last_row_alike(sql: str, sent: list[object]) -> None:
+    first = page(sql, *sent)
+    second = page(sql, *sent, cursor=following(first, 10))
+
+    for statement in (first, second):
+        assert isinstance(statement, Statement)
+        assert "ORDER BY status, 1 LIMIT" in statement.sql
+
+
+def test_an_order_of_rows_that_all_fit_is_left_as_it_was_written() -> None:
+    statement = page("SELECT status FROM orders ORDER BY status LIMIT 5")
+
+    assert isinstance(statement, Statement)
+    assert "ORDER BY status LIMIT" in statement.sql
+
+
 def test_a_limit_that_is_a_parameter_is_used_up_page_by_page() -> None:
     sql, cursor, limits = "SELECT id FROM orders ORDER BY id LIMIT ?", "", []
     for _ in range(4):

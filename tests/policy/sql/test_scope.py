@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.policy.sql.lab import DATABASE, SCOPE, database, scope
+from toolgen.model.call import Statement
+from toolgen.model.database import Column, Database, Table
+from toolgen.policy.sql.guard import counting_of, guard
 from toolgen.policy.sql.scope import SqlScope, TableScope, check_scope, row_attributes, visible
 
 
@@ -110,6 +114,54 @@ def test_a_reference_to_something_hidden_is_hidden_too() -> None:
     assert alone.references == {}
     keyless = visible(DATABASE, SqlScope(tables={"orders": TableScope(columns=("total",))})).tables[0]
     assert (keyless.references, keyless.primary_key) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("granted", "shown"),
+    [
+        (TableScope(), {"total > 0", "length(status) < 9"}),
+        (TableScope(columns=("id", "total")), {"total > 0"}),
+        (TableScope(masks={"total": "***"}), {"length(status) < 9"}),
+    ],
+)
+def test_a_check_is_shown_where_all_that_it_names_is(granted: TableScope, shown: set[str]) -> None:
+    (orders,) = (table for table in DATABASE.tables if table.name == "orders")
+    checked = msgspec.structs.replace(orders, checks=("total > 0", "length(status) < 9"))
+    known = msgspec.structs.replace(DATABASE, tables=(checked,))
+
+    (seen,) = visible(known, SqlScope(tables={"orders": granted})).tables
+
+    assert set(seen.checks) == shown
+
+
+def test_a_name_longer_than_postgres_keeps_is_cut_there_alone() -> None:
+    long = "c" * 70
+    for dialect, named in (("postgres", "c" * 63), ("duckdb", long), ("mysql", "c" * 64)):
+        table = Table(name="t", columns=(Column(name=named, type="TEXT"),))
+        verdict = guard(
+            f"SELECT {named if dialect == 'mysql' else long} FROM t",
+            [],
+            database=Database(dialect=dialect, tables=(table,)),
+            scope=SqlScope(tables={"t": TableScope()}),
+            attributes={},
+        )
+        assert isinstance(verdict, Statement), (dialect, verdict)
+        assert f"SELECT {named} FROM" in verdict.sql
+
+
+def test_a_table_is_described_by_its_own_spelling_before_another() -> None:
+    tables = tuple(Table(name=name, columns=(Column(name="id", type="int"),)) for name in ("orders", "Orders"))
+    known = Database(dialect="postgres", tables=tables)
+    scope = SqlScope(tables={"orders": TableScope(), "Orders": TableScope()})
+
+    counted = [counting_of(name, database=known, scope=scope) for name in ("orders", "Orders", "ORDERS", "other")]
+
+    assert [one.parameters[0] if one else None for one in counted] == [
+        '"public"."orders"',
+        '"public"."Orders"',
+        '"public"."orders"',
+        None,
+    ]
 
 
 def test_an_empty_scope_shows_nothing() -> None:

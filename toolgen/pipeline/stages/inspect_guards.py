@@ -78,7 +78,7 @@ def _described(call: Call, database: Database, scope: SqlScope) -> Database | De
     """With samples where the policy wants some. Where rows may not be read, there are none, and no refusal: no row was asked for."""
     shown, table = visible(database, scope), call.arguments.get("table")
     sampling, attributes = None, attributes_for(call.principal, scope)
-    if any(entry.samples for entry in scope.tables.values()) and not isinstance(attributes, Deny):
+    if not isinstance(attributes, Deny):
         sampling = sampling_of(table, database=database, scope=scope, attributes=attributes)
     return Described(database=shown, sampling=sampling, counting=counting_of(table, database=database, scope=scope))
 

@@ -67,7 +67,7 @@ class Users:
     def news(self, call: Call) -> tuple[Principal, ...]:
         """The parties of a call of whom the record says something else by now, or nothing. From here on it is taken to say this."""
         user = call.principal.on_behalf_of
-        if call.principal.id in self.named and (user is None or user.id in self.named):
+        if user is None and call.principal.id in self.named:
             return ()
         return tuple(party for party in (call.principal, user) if party is not None and self._is_new(party))
 

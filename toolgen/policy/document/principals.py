@@ -324,7 +324,7 @@ def _revoked_key(text: str, where: str) -> str:
 
 
 def _certificate(given: CertificateShape, where: str) -> CertificateRule:
-    by_name = given.subject is not None and given.issuer is not None
+    by_name = given.subject is not None
     if (given.fingerprint is None) != by_name or (given.subject is None) != (given.issuer is None):
         raise PolicyError(
             "mtls: takes a fingerprint, or a subject and its issuer, as `openssl x509 -nameopt RFC2253` prints them",

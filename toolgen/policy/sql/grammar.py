@@ -287,9 +287,9 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
 
 def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
     arguments = node.expressions
-    if not arguments or len(arguments) <= cap.index:
+    if not arguments:
         return
-    argument = arguments[cap.index]
+    argument = arguments[min(cap.index, len(arguments) - 1)]  # of one alone: `generate_series(5)`
     if isinstance(argument, exp.Neg):
         return
     written = isinstance(argument, exp.Literal) and not argument.is_string and argument.name.isdigit()

@@ -109,7 +109,7 @@ class Placeholders:
         match token.token_type:
             case TokenType.PLACEHOLDER if self._dialect != "postgres" or value_belongs(tokens, index):
                 return (_numbered(tokens, index) if sqlite else None) or _Found(1)
-            case TokenType.PARAMETER if token.text == "$" and self._dialect in {"postgres", "duckdb"}:
+            case TokenType.PARAMETER if token.text == "$":
                 return _numbered(tokens, index) or _named(tokens, index)
             case TokenType.PARAMETER if token.text == "@" and sqlite:
                 return _named(tokens, index)

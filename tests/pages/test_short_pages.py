@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import toolgen
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GLOSSARY = DOCS / "reference" / "glossary.md"
@@ -50,3 +52,9 @@ def test_the_concepts_take_five_hundred_words_at_most() -> None:
     assert len(text.split()) <= 500
     for concept in ("source", "tool", "principal", "policy", "call", "approval", "audit log"):
         assert f"**{concept}**" in text
+
+
+def test_the_rule_for_versions_names_what_is_public_in_python() -> None:
+    text = (DOCS / "reference" / "versioning.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"^The names in `toolgen\.__all__` are (.+)\.$", text, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", sentence) == sorted(toolgen.__all__)

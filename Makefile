@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid peers golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -138,6 +138,18 @@ peers: setup .venv-peers/.installed proxies
 	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
+# The pages of docs/ as a site in dist/docs, by Sphinx in an environment of its own. What is broken in a page, a link among it, is an error.
+docs: .venv-docs/.installed
+	rm -rf dist/docs
+	.venv-docs/bin/python -m sphinx -b html -W --keep-going --quiet -c docs/site -d .venv-docs/doctrees . dist/docs
+	@echo "dist/docs/index.html"
+
+.venv-docs/.installed: docs/site/requirements.txt
+	rm -rf .venv-docs
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	@touch $@
+
 # Writes the golden files again, after a change that is meant.
 golden: setup
 	$(BIN)/python -m tests.golden.regenerate
@@ -154,6 +166,8 @@ lock:
 	done
 	$(VENV)-lock/bin/uv pip compile bench/peers/python.in --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file bench/peers/python.txt
+	$(VENV)-lock/bin/uv pip compile docs/site/requirements.in --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file docs/site/requirements.txt
 	cd bench/peers && rm -f package-lock.json \
 	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent
 	cd tests/bridged && rm -f package-lock.json \
@@ -163,4 +177,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-servers .venv-minilm .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-servers .venv-minilm .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -41,6 +41,8 @@ settings.load_profile("same")
 
 MAX_LENGTH = (
     "test_readme",
+    "test_policy_cookbook",
+    "test_site",
     "test_browser",
     "test_supervisor",
     "test_bridging",

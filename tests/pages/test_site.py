@@ -1,0 +1,95 @@
+"""The documentation builds as a site without a warning, every page is in it, and a page asks for nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "docs" / "site"
+ENVIRONMENT = ROOT / ".venv-docs"
+PAGES = [path.relative_to(ROOT) for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))]
+# What a browser fetches by itself: scripts, styles, fonts, pictures, frames.
+FETCHED = re.compile(r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=\"([^\"]+)|<link\b[^>]*\bhref=\"([^\"]+)")
+
+installed = pytest.mark.skipif(
+    not (ENVIRONMENT / ".installed").exists(), reason="the documentation's environment: `make docs` installs it"
+)
+
+
+def build(source: Path, to: Path) -> subprocess.CompletedProcess[str]:
+    command: list[str | Path] = [
+        ENVIRONMENT / "bin" / "python",
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-W",
+        "--keep-going",
+        "--quiet",
+    ]
+    places: list[str | Path] = ["-c", SITE, "-d", to / "doctrees", source, to / "html"]
+    return subprocess.run([*command, *places], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT, folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@installed
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_page_is_in_the_site(site: Path, page: Path) -> None:
+    built = site / page.with_suffix(".html")
+    assert built.is_file()
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert page.name == "README.md" or f'href="{page.with_suffix(".html")}"' in text, "name it in docs/site/conf.py"
+
+
+@installed
+def test_it_begins_where_a_browser_looks(site: Path) -> None:
+    assert (site / "index.html").read_bytes() == (site / "README.html").read_bytes()
+
+
+@installed
+def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
+    pages = [*site.rglob("*.html")]
+    fetched = {
+        one for page in pages for pair in FETCHED.findall(page.read_text(encoding="utf-8")) for one in pair if one
+    }
+    assert any(one.endswith(".css") for one in (text.partition("?")[0] for text in fetched))
+    assert [one for one in sorted(fetched) if "//" in one or one.startswith("data:text")] == []
+    styles = [path.read_text(encoding="utf-8") for path in (site / "_static").rglob("*.css")]
+    assert [
+        one for text in styles for one in re.findall(r"(?:@import|url\()\s*['\"]?(?:https?:)?//[^)'\"]*", text)
+    ] == []
+
+
+@installed
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("[a page](docs/gone.md)", "docs/gone.md"),
+        ("[a part](docs/page.md#no-such-part)", "no-such-part"),
+        ("```{nothing}\n```", "nothing"),
+    ],
+)
+def test_what_is_broken_is_an_error(tmp_path: Path, broken: str, said: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("# A page\n\n## A part\n", encoding="utf-8")
+    (tmp_path / "README.md").write_text(f"# First\n\n{broken}\n", encoding="utf-8")
+    done = build(tmp_path, tmp_path / "out")
+    assert done.returncode == 1
+    assert re.search(rf"README\.md:\d+: \w+: .*{said}", done.stderr), done.stderr
+
+
+def test_the_lock_has_hashes_and_names_no_registry() -> None:
+    lock = (SITE / "requirements.txt").read_text(encoding="utf-8")
+    assert "://" not in lock
+    assert all("--hash=sha256:" in one for one in re.split(r"\n(?=[a-z0-9])", lock.strip()))

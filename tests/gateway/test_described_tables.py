@@ -15,7 +15,8 @@ import pytest
 from tests.databases import duckdb_file, mysql_database, postgres, postgres_database
 from toolgen.gateway.service import Gateway
 from toolgen.model.database_url import parse_location
-from toolgen.sources.sql.schema import enum_labels, plain_default
+from toolgen.sources.sql.labels import enum_labels
+from toolgen.sources.sql.schema import plain_default
 
 _SHOP = """
 CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40) NOT NULL, secret_code varchar(40) UNIQUE, city varchar(40));
@@ -160,4 +161,36 @@ def test_a_default_is_told_where_it_can_name_nothing(written: str, told: str) ->
 def test_labels_are_read_off_a_type() -> None:
     assert enum_labels("enum('a','it''s','x,y')") == ("a", "it's", "x,y")
     assert enum_labels("ENUM('a')") == ("a",)
+    assert enum_labels("set('a','b')") == ("a", "b")
     assert enum_labels("varchar(10)") == ()
+
+
+_CHECKED = """
+CREATE TABLE tickets (
+  id integer PRIMARY KEY,
+  status varchar(10) CHECK (status IN ('open', 'paid', 'it''s')),
+  kind varchar(10) CHECK (kind = 'a' OR kind = 'b' OR kind IS NULL),
+  both_ varchar(10),
+  size integer CHECK (size IN (1, 2)),
+  free varchar(10) CHECK (free IN ('x', 'y') OR size = 1),
+  cased varchar(10) CHECK (lower(cased) IN ('x', 'y')),
+  CONSTRAINT whole CHECK (both_ IN ('c', 'd') AND size > 0)
+);
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_values_that_a_check_lists_are_told(tmp_path: Path, engine: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.executescript(_CHECKED)
+    with postgres_database(_CHECKED) as server, mysql_database(_CHECKED) as mysql:
+        locations = {
+            "sqlite": f"sqlite:///{tmp_path / 'a.db'}",
+            "duckdb": duckdb_file(tmp_path / "a.duckdb", _CHECKED),
+            "postgres": server,
+            "mysql": mysql,
+        }
+        policy = {**POLICY, "sql": {"lab": {"tables": {"tickets": {}}}}}
+        (tickets,) = described(tmp_path / "project", locations[engine], "tickets", policy=policy)
+    told = {column["name"]: column["values"] for column in tickets["columns"] if "values" in column}
+    assert told == {"status": ["open", "paid", "it's"], "kind": ["a", "b"], "both_": ["c", "d"]}

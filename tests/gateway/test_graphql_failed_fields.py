@@ -124,6 +124,24 @@ def test_a_field_is_asked_for_again_after_a_while() -> None:
     assert not known.paths(call())
 
 
+def test_what_failed_long_ago_takes_no_place_of_what_fails_now() -> None:
+    clock = FixedClock()
+    known = FailedFields(clock)
+    names = [f"f{number}" for number in range(60)]
+    lost = failed(*(["a", name] for name in names), data={"a": dict.fromkeys(names)})
+    known.noted(call(), lost, frozenset())
+    assert len(known.paths(call())) == 50
+    clock.advance(901)
+    known.noted(call(), failed(["a", "f59"], data={"a": {"f59": None}}), frozenset())
+    assert known.paths(call()) == {("a", "f59")}
+    # One that fails again while others fill the room is left out for another while.
+    known.noted(call(), lost, frozenset())
+    clock.advance(800)
+    known.noted(call(), failed(["a", "f59"], data={"a": {"f59": None}}), frozenset())
+    clock.advance(200)
+    assert known.paths(call()) == {("a", "f59")}
+
+
 def test_toolgen_yaml_names_what_is_never_read_by_default(tmp_path: Path) -> None:
     options = GraphOptions(leave_out=("Issue.secret", "Issue.boss", "User.e*"))
     operation = binding(tools_of(read_sdl(tmp_path, SDL, graph=options))["s__get_issue"]).operation

@@ -20,7 +20,7 @@ import orjson
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render, tokens
-from toolgen.emit.schema_budget import cost, listed
+from toolgen.emit.schema_budget import as_listed, cost
 from toolgen.emit.writer import MANIFEST, Record, Row
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
@@ -261,5 +261,5 @@ def tokens_of(tools: Sequence[Tool]) -> int:
     shared = [tool for tool in tools if isinstance(tool.input_schema.get("$defs"), Closure)]
     others = (tool for tool in tools if not isinstance(tool.input_schema.get("$defs"), Closure))
     return sum(map(cost, shared)) + sum(
-        tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", map(listed, others))
+        tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", as_listed(others))
     )

@@ -6,7 +6,7 @@ What is cut accepts whatever the whole accepts, and more. Calls are checked agai
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -18,9 +18,19 @@ from toolgen.emit.formats import tokens
 from toolgen.model.result import bounded
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
+from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Tool
 
-__all__ = ["DEEPEST", "MAX_DESCRIBED_TOKENS", "MAX_LISTED_TOKENS", "UnknownFieldError", "cost", "described", "listed"]
+__all__ = [
+    "DEEPEST",
+    "MAX_DESCRIBED_TOKENS",
+    "MAX_LISTED_TOKENS",
+    "UnknownFieldError",
+    "as_listed",
+    "cost",
+    "described",
+    "listed",
+]
 
 MAX_LISTED_TOKENS = 8_000
 """A tool that costs more is listed without its deep parts."""
@@ -74,6 +84,11 @@ def listed(tool: Tool) -> Tool:
         return tool
     room = MAX_LISTED_TOKENS - _cost({"name": tool.name, "description": tool.description})
     return msgspec.structs.replace(tool, input_schema=_within(tool.input_schema, room)[0])
+
+
+def as_listed(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Tools as a gateway lists them: those of GraphQL as agents are shown them, which leaves nothing of thousands of types to cut."""
+    return tuple(listed(shown(tool)) for tool in tools)
 
 
 def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import orjson
 from toolgen.canonical import digest
 from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
 from toolgen.emit.python import MODULE, python_module
-from toolgen.emit.schema_budget import listed
+from toolgen.emit.schema_budget import as_listed
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.files import read_file
 from toolgen.model.manifest import Manifest, Problem
@@ -62,12 +62,14 @@ def render_all(manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS) -> 
     Raises `ConfigError` for a format nobody knows.
     """
     files = {MANIFEST: _pretty(manifest.to_dict())}
-    for name in formats:
+    chosen = tuple(formats)
+    for name in chosen:
         if name not in FILES:
             raise ConfigError(f"`{name}` is no format{nearest(name, FILES)}", suggestion=f"use {', '.join(FILES)}")
-        tools = manifest.tools.values()
+    tools = as_listed(manifest.tools.values()) if set(chosen) - {"python"} else ()
+    for name in chosen:
         files[FILES[name]] = (
-            python_module(tools).encode() if name == "python" else _pretty(render(name, map(listed, tools)))
+            python_module(manifest.tools.values()).encode() if name == "python" else _pretty(render(name, tools))
         )
     return dict(sorted(files.items()))
 

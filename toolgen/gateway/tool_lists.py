@@ -19,6 +19,7 @@ from toolgen.gateway.search_tools import stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.schema import Json
+from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import FunctionBinding, Tool
 
 __all__ = ["LISTED", "Listing", "Listings", "Page"]
@@ -83,7 +84,8 @@ class Listing:
         key = (form, tool.name)
         rendered = self._rendered.get(key)
         if rendered is None:
-            shown = tool if form == "manifest" else listed(tool)
+            # What thousands of definitions follow is asked for tool by tool; a page of such would be longer than its description.
+            shown = tool if form == "manifest" and complete(tool.input_schema) is tool.input_schema else listed(tool)
             rendered = self._rendered[key] = orjson.Fragment(encode(LISTED[form](shown)))
         return rendered
 

@@ -183,7 +183,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is what a cursor of the next page ends with, ""
     where there are no pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text tells, for an engine
     that types values (SQLite) and has none to type. `table_names` is how the guard compared names of tables, as in
-    `Database`: a session that compares them otherwise does not run it. `advice` is what to change, by what an engine may find wrong.
+    `Database`: a session that compares them otherwise does not run it. `advice` is what to change, by what an engine may find wrong;
+    its `labels` go with the answer, as most engines find nothing wrong with them.
     """
 
     sql: str

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from toolgen.model.result import SUCCESS_FLAGS
+
 __all__ = [
     "MAX_INT",
     "PAGE_SIZES",
@@ -32,7 +34,6 @@ PAGE_SIZES = frozenset(
 
 _WHOLE = re.compile(r"-?[0-9]{1,30}\Z")
 
-_SUCCESS = frozenset({"success", "succeeded", "successful", "ok"})
 UPLOAD = "Upload"
 """The scalar of files: the name that the multipart request specification and every server give it."""
 
@@ -118,7 +119,7 @@ def rejects(name: str, type_: str, *, entity: bool, depth: int) -> bool:
     """
     plain = name.replace("_", "").lower()
     if type_.rstrip("!") == "Boolean":
-        return depth == 1 and not entity and plain in _SUCCESS
+        return depth == 1 and not entity and plain in SUCCESS_FLAGS
     return type_.startswith("[") and (plain.endswith("usererrors") or (plain.endswith("errors") and not entity))
 
 

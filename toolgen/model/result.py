@@ -11,6 +11,7 @@ import msgspec
 from toolgen.model.schema import Json
 
 __all__ = [
+    "SUCCESS_FLAGS",
     "UNTRIED",
     "Cancelled",
     "Delivery",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 MAX_MESSAGE_LENGTH = 1000
+SUCCESS_FLAGS = frozenset({"success", "succeeded", "successful", "ok"})
+"""What payloads call the Boolean that says whether the service did what it was asked."""
 
 
 class Shape(StrEnum):

@@ -14,7 +14,7 @@ from toolgen.canonical import digest
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 
-__all__ = ["ALL", "MAX_REPEATED", "Opened", "Stored", "unshared"]
+__all__ = ["ALL", "MAX_REPEATED", "Opened", "Stored", "complete", "unshared"]
 
 ALL = "definitions"
 MAX_REPEATED = 32 * 1024 * 1024
@@ -78,3 +78,8 @@ class Opened:
 def unshared(schema: Schema) -> Schema:
     """The schema without what it has in common with others; one that has nothing, as it is."""
     return {**schema, "$defs": ALL} if isinstance(schema.get("$defs"), Closure) else schema
+
+
+def complete(schema: Schema) -> Schema:
+    """The schema as plain JSON data, with all that it leads to in a dictionary of its own: megabytes, of the tools of some sources."""
+    return {**schema, "$defs": dict(closure)} if isinstance(closure := schema.get("$defs"), Closure) else schema

@@ -295,7 +295,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, object]:
         """The JSON form, with the JSON's names (`in`, not `in_`). Its schemas are the tool's own.
 
-        Where a schema is one of a large source, text stands for the definitions that it shares.
+        Where a schema is one of a large source, text stands for the definitions that it shares; `stored_schemas.complete` has them all.
         """
         built = _fields(self)
         built |= {"input_schema": unshared(self.input_schema), "digest": self.digest}

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ import toolgen
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.database import Database
-from toolgen.model.result import Error, Failed
+from toolgen.model.result import Error, Failed, Success
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.functions import FUNCTIONS
@@ -174,6 +175,72 @@ def test_a_statement_is_answered_with_what_to_write(
         assert error.code in {"sql_refused", "sql_failed"}
         assert told in error.suggestion, (engine, error)
         assert "toolgen_" not in error.suggestion.lower()
+
+
+_TICKETS = """
+CREATE TABLE tickets (id integer PRIMARY KEY, status {status} NOT NULL, tags {tags}, kind varchar(9) CHECK (kind IN ('x', 'y')));
+INSERT INTO tickets VALUES (1, 'open', 'a', 'x'), (2, 'paid', 'b', 'y');
+"""
+_STATUS = "status one of 'open', 'paid', 'lost'"
+_BOTH = f"no row has 'opne': {_STATUS}; no row has 'z': kind one of 'x', 'y'"
+_NOTES = [
+    ("SELECT id FROM tickets WHERE status = 'opne'", 0, f"no row has 'opne': {_STATUS}"),
+    ("SELECT id FROM tickets t WHERE 'opne' = t.status OR t.kind IN ('x', 'z')", 1, _BOTH),
+    ("SELECT count(*) AS n FROM tickets WHERE status IN ('closed', 'paid')", 1, f"no row has 'closed': {_STATUS}"),
+    ("SELECT id FROM tickets WHERE status = 'paid' AND kind = 'y'", 1, None),
+    ("SELECT id FROM tickets WHERE status <> 'archived'", 2, None),
+    ("SELECT id FROM tickets WHERE status LIKE 'op%'", 1, None),
+    # A derived column of that name has values of its own.
+    ("SELECT id FROM (SELECT id, CASE WHEN id = 1 THEN 'done' ELSE 'x' END AS status FROM tickets) AS q WHERE status = 'done'", 1, None),
+    ("WITH q(id, status) AS (SELECT id, 'done' FROM tickets) SELECT id FROM q WHERE status = 'done'", 2, None),
+]  # fmt: skip
+
+
+def noted(
+    location: str, database: Database, *statements: str, scope: SqlScope | None = None
+) -> list[tuple[object, object]]:
+    """Of each statement how many rows it has, and what is said of it."""
+    scope = scope or SqlScope(tables={full_name(table): TableScope() for table in database.tables}, max_rows=5)
+
+    async def main() -> list[tuple[object, object]]:
+        executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
+        found: list[tuple[object, object]] = []
+        for sql in statements:
+            verdict = guard(sql, (), database=database, scope=scope, attributes={})
+            assert not isinstance(verdict, Deny), verdict
+            result = await executor.execute(sql_call(database.dialect, "query", verdict))
+            assert isinstance(result, Success), result
+            assert isinstance(result.data, dict)
+            found.append((result.data["row_count"], result.data.get("note")))
+        await executor.close()
+        return found
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, engine: str) -> None:
+    checked = "varchar(9) CHECK (status IN ('open', 'paid', 'lost'))"
+    plain = _TICKETS.format(status=checked, tags="varchar(9)")
+    listing = _TICKETS.format(status="enum('open', 'paid', 'lost')", tags="set('a', 'b')")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.executescript(plain)
+    with postgres_database(plain) as postgres, mysql_database(listing) as mysql:
+        location = {
+            "sqlite": f"sqlite:///{tmp_path / 'a.db'}",
+            "duckdb": duckdb_file(tmp_path / "a.duckdb", _ENUM + _TICKETS.format(status="state", tags="varchar(9)")),
+            "postgres": postgres,
+            "mysql": mysql,
+        }[engine]
+        database = _database(toolgen.build({"lab": {"sql": location}}).sources["lab"].database)
+        assert noted(location, database, *(sql for sql, _, _ in _NOTES)) == [told[1:] for told in _NOTES]
+        masked = SqlScope(tables={"tickets": TableScope(masks={"status": "status"})}, max_rows=5)
+        told = noted(location, database, "SELECT status FROM tickets WHERE id = 1", scope=masked)
+        assert [note for _, note in told] == [None]
+        if engine == "mysql":
+            asked = ("tags = 'b'", "tags = 'a,b'", "tags = 'c'", "status = 'PAID'", "status = ''", "status = '2'")
+            told = noted(location, database, *(f"SELECT id FROM tickets WHERE {one}" for one in asked))
+            assert [note for _, note in told] == [None, None, "no row has 'c': tags one of 'a', 'b'", None, None, None]
 
 
 def test_the_values_of_a_masked_column_are_not_told(locations: dict[str, tuple[str, Database]]) -> None:

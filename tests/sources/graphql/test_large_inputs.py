@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from tests.services.deep_inputs import database_schema, tracker_schema
 from toolgen.builder.build import build
 from toolgen.emit.formats import render, tokens
+from toolgen.emit.schema_budget import as_listed
 from toolgen.emit.writer import render_all
 from toolgen.gateway.service import Gateway
 from toolgen.model import manifest as manifests
@@ -76,6 +77,18 @@ def test_a_file_holds_every_type_once_and_reads_back_whole(tmp_path: Path, name:
     for name_, tool in manifest.tools.items():
         assert again.tools[name_] == tool
     assert files == render_all(again)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_files_list_tools_as_agents_are_shown_them(tmp_path: Path, name: str) -> None:
+    manifest = built(tmp_path, SCHEMAS[name])
+    tools = [*manifest.tools.values()]
+    # The whole types are never cut to what is listed: for each tool and format that took more time than all the rest of a build.
+    assert [*as_listed(tools)] == [shown(tool) for tool in tools]
+    files = render_all(manifest)
+    for form in ("mcp", "anthropic", "openai"):
+        assert json.loads(files[f"{form}.json"]) == render(form, map(shown, tools))
+        assert b"describe_tool" not in files[f"{form}.json"]
 
 
 def test_a_change_deep_in_a_type_changes_the_digest_of_the_tools_that_take_it(tmp_path: Path) -> None:

@@ -188,7 +188,9 @@ class GraphQLExecutor:
         http = self._over_http(sent, call.principal)
         if files:
             http, arguments = multipart(http, request, files, _ACCEPT)
-        tool = msgspec.structs.replace(call.tool, binding=http)
+        tool = msgspec.structs.replace(
+            call.tool, binding=http, output_schema=None
+        )  # that is of `data`, not of the response
         outcome = await self._affordable(
             request, msgspec.structs.replace(call, tool=tool, arguments=arguments), sent.endpoint
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,11 @@ _Key = tuple[object, ...]
 
 @dataclass(slots=True)
 class FailedFields:
-    """In memory, by caller and tool. A field is left out only after it failed everywhere in an answer."""
+    """In the memory of one process, by caller and tool. A field is left out only after it failed everywhere in an answer.
+
+    It is not shared: a process that does not know of a failure asks for the field, is told of it beside the answer, and knows then. To
+    share it, every read of default fields would have to wait for an answer about it, which costs more than that one request in 15 minutes.
+    """
 
     clock: Clock
     _until: OrderedDict[_Key, dict[_Path, float]] = field(default_factory=OrderedDict)
@@ -53,13 +57,7 @@ class FailedFields:
         """What the caller is told of a read of default fields, with the fields that were left out. Remembers those that failed."""
         found = dict.fromkeys(_failed(outcome))
         if found:
-            key = _key(call)
-            known = self._until.setdefault(key, {})
-            self._until.move_to_end(key)
-            until = self.clock.monotonic() + _SECONDS
-            known.update(dict.fromkeys([*found][: _MAX_FIELDS - len(known)], until))
-            if len(self._until) > _MAX_CALLERS:
-                self._until.popitem(last=False)
+            self._remember(_key(call), found)
         if isinstance(outcome, Failed):
             error = replace(outcome.error, suggestion=_AGAIN) if found else outcome.error
             return replace(outcome, error=error)
@@ -72,6 +70,17 @@ class FailedFields:
             earlier = errors if isinstance(errors, list) else []
             return replace(outcome, data={**data, "errors": [*earlier, *told]})
         return replace(outcome, data={"data": data, "errors": told}, shape=Shape.GRAPHQL)
+
+    def _remember(self, key: _Key, found: Iterable[_Path]) -> None:
+        now = self.clock.monotonic()
+        known = {path: until for path, until in self._until.get(key, {}).items() if until > now}
+        for path in found:
+            if path in known or len(known) < _MAX_FIELDS:
+                known[path] = now + _SECONDS
+        self._until[key] = known
+        self._until.move_to_end(key)
+        if len(self._until) > _MAX_CALLERS:
+            self._until.popitem(last=False)
 
 
 def _key(call: Call) -> _Key:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,13 +17,12 @@ from graphql import (
 )
 from graphql.language import SelectionSetNode
 
-from toolgen.model.result import Error, bounded
+from toolgen.execute.rejection import at, rejected, why
+from toolgen.model.result import Error
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["MAX_TOLD", "Asked", "at", "effect_of", "path_of", "present", "rejection_of", "root_keys"]
+__all__ = ["Asked", "effect_of", "path_of", "present", "rejection_of", "root_keys"]
 
-MAX_TOLD = 3
-"""How many different errors are put into a message; more are in the data."""
 # How servers say that a root field's resolver returned, and what it returned did not fit (spec, section 6.4.3): graphql-js and its ports,
 # graphql-java, graphql-ruby.
 _INCOMPLETE = re.compile(
@@ -32,7 +30,6 @@ _INCOMPLETE = re.compile(
     r"|must resolve to an object type at runtime|runtime object type|expected value of type",
     re.IGNORECASE,
 )
-_REASONS = ("message", "error", "errorMessage", "reason", "detail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +100,6 @@ def path_of(error: Json) -> Sequence[Json]:
     return path if isinstance(path, Sequence) and not isinstance(path, str) else ()
 
 
-def at(value: Json, *keys: str) -> bool | int | float | str | None:
-    """The scalar below some keys, or None."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, bool | int | float | str) else None
-
-
 def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
     """What the service says in its payload of why it did not do it, where it says so (`userErrors`, `success: false`)."""
     found: list[Json] = []
@@ -122,7 +112,7 @@ def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
             said = payload.get(path[-1])
             others |= said is True
             if said is False:
-                failed.append(_why(payload, path[-1]))
+                failed.append(why(payload, path[-1]))
             elif isinstance(said, Sequence) and not isinstance(said, str) and said:
                 found += said
             else:
@@ -132,19 +122,7 @@ def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
     others |= any(one is not None for key, one in data.items() if key not in refused)
     if not (found := found or failed):
         return None
-    counts = Counter(map(_said, found))
-    told = "; ".join(f"{said}, {count} times" if count > 1 else said for said, count in [*counts.items()][:MAX_TOLD])
-    more = f"; and {len(counts) - MAX_TOLD} more" if len(counts) > MAX_TOLD else ""
-    suggestion = "change the arguments as the service says"
-    if others:
-        suggestion = "part of it may have taken effect: look at `data` before you call again"
-    return Error(code="rejected", message=f"the service took the call and said no: {told}{more}", suggestion=suggestion)
-
-
-def _why(payload: JsonObject, key: str) -> str:
-    """What stands beside `success: false`, or that it stands there."""
-    told = next((one for name in _REASONS if isinstance(one := payload.get(name), str) and one.strip()), "")
-    return told or f"`{key}` is false"
+    return rejected(found, partly=others)
 
 
 def _payloads(value: Json, path: tuple[str, ...]) -> Iterator[JsonObject]:
@@ -157,17 +135,3 @@ def _payloads(value: Json, path: tuple[str, ...]) -> Iterator[JsonObject]:
         case list() | tuple():
             for one in value:
                 yield from _payloads(one, path)
-
-
-def _said(error: Json) -> str:
-    """`input.title: can't be blank (BLANK)` of one entry of `userErrors`."""
-    if isinstance(error, str):
-        return bounded(" ".join(error.split()), 300)
-    message, code = at(error, "message"), at(error, "code")
-    field = error.get("field") if isinstance(error, Mapping) else None
-    place = ".".join(map(str, field)) if isinstance(field, Sequence) and not isinstance(field, str) else field
-    said = message if isinstance(message, str) else at(error, "__typename") or "an error without a message"
-    return bounded(
-        f"{f'{place}: ' if isinstance(place, str) and place else ''}{' '.join(str(said).split())}{f' ({code})' if code else ''}",
-        300,
-    )

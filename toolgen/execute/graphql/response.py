@@ -11,16 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from toolgen.execute.graphql.mutation_outcome import (
-    MAX_TOLD,
-    Asked,
-    at,
-    effect_of,
-    path_of,
-    present,
-    rejection_of,
-    root_keys,
-)
+from toolgen.execute.graphql.mutation_outcome import Asked, effect_of, path_of, present, rejection_of, root_keys
+from toolgen.execute.rejection import MAX_TOLD, at
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 

@@ -24,10 +24,11 @@ from toolgen.execute.http.request_builder import Request, bind, keyed, repeatabl
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, lifetime, result, retry_after, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.oauth.call_tokens import NoTokenError, Renewal
+from toolgen.execute.rejection import rejection_in
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow
@@ -243,7 +244,13 @@ class HttpExecutor:
             location=answer.location,
             lifetime_s=answer.lifetime_s,
         )
-        return self._reader(answer, scrubber, request.method, delivery)
+        outcome = self._reader(answer, scrubber, request.method, delivery)
+        # Looked for in C: most answers hold nothing that could say no.
+        if isinstance(outcome, Success) and isinstance(outcome.data, dict) and False in outcome.data.values():
+            rejection = rejection_in(course.call.tool, outcome.data)
+            if rejection is not None:
+                return Failed(error=rejection, data=outcome.data, delivery=delivery, shape=Shape.WHOLE)
+        return outcome
 
     def _read(self, reply: Reply) -> Answer:
         headers = reply.headers

@@ -250,7 +250,10 @@ class HttpWire:
             security=self._security_of(call.principal),
         )
         tool = msgspec.structs.replace(
-            call.tool, binding=binding, idempotent=call.tool.idempotent or method in _HARMLESS or bool(last)
+            call.tool,
+            binding=binding,
+            output_schema=None,  # that is of a result, not of the message that it comes in
+            idempotent=call.tool.idempotent or method in _HARMLESS or bool(last),
         )
         return msgspec.structs.replace(call, tool=tool, arguments={**said, "message": message})
 

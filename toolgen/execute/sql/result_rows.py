@@ -105,8 +105,9 @@ class Answer:
         columns: list[Json] = [column.to_json() for column in self.columns]
         rows: list[Json] = list(self.rows)
         count = len(rows)
+        note = self.statement.advice.get("labels")
         return Success(
-            data={"columns": columns, "rows": rows, "row_count": count},
+            data={"columns": columns, "rows": rows, "row_count": count, **({"note": note} if note else {})},
             next_cursor=self._next_page(count),
             truncated=self.cut or (self.statement.limited and count >= self.statement.max_rows),
             delivery=Delivery(sql=self.statement.sql, rows=count, bytes=self.size),

@@ -47,6 +47,7 @@ AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 log = logging.getLogger("toolgen.gateway")
 
 _CALL = re.compile(r"/v1/tools/([^/]+)/call\Z")
+_TOOL = re.compile(r"/v1/tools/([^/]{1,128})\Z")
 _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
 # Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
@@ -209,6 +210,9 @@ class App:
             case "/openapi.json":
                 request.take("GET")
                 return Response(body=openapi_json())
+        if found := _TOOL.match(request.path):
+            request.take("GET")
+            return await self._rest.tool(request, principal, found[1])
         if found := _ANSWER.match(request.path):
             request.take("GET")
             return await self._rest.kept_answer(request, principal, found[1], found[2])

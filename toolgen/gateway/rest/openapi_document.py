@@ -61,7 +61,14 @@ def _tool_paths() -> Node:
             ],
             f"Where the whole catalog would cost a model too much, {', '.join(sorted(INPUTS))} are listed in its place. "
             "With `q`, the tools of the whole catalog that fit, best first.",
-        )
+        ),
+        "/v1/tools/{name}": _get(
+            "getTool",
+            "One tool of the caller's, as `format=manifest` lists it and with every definition that its arguments lead to",
+            _responses(_answer("The tool.", "Tool"), "403", "404"),
+            [_path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH}), *_CALLER],
+            "Where thousands of definitions follow, the list has the first two levels of them; here are all, which may be megabytes.",
+        ),
     }
 
 

@@ -31,6 +31,7 @@ def schemas() -> Node:
             ),
             "additionalProperties": False,
         },
+        "Tool": _ANYTHING,
         "Tools": described({"tools": {"type": "array", "items": _ANYTHING}, "next_cursor": TEXT}, "tools"),
         "AuditEntry": _ANYTHING,
         "CallEvent": described({"event": {"enum": ["progress", "done", "error"]}, "data": TEXT}, "event", "data"),

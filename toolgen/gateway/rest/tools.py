@@ -29,6 +29,7 @@ from toolgen.gateway.tool_lists import LISTED, Listings
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
+from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
 
 __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
@@ -173,6 +174,14 @@ class Rest:
         if page.next_cursor:
             shaped["next_cursor"] = page.next_cursor
         return json_response(shaped)
+
+    async def tool(self, request: Request, principal: Principal, name: str) -> Response:
+        """GET /v1/tools/{name}: one of the caller's tools as the manifest has it, with every definition that its schema leads to."""
+        request.parameters()
+        found = self._listings.of(principal).tool(name)
+        if found is None:
+            raise Rejected(404, "unknown_tool", "there is no such tool")
+        return Response(body=encode({**found.to_dict(), "input_schema": complete(found.input_schema)}))
 
     async def _found(self, principal: Principal, text: str) -> tuple[Tool, ...]:
         if not text:

@@ -16,6 +16,7 @@ from toolgen.model.result import bounded
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, find_table, full_name
+from toolgen.policy.sql.label_comparisons import label_note, labels_told
 from toolgen.policy.sql.placeholders import CALL, SLOT
 from toolgen.policy.sql.refusal import shown
 
@@ -24,7 +25,6 @@ __all__ = ["alias_advice", "corrections"]
 _MAX_LENGTH: Final = 160
 _MAX_TOLD: Final = 6
 _AROUND: Final = "put the query into FROM, SELECT … FROM (SELECT …) AS q WHERE"
-_MAX_LABELS: Final = 20
 
 
 def alias_advice(identifier: exp.Expr, dialect: str) -> str:
@@ -54,7 +54,7 @@ def alias_advice(identifier: exp.Expr, dialect: str) -> str:
 def corrections(
     root: exp.Expr, columns: Iterable[str], functions: Iterable[str], database: Database, scope: SqlScope
 ) -> dict[str, str]:
-    """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`."""
+    """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`; `labels` where it may not."""
     dialect = database.dialect
     found: dict[str, str] = {}
     if grouping := next(_grouping(root, dialect), ""):
@@ -66,6 +66,8 @@ def corrections(
     if used and (typed := [*_typed(database, scope, used)]):
         more = f" and {len(typed) - _MAX_TOLD} more" if len(typed) > _MAX_TOLD else ""
         found["types"] = f"the columns are {'; '.join(typed[:_MAX_TOLD])}{more}"
+    if used and (note := label_note(root, used, database, scope)):
+        found["labels"] = note
     return found
 
 
@@ -84,9 +86,7 @@ def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
     if not column.labels or masked:
         declared = column.type.partition("(")[0] if column.labels else column.type
         return True, f"{shown(column.name)} {bounded(declared, 40)}"
-    labels = ", ".join(f"'{shown(label)}'" for label in column.labels[:_MAX_LABELS])
-    more = len(column.labels) - _MAX_LABELS
-    return False, f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
+    return False, labels_told(column)
 
 
 def _grouping(root: exp.Expr, dialect: str) -> Iterator[str]:

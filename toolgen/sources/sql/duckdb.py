@@ -9,6 +9,7 @@ from typing import Final
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Index
+from toolgen.sources.sql.labels import enum_labels
 from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
@@ -17,7 +18,6 @@ from toolgen.sources.sql.schema import (
     Reference,
     Relation,
     assembled,
-    enum_labels,
     plain_default,
 )
 

@@ -13,6 +13,7 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, Index, mysql_table_names
 from toolgen.model.database_url import ServerLocation
+from toolgen.sources.sql.labels import enum_labels
 from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
@@ -22,7 +23,6 @@ from toolgen.sources.sql.schema import (
     Reference,
     Relation,
     assembled,
-    enum_labels,
     plain_default,
 )
 

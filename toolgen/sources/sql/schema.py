@@ -12,6 +12,7 @@ import msgspec
 
 from toolgen.model.database import UNSEEN, Cascade, Column, Database, Index, Table
 from toolgen.model.result import bounded
+from toolgen.sources.sql.labels import with_labels
 
 __all__ = [
     "MAX_SAID",
@@ -22,7 +23,6 @@ __all__ = [
     "Reference",
     "Relation",
     "assembled",
-    "enum_labels",
     "plain_default",
 ]
 
@@ -119,18 +119,6 @@ class Reference:
     target: str  # `table.column`
 
 
-_ENUM = re.compile(r"enum\(", re.IGNORECASE)
-_LABEL = re.compile(r"'((?:[^']|'')*)'")
-_MAX_LABELS = 200
-
-
-def enum_labels(declared: str) -> tuple[str, ...]:
-    """The labels of a type that lists them, as `enum('a','b')`."""
-    if _ENUM.match(declared) is None:
-        return ()
-    return tuple(label.replace("''", "'") for label in _LABEL.findall(declared)[:_MAX_LABELS])
-
-
 _LITERAL = re.compile(
     r"('(?:[^']|'')*'|[-+]?[0-9]+(?:\.[0-9]+)?|null|true|false)(?:::[\w .\"()\[\],]+)?\Z", re.IGNORECASE
 )
@@ -171,7 +159,7 @@ def assembled(
         Table(
             name=relation.name,
             schema=relation.schema,
-            columns=tuple(of[relation.full]),
+            columns=with_labels(of[relation.full], extras.checks.get(relation.full, ()), dialect),
             primary_key=tuple(keyed[relation.full]),
             references=referred[relation.full],
             view=relation.view,

@@ -16,6 +16,7 @@ import sqlglot
 from toolgen.errors import DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, Column, Database, Index, Table
+from toolgen.sources.sql.labels import with_labels
 from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Extras, Found, Note, plain_default
 
 __all__ = ["prepare_sqlite", "read_sqlite"]
@@ -158,7 +159,7 @@ def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:
     extras = Extras() if view else _extras(connection, name)
     return Table(
         name=name,
-        columns=tuple(columns),
+        columns=with_labels(columns, extras.checks.get(name, ()), "sqlite"),
         primary_key=tuple(column for _, column in sorted(keyed)),
         references=dict(_references(connection, name)),
         view=view,

@@ -1,0 +1,77 @@
+"""Comparisons with a text that a column can never have: engines answer most of them with no rows, and say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from toolgen.model.database import Column, Database
+from toolgen.policy.sql.grants import SqlScope, find_table, full_name
+from toolgen.policy.sql.refusal import shown
+
+__all__ = ["label_note", "labels_told"]
+
+_MAX_LABELS: Final = 20
+_MAX_TOLD: Final = 3
+
+
+def labels_told(column: Column) -> str:
+    """`status one of 'open', 'paid'`, with the first labels of many."""
+    labels = ", ".join(f"'{shown(label)}'" for label in column.labels[:_MAX_LABELS])
+    more = len(column.labels) - _MAX_LABELS
+    return f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
+
+
+def label_note(root: exp.Expr, used: frozenset[str], database: Database, scope: SqlScope) -> str:
+    """What to tell of a resolved query that compares a column of few values with another text; "" where it does not.
+
+    Names of derived columns are left alone, and masked columns are not spoken of. Letter case counts for PostgreSQL, which refuses such
+    a comparison of an enum anyway; elsewhere it may not, and says nothing here.
+    """
+    labelled = _labelled(database, scope, used)
+    if not labelled:
+        return ""
+    derived = {one.alias.lower() for one in root.find_all(exp.Alias)}
+    derived |= {one.name.lower() for alias in root.find_all(exp.TableAlias) for one in alias.columns}
+    told: dict[str, str] = {}
+    for name, text in _compared(root):
+        column = labelled.get(name.lower())
+        if column is not None and name.lower() not in derived and not _may_be(text, column, database.dialect):
+            told.setdefault(f"'{shown(text)}'", labels_told(column))
+    return "; ".join(f"no row has {text}: {labels}" for text, labels in [*told.items()][:_MAX_TOLD])
+
+
+def _labelled(database: Database, scope: SqlScope, used: frozenset[str]) -> dict[str, Column]:
+    """The columns of few values by name, where no other column of the query has that name."""
+    found: dict[str, list[tuple[Column, bool]]] = {}
+    for name, entry in scope.tables.items():
+        if (table := find_table(database, name)) is not None:
+            for one in table.columns:
+                if f"{full_name(table)}.{one.name}" in used:
+                    found.setdefault(one.name.lower(), []).append((one, one.name in entry.masks))
+    return {name: same[0][0] for name, same in found.items() if len(same) == 1 and same[0][0].labels and not same[0][1]}
+
+
+def _compared(root: exp.Expr) -> Iterator[tuple[str, str]]:
+    """A column's name and a text that it is held to be equal to."""
+    for node in root.find_all(exp.EQ, exp.In):
+        values = node.expressions if isinstance(node, exp.In) else [node.expression]
+        column = node.this
+        if isinstance(node, exp.EQ) and isinstance(column, exp.Literal):
+            column, values = node.expression, [column]
+        if isinstance(column, exp.Column):
+            for value in values:
+                if isinstance(value, exp.Literal) and value.is_string:
+                    yield column.name, value.name
+
+
+def _may_be(text: str, column: Column, dialect: str) -> bool:
+    """Whether a row can have the text: a label, and of a SET any of them, whatever their order."""
+    labels = column.labels if dialect == "postgres" else {label.casefold().rstrip() for label in column.labels}
+    text = text if dialect == "postgres" else text.casefold().rstrip()
+    if dialect == "mysql" and (not text or text.isdigit()):
+        return True  # what was not valid when it was written is '', and a number is the place of a label
+    parts = text.split(",") if column.type.lower().startswith("set(") else [text]
+    return all(part in labels for part in parts)

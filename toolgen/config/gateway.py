@@ -31,6 +31,7 @@ __all__ = [
     "contains",
     "read_console",
     "read_drain",
+    "read_grace",
     "read_networks",
     "read_public_url",
     "read_state",
@@ -86,6 +87,20 @@ def read_drain(given: str, where: str) -> float:
             "drain: takes 1s to 1h",
             where=where,
             suggestion="give a little less than what the system around waits before it kills",
+        )
+    return seconds
+
+
+def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
+    """How long calls are still taken after the gateway was told to stop, in seconds; None where nothing is said. Raises `ConfigError`."""
+    if given is None:
+        return None
+    seconds = parse_duration(given)
+    if seconds is None or seconds >= drain_s:
+        raise ConfigError(
+            "grace: takes a time below gateway.drain, like 5s, or 0s for none",
+            where=where,
+            suggestion="it is the first part of drain: what is left of it is for the calls under way",
         )
     return seconds
 

@@ -81,6 +81,7 @@ EXCEPTIONS = {
     ("toolgen.mock.server", "socket"): "listens",
     ("toolgen.server.sockets", "socket"): "listens",
     ("toolgen.server.http", "socket"): "is given what listens",
+    ("toolgen.server.tls", "ssl"): "speaks TLS with who comes",
     ("toolgen.server.worker", "socket"): "is given what listens",
     ("toolgen.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import uvloop
 
-from toolgen.config.gateway import Networks
+from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
 from toolgen.console.app import console_of
 from toolgen.errors import ConfigError, place_of
@@ -35,6 +35,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.server.signals import Stop
 from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
+from toolgen.server.tls import HANDSHAKES, Certificate, TlsConnection
 
 __all__ = ["Front", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
 
@@ -49,12 +50,14 @@ _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight ar
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
     """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
-    the origin that agents know it by, "" where nobody said it. How long calls are still taken after SIGTERM; None where nobody said it."""
+    the origin that agents know it by, "" where nobody said it. How long calls are still taken after SIGTERM; None where nobody said it.
+    What it speaks TLS with itself."""
 
     certificates: ClientCertificates | None = None
     proxies: Networks = ()
     url: str = ""
     grace_s: float | None = None
+    tls: TlsFiles | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Front:
@@ -64,6 +67,7 @@ class Front:
             proxies=settings.trusted_proxies,
             url=settings.url,
             grace_s=settings.grace_s,
+            tls=settings.tls,
         )
 
 
@@ -96,10 +100,14 @@ def serve(
     Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
+    certificate = _certificate_of(front)
     listener = bind(host, port)
+
+    def begun(_: Stop) -> None:
+        (ready or partial(_say_ready, gateway))(url_of(listener, tls=certificate is not None))
+
     try:
-        app = _app(gateway, host, front)
-        _run(_serve(gateway, listener, app, front, lambda _: (ready or partial(_say_ready, gateway))(url_of(listener))))
+        _run(_serve(gateway, listener, _app(gateway, host, front), front, certificate, begun))
     finally:
         listener.close()
 
@@ -118,7 +126,7 @@ def serve_worker(
     `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as on SIGTERM, so that no
     worker is left behind on the port.
     """
-    app = _app(gateway, host, front)
+    app, certificate = _app(gateway, host, front), _certificate_of(front)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -131,7 +139,7 @@ def serve_worker(
             loop.add_reader(lifeline, alone)
             ready()
 
-        await _serve(gateway, listener, app, front, begun)
+        await _serve(gateway, listener, app, front, certificate, begun)
 
     _run(main())
 
@@ -159,18 +167,23 @@ def serve_stdio(gateway: Facade, principal: Principal) -> None:
 
 
 async def _serve(
-    gateway: Facade, listener: socket.socket, app: App, front: Front, ready: Callable[[Stop], None]
+    gateway: Facade,
+    listener: socket.socket,
+    app: App,
+    front: Front,
+    certificate: Certificate | None,
+    ready: Callable[[Stop], None],
 ) -> None:
     server = HttpServer(app, Connections(proxies=front.proxies, most=_most_connections()))
     loop, stop = asyncio.get_running_loop(), Stop()
     try:
         async with gateway:
-            with _reloading(gateway):
+            with _reloading(gateway, certificate):
                 spare_the_collector()
                 stop.listen()
                 try:
                     accepting = await loop.create_server(
-                        partial(HttpConnection, server), sock=listener, backlog=BACKLOG
+                        _protocol(server, certificate, front.proxies), sock=listener, backlog=BACKLOG
                     )
                     ready(stop)
                     await stop.first
@@ -185,6 +198,16 @@ async def _serve(
     finally:
         stop.close()
     _logger.info("stopped: %s", stop.said())
+
+
+def _certificate_of(front: Front) -> Certificate | None:
+    return None if front.tls is None else Certificate(front.tls)
+
+
+def _protocol(server: HttpServer, certificate: Certificate | None, proxies: Networks) -> Callable[[], asyncio.Protocol]:
+    if certificate is None:
+        return partial(HttpConnection, server)
+    return partial(TlsConnection, server, certificate, TlsConnection.pending(proxies))
 
 
 def _grace_of(front: Front, listener: socket.socket) -> float:
@@ -208,7 +231,7 @@ async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
 
 def _most_connections() -> int:
     """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
-    wanted = MAX_COUNT + RESERVE + _OTHER_FILES
+    wanted = MAX_COUNT + RESERVE + HANDSHAKES + _OTHER_FILES
     allowed, most_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         allowed = wanted if most_allowed == resource.RLIM_INFINITY else min(wanted, most_allowed)
@@ -217,7 +240,7 @@ def _most_connections() -> int:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return MAX_COUNT
-    return max(allowed - RESERVE - _OTHER_FILES, allowed // 4)
+    return max(allowed - RESERVE - HANDSHAKES - _OTHER_FILES, allowed // 4)
 
 
 async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
@@ -241,11 +264,14 @@ def spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _reloading(gateway: Facade) -> Iterator[None]:
-    """SIGHUP reads the policy again, as daemons do; a change of its files is noticed without one."""
+def _reloading(gateway: Facade, certificate: Certificate | None = None) -> Iterator[None]:
+    """SIGHUP reads the policy and the certificate again, as daemons do; a change of their files is noticed without one."""
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
+    watching = None if certificate is None else loop.create_task(certificate.watch())
 
     def begin() -> None:
+        if certificate is not None:
+            certificate.refresh()
         task = loop.create_task(gateway.operations.reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -255,6 +281,8 @@ def _reloading(gateway: Facade) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+        if watching is not None:
+            watching.cancel()
 
 
 @contextlib.contextmanager

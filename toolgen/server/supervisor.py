@@ -21,6 +21,7 @@ from toolgen.errors import ConfigError
 from toolgen.server.logs import Logs
 from toolgen.server.signals import Stop
 from toolgen.server.sockets import bind_shared, reopen, url_of
+from toolgen.server.tls import Certificate
 from toolgen.server.worker import READY, Orders
 from toolgen.state.shared_counts import CountServer
 from toolgen.wiring.executors import make_command_server
@@ -49,6 +50,8 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int, logs:
     One that dies is started again, after ever longer pauses if it dies again and again. SIGHUP goes to all.
     Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
     """
+    if settings.tls is not None:
+        Certificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -64,6 +67,7 @@ class _Workers:
     def __init__(self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs) -> None:
         self._logs = logs
         self._config = settings.path
+        self._tls = settings.tls is not None
         self._commands = make_command_server(settings.sources)
         self._counts = CountServer(SystemClock()) if settings.state is None else None
         self._host = host
@@ -186,7 +190,7 @@ class _Workers:
     def _announce(self) -> None:
         if not self._up.is_set() and not self._stopping.is_set() and len(self._ready) == len(self._listeners):
             self._up.set()
-            _say(f"toolgen is listening on {url_of(self._listeners[0])}")
+            _say(f"toolgen is listening on {url_of(self._listeners[0], tls=self._tls)}")
 
 
 def _same_path() -> tuple[str, ...]:

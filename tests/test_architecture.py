@@ -86,7 +86,7 @@ EXCEPTIONS = {
     ("toolgen.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
-    ("toolgen.state.sqlite_file", "sqlite3"): "opens the files of the five that follow",
+    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the five that follow",
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
     ("toolgen.state.invocations_redis", "sqlite3"): "keeps which calls were begun",

@@ -17,7 +17,7 @@ from tests import patient
 from toolgen.audit.reader import entries
 
 ROOT = Path(__file__).parents[1]
-READY = re.compile(r"toolgen is listening on (http://127\.0\.0\.1:[0-9]+)\n")
+READY = re.compile(r"toolgen is listening on (https?://127\.0\.0\.1:[0-9]+)\n")
 HEALTH = "/v1/tools/orders__get_health/call"
 
 

@@ -78,6 +78,19 @@ def test_the_time_to_stop_is_half_a_minute_where_nothing_is_said(tmp_path: Path)
     assert load(written(tmp_path, "https://tools.example.com")).drain_s == 30
 
 
+@pytest.mark.parametrize(("given", "seconds"), [("0s", 0), ("5s", 5), ("29s", 29), (None, None)])
+def test_calls_are_taken_for_a_part_of_the_time_to_stop(tmp_path: Path, given: str | None, seconds: float) -> None:
+    more = "" if given is None else f"\n  grace: {given}"
+    assert load(draining(tmp_path, f"30s{more}")).grace_s == seconds
+
+
+@pytest.mark.parametrize("given", ["30s", "1m", "'5'", "'-1s'", "''"])
+def test_a_grace_that_leaves_no_time_is_refused_at_its_line(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigError, match=r"grace: takes a time below gateway\.drain") as caught:
+        load(draining(tmp_path, f"30s\n  grace: {given}"))
+    assert "toolgen.yaml:5" in str(caught.value)
+
+
 @pytest.mark.parametrize("given", ["0s", "999ms", "61m", "'30'", "'-1s'", "forever", "''"])
 def test_any_other_time_to_stop_is_refused_at_its_line(tmp_path: Path, given: str) -> None:
     with pytest.raises(ConfigError, match=r"drain: takes 1s to 1h") as caught:

@@ -28,6 +28,9 @@ _COMMANDS = (
         "toolgen.cli.call",
         "Call TOOL.",
     ),
+    LazyCommand(
+        "backup", "toolgen.cli.backup", "Back up the record and the state into DIR, also while the gateway runs."
+    ),
     LazyCommand("completion", "toolgen.cli.completion", "Print the script that completes commands in a shell."),
     LazyCommand(
         "demo",
@@ -65,6 +68,12 @@ _COMMANDS = (
         "Refuse calls from now on, in every process of the project; without an option, list what is paused.",
     ),
     LazyCommand("policy", "toolgen.cli.policy", "Check, explain, replay and extend the policy."),
+    LazyCommand(
+        "restore",
+        "toolgen.cli.backup",
+        "Restore the backup in DIR to where the project keeps its record and state, and verify it.",
+        attribute="restore_command",
+    ),
     LazyCommand(
         "resume",
         "toolgen.cli.pause",

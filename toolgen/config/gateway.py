@@ -25,15 +25,19 @@ from toolgen.yaml_file import Document
 __all__ = [
     "ConsoleSettings",
     "GivenConsole",
+    "GivenTls",
     "Networks",
     "SignIn",
     "StateSettings",
+    "TlsFiles",
     "contains",
     "read_console",
     "read_drain",
+    "read_grace",
     "read_networks",
     "read_public_url",
     "read_state",
+    "read_tls",
 ]
 
 Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
@@ -88,6 +92,52 @@ def read_drain(given: str, where: str) -> float:
             suggestion="give a little less than what the system around waits before it kills",
         )
     return seconds
+
+
+def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
+    """How long calls are still taken after the gateway was told to stop, in seconds; None where nothing is said. Raises `ConfigError`."""
+    if given is None:
+        return None
+    seconds = parse_duration(given)
+    if seconds is None or seconds >= drain_s:
+        raise ConfigError(
+            "grace: takes a time below gateway.drain, like 5s, or 0s for none",
+            where=where,
+            suggestion="it is the first part of drain: what is left of it is for the calls under way",
+        )
+    return seconds
+
+
+class GivenTls(msgspec.Struct, forbid_unknown_fields=True):
+    """`gateway.tls` as it is written."""
+
+    certificate: str
+    key: str
+    client_ca: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The certificate (with its chain) and key that the gateway shows, in PEM, and the authorities one of which signed each client's;
+    None where clients show none. `where` is the place in toolgen.yaml."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None
+    where: str
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of them."""
+        return (self.certificate, self.key, *(() if self.client_ca is None else (self.client_ca,)))
+
+
+def read_tls(given: GivenTls | None, root: Path, where: str) -> TlsFiles | None:
+    """Where the files are; a server that starts says what is wrong with them."""
+    if given is None:
+        return None
+    authorities = None if given.client_ca is None else root / given.client_ca
+    return TlsFiles(certificate=root / given.certificate, key=root / given.key, client_ca=authorities, where=where)
 
 
 def read_networks(given: Sequence[str], document: Document, *path: str, danger: str) -> Networks:
@@ -255,7 +305,7 @@ class ConsoleSettings:
     """Who may look (`viewers`) and who may verify besides (`admins`), by roles of the policy; who may answer is the policy's own word.
 
     `url` is the gateway's address as browsers see it, "" where that is this machine. A session ends after `idle_s` seconds without a
-    request, and `expires_s` after it began.
+    request, and `expires_s` after it began. `over_tls` says that the gateway speaks TLS itself.
     """
 
     viewers: frozenset[str] = frozenset({"reviewer"})
@@ -264,6 +314,12 @@ class ConsoleSettings:
     idle_s: float = 1800.0
     expires_s: float = 28_800.0
     sign_in: SignIn | None = None
+    over_tls: bool = False
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers reach it over https."""
+        return self.over_tls or self.url.startswith("https://")
 
 
 def read_console(given: GivenConsole, document: Document) -> ConsoleSettings:

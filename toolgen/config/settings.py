@@ -18,14 +18,18 @@ from toolgen.config.bare_specs import described_as, name_for
 from toolgen.config.gateway import (
     ConsoleSettings,
     GivenConsole,
+    GivenTls,
     Networks,
     StateSettings,
+    TlsFiles,
     contains,
     read_console,
     read_drain,
+    read_grace,
     read_networks,
     read_public_url,
     read_state,
+    read_tls,
 )
 from toolgen.config.sources import Auth, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
@@ -79,6 +83,8 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     url: str | None = None
     workers: int = 1
     drain: str = "30s"
+    grace: str | None = None
+    tls: GivenTls | None = None
     search_above: int | str = 20_000
     turn_limit: int | str = 4
     search: Literal["words", "hybrid"] = "words"
@@ -119,8 +125,10 @@ class Settings:
     `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
     `spans` says whether requests are traced with OpenTelemetry.
     `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
-    `drain_s` is how long calls in flight have to end when the gateway stops.
+    `drain_s` is how long calls in flight have to end when the gateway stops. `grace_s` is how much of that it is not ready and takes calls
+    all the same, None where nobody said it.
     `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
+    `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -135,6 +143,8 @@ class Settings:
     url: str
     workers: int
     drain_s: float
+    grace_s: float | None
+    tls: TlsFiles | None
     search_above: float
     turn_limit: float
     search: Literal["words", "hybrid"]
@@ -261,6 +271,7 @@ def _settings(document: Document, path: Path) -> Settings:
         raise ConfigError(f"{file.gateway.port} is not a port", where=document.where("gateway", "port"))
     warnings: list[str] = []
     entries = [_override(document, key) for key in file.tools]
+    drain_s = read_drain(file.gateway.drain, document.where("gateway", "drain"))
     return Settings(
         path=path,
         sources=_pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root),
@@ -272,7 +283,9 @@ def _settings(document: Document, path: Path) -> Settings:
         port=file.gateway.port,
         url=read_public_url(file.gateway.url, document.where("gateway", "url")),
         workers=file.gateway.workers,
-        drain_s=read_drain(file.gateway.drain, document.where("gateway", "drain")),
+        drain_s=drain_s,
+        tls=read_tls(file.gateway.tls, root, document.where("gateway", "tls")),
+        grace_s=read_grace(file.gateway.grace, drain_s, document.where("gateway", "grace")),
         search_above=_number_or_never(
             document, "search_above", file.gateway.search_above, least=0, takes="a number of tokens, 0 for always"
         ),
@@ -292,7 +305,7 @@ def _settings(document: Document, path: Path) -> Settings:
         ),
         audit_dir=root / file.audit.dir,
         audit=read_audit(file.audit, document, root, warnings),
-        console=read_console(file.console, document),
+        console=replace(read_console(file.console, document), over_tls=file.gateway.tls is not None),
         warnings=tuple(warnings),
     )
 

@@ -179,7 +179,7 @@ class SignInPages:
         self._sessions = sessions
         self._provider = provider
         self._clock = clock
-        self._secure = self._settings.url.startswith("https://")
+        self._secure = self._settings.secure
         ours = (_SESSION, _FORM, _ATTEMPT)
         self._session, self._form_held, self._attempt = (it.over_tls() for it in ours) if self._secure else ours
 

@@ -170,6 +170,11 @@ class Running:
             trail.presence.leave()  # the caller that is cancelled here waits no more
             raise
 
+    def cut_off(self) -> None:
+        """Cancels them all: the process ends."""
+        for task in self._tasks:
+            task.cancel()
+
     async def ended(self) -> None:
         """Returns when none is under way."""
         if self._tasks:

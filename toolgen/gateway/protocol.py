@@ -6,6 +6,7 @@ The console and the command line take a `Project`, which is what was loaded, or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Protocol, Self
@@ -127,8 +128,11 @@ class Operations(Protocol):
     def drain_s(self) -> float:
         """How long calls in flight have to end, in seconds, once it leaves."""
 
-    def leave(self) -> None:
-        """It is about to be left: from now on that time runs for what nothing else would end, functions that hang."""
+    def leave(self) -> Callable[[], None]:
+        """It is about to be left and no more ready. From now on that time runs for what nothing else would end, functions that hang.
+
+        Returns what cuts off the calls that are under way when the time is over: each is recorded.
+        """
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""

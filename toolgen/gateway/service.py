@@ -112,6 +112,7 @@ class Gateway:
             background=self._background,
             troubles=self._troubles,
             functions=functions,
+            cut_off=self._running.cut_off,
             drain_s=settings.drain_s,
             spans=_spans() if settings.spans else None,
             records=ProjectRecords(settings),

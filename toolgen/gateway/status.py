@@ -31,15 +31,17 @@ class Functions(Protocol):
 
 
 class Status:
-    """One process (`Operations`). `troubles` says what may be wrong with what gateways share, `functions` what runs functions."""
+    """One process (`Operations`). `troubles` says what may be wrong with what gateways share, `functions` what runs functions,
+    `cut_off` ends the calls under way."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
         *,
         log: AuditLog,
         background: Background,
         troubles: Callable[[], tuple[FaultLog, ...]],
         functions: Functions,
+        cut_off: Callable[[], None],
         drain_s: float,
         spans: Spans | None,
         records: ProjectRecords,
@@ -48,6 +50,7 @@ class Status:
         self._background = background
         self._troubles = troubles
         self._functions = functions
+        self._cut_off = cut_off
         self._leaving: asyncio.TimerHandle | None = None
         self.drain_s = drain_s
         self.metrics = Metrics()
@@ -59,7 +62,13 @@ class Status:
 
     def ready(self) -> tuple[str, ...]:
         """Why the gateway does not take calls; empty when it does."""
-        found = (self._log.fault, *(trouble.lasting for trouble in self._troubles()), *self._background.faults())
+        stopping = "the gateway is stopping" if self._leaving is not None else ""
+        found = (
+            stopping,
+            self._log.fault,
+            *(trouble.lasting for trouble in self._troubles()),
+            *self._background.faults(),
+        )
         return tuple(fault for fault in found if fault)
 
     def warnings(self) -> tuple[str, ...]:
@@ -89,11 +98,17 @@ class Status:
             restarts=self._background.restarts,
         )
 
-    def leave(self) -> None:
-        """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close."""
+    def leave(self) -> Callable[[], None]:
+        """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close. Returns
+        what cuts off all calls."""
         if self._leaving is None:
             seconds = self.drain_s - min(_CLOSING_S, 0.75 * self.drain_s)
             self._leaving = asyncio.get_running_loop().call_later(seconds, self._functions.give_up)
+        return self._end
+
+    def _end(self) -> None:
+        self._functions.give_up()
+        self._cut_off()
 
     def state_changed(self, reachable: bool) -> None:
         """Records that what counts limits was lost or found: in between, limits refuse, or are shares of this process."""

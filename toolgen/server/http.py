@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import uvloop
 
-from toolgen.config.gateway import Networks
+from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
 from toolgen.console.app import console_of
 from toolgen.errors import ConfigError, place_of
@@ -33,12 +33,15 @@ from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
+from toolgen.server.signals import Stop
 from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
+from toolgen.server.tls import HANDSHAKES, Certificate, TlsConnection
 
 __all__ = ["Front", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
 
 _logger = logging.getLogger(__name__)
 
+GRACE_S = 2.0
 _EXIT_S = 2.0
 _OTHER_FILES = 512  # the record, connections to upstreams and databases, what is accepted before something gives way
 _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
@@ -47,16 +50,25 @@ _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight ar
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
     """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
-    the origin that agents know it by, "" where nobody said it."""
+    the origin that agents know it by, "" where nobody said it. How long calls are still taken after SIGTERM; None where nobody said it.
+    What it speaks TLS with itself."""
 
     certificates: ClientCertificates | None = None
     proxies: Networks = ()
     url: str = ""
+    grace_s: float | None = None
+    tls: TlsFiles | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Front:
         """As a project has it."""
-        return cls(certificates=settings.client_certificates, proxies=settings.trusted_proxies, url=settings.url)
+        return cls(
+            certificates=settings.client_certificates,
+            proxies=settings.trusted_proxies,
+            url=settings.url,
+            grace_s=settings.grace_s,
+            tls=settings.tls,
+        )
 
 
 _NOTHING = Front()
@@ -88,10 +100,14 @@ def serve(
     Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
+    certificate = _certificate_of(front)
     listener = bind(host, port)
+
+    def begun(_: Stop) -> None:
+        (ready or partial(_say_ready, gateway))(url_of(listener, tls=certificate is not None))
+
     try:
-        app = _app(gateway, host, front)
-        _run(_serve(gateway, listener, app, front, lambda: (ready or partial(_say_ready, gateway))(url_of(listener))))
+        _run(_serve(gateway, listener, _app(gateway, host, front), front, certificate, begun))
     finally:
         listener.close()
 
@@ -110,20 +126,20 @@ def serve_worker(
     `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as on SIGTERM, so that no
     worker is left behind on the port.
     """
-    app = _app(gateway, host, front)
+    app, certificate = _app(gateway, host, front), _certificate_of(front)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
-        def alone() -> None:
-            loop.remove_reader(lifeline)
-            os.kill(os.getpid(), signal.SIGTERM)
+        def begun(stop: Stop) -> None:
+            def alone() -> None:
+                loop.remove_reader(lifeline)
+                stop.because("the process that started this one is gone")
 
-        def begun() -> None:
             loop.add_reader(lifeline, alone)
             ready()
 
-        await _serve(gateway, listener, app, front, begun)
+        await _serve(gateway, listener, app, front, certificate, begun)
 
     _run(main())
 
@@ -150,58 +166,72 @@ def serve_stdio(gateway: Facade, principal: Principal) -> None:
     _run(_serve_stdio(gateway, principal))
 
 
-async def _serve(gateway: Facade, listener: socket.socket, app: App, front: Front, ready: Callable[[], None]) -> None:
+async def _serve(
+    gateway: Facade,
+    listener: socket.socket,
+    app: App,
+    front: Front,
+    certificate: Certificate | None,
+    ready: Callable[[Stop], None],
+) -> None:
     server = HttpServer(app, Connections(proxies=front.proxies, most=_most_connections()))
-    async with gateway:
-        with _reloading(gateway), _until_told() as (told, told_again):
-            spare_the_collector()
-            try:
-                loop = asyncio.get_running_loop()
-                accepting = await loop.create_server(partial(HttpConnection, server), sock=listener, backlog=BACKLOG)
-                ready()
-                stopped_by = await told
-                gateway.operations.leave()
-                app.end_streams()
-                accepting.close()
-                await _either(server.drain(gateway.operations.drain_s), told_again.wait())
-            finally:
-                await app.close()
-    _logger.info("stopped: %s", stopped_by.name)
-
-
-async def _either(*waits: Coroutine[object, object, object]) -> None:
-    """Returns as soon as one of them has; the others are cancelled."""
-    tasks = [asyncio.ensure_future(one) for one in waits]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-
-
-@contextlib.contextmanager
-def _until_told() -> Iterator[tuple[asyncio.Future[signal.Signals], asyncio.Event]]:
-    """SIGINT or SIGTERM, which ends the serving, and a SIGINT after that, which ends it at once."""
-    loop = asyncio.get_running_loop()
-    told: asyncio.Future[signal.Signals] = loop.create_future()
-    told_again = asyncio.Event()
-
-    def hear(number: signal.Signals) -> None:
-        if not told.done():
-            told.set_result(number)
-        elif number == signal.SIGINT:
-            told_again.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, hear, number)
+    loop, stop = asyncio.get_running_loop(), Stop()
     try:
-        yield told, told_again
+        async with gateway:
+            with _reloading(gateway, certificate):
+                spare_the_collector()
+                stop.listen()
+                try:
+                    accepting = await loop.create_server(
+                        _protocol(server, certificate, front.proxies), sock=listener, backlog=BACKLOG
+                    )
+                    ready(stop)
+                    await stop.first
+                    cut_off = gateway.operations.leave()
+                    left_s = await _grace(gateway, stop, _grace_of(front, listener))
+                    app.end_streams()
+                    accepting.close()
+                    if not await stop.unless_told_again(server.drain(left_s, cut_off)):
+                        await server.break_off(cut_off)
+                finally:
+                    await app.close()
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        stop.close()
+    _logger.info("stopped: %s", stop.said())
+
+
+def _certificate_of(front: Front) -> Certificate | None:
+    return None if front.tls is None else Certificate(front.tls)
+
+
+def _protocol(server: HttpServer, certificate: Certificate | None, proxies: Networks) -> Callable[[], asyncio.Protocol]:
+    if certificate is None:
+        return partial(HttpConnection, server)
+    return partial(TlsConnection, server, certificate, TlsConnection.pending(proxies))
+
+
+def _grace_of(front: Front, listener: socket.socket) -> float:
+    """How long calls are still taken after SIGTERM. On loopback there is nobody who would have to notice, unless the project says so."""
+    if front.grace_s is not None:
+        return front.grace_s
+    return 0.0 if is_loopback(str(listener.getsockname()[0])) else GRACE_S
+
+
+async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
+    """Calls are still taken until those who send them have noticed that the gateway is not ready: not for somebody at a keyboard (SIGINT),
+    who waits. Returns how much of the time to drain is left then."""
+    drain_s = gateway.operations.drain_s
+    if stop.said() != signal.SIGTERM.name or not grace_s:
+        return drain_s
+    grace_s = min(grace_s, drain_s)
+    _logger.info("stopping: %s; not ready, and taking calls for another %g s", stop.said(), grace_s)
+    await stop.unless_told_again(asyncio.sleep(grace_s))
+    return drain_s - grace_s
 
 
 def _most_connections() -> int:
     """How many connections there may be: fewer where this process may not open as many files, which is asked for first."""
-    wanted = MAX_COUNT + RESERVE + _OTHER_FILES
+    wanted = MAX_COUNT + RESERVE + HANDSHAKES + _OTHER_FILES
     allowed, most_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         allowed = wanted if most_allowed == resource.RLIM_INFINITY else min(wanted, most_allowed)
@@ -210,7 +240,7 @@ def _most_connections() -> int:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return MAX_COUNT
-    return max(allowed - RESERVE - _OTHER_FILES, allowed // 4)
+    return max(allowed - RESERVE - HANDSHAKES - _OTHER_FILES, allowed // 4)
 
 
 async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
@@ -234,11 +264,14 @@ def spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _reloading(gateway: Facade) -> Iterator[None]:
-    """SIGHUP reads the policy again, as daemons do; a change of its files is noticed without one."""
+def _reloading(gateway: Facade, certificate: Certificate | None = None) -> Iterator[None]:
+    """SIGHUP reads the policy and the certificate again, as daemons do; a change of their files is noticed without one."""
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
+    watching = None if certificate is None else loop.create_task(certificate.watch())
 
     def begin() -> None:
+        if certificate is not None:
+            certificate.refresh()
         task = loop.create_task(gateway.operations.reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -248,6 +281,8 @@ def _reloading(gateway: Facade) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+        if watching is not None:
+            watching.cancel()
 
 
 @contextlib.contextmanager

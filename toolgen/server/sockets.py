@@ -105,7 +105,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, tls: bool = False) -> str:
     """Where a listening socket is reached."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http{'s' if tls else ''}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -18,12 +19,16 @@ from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
 from toolgen.server.logs import Logs
+from toolgen.server.signals import Stop
 from toolgen.server.sockets import bind_shared, reopen, url_of
+from toolgen.server.tls import Certificate
 from toolgen.server.worker import READY, Orders
 from toolgen.state.shared_counts import CountServer
 from toolgen.wiring.executors import make_command_server
 
 __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
+
+_logger = logging.getLogger(__name__)
 
 MAX_WORKERS = 64
 _MIN_PAUSE_S = 0.5
@@ -45,6 +50,8 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int, logs:
     One that dies is started again, after ever longer pauses if it dies again and again. SIGHUP goes to all.
     Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
     """
+    if settings.tls is not None:
+        Certificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -60,6 +67,7 @@ class _Workers:
     def __init__(self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs) -> None:
         self._logs = logs
         self._config = settings.path
+        self._tls = settings.tls is not None
         self._commands = make_command_server(settings.sources)
         self._counts = CountServer(SystemClock()) if settings.state is None else None
         self._host = host
@@ -70,9 +78,11 @@ class _Workers:
         self._stopping = asyncio.Event()
         self._up = asyncio.Event()
         self._fine = True
+        self._stop: Stop | None = None
 
     async def run(self) -> bool:
-        loop = asyncio.get_running_loop()
+        loop, stop = asyncio.get_running_loop(), Stop()
+        self._stop = stop
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._pass_on, number)
         tasks = [asyncio.create_task(self._keep(index)) for index in range(len(self._listeners))]
@@ -88,11 +98,16 @@ class _Workers:
             task.result()
         if not self._up.is_set() and not self._fine:
             raise ConfigError("not every worker came up, so none serves", suggestion="what each said stands above")
+        _logger.info("stopped: %s%s", stop.said(), "" if self._fine else "; not every worker ended in order")
         return self._fine
 
     def _pass_on(self, number: signal.Signals) -> None:
-        if number != signal.SIGHUP:
+        if number != signal.SIGHUP and self._stop is not None:
+            self._stop.hear(number)
+        if number != signal.SIGHUP and not self._stopping.is_set():
             self._stopping.set()
+            for listener in self._listeners:  # or the port would stay open when the workers have closed it
+                listener.close()
         for index, process in self._running.items():
             # One that is not up yet reads the policy anyway, and has nothing to drain: the signal's default ends it.
             if number != signal.SIGHUP or index in self._ready:
@@ -139,6 +154,8 @@ class _Workers:
             counts = None
             if self._counts is not None:
                 counts = given.enter_context(await self._counts.connect()).fileno()
+            if self._stopping.is_set():
+                return 0
             orders = Orders(
                 config=str(self._config),
                 listener=listener.fileno(),
@@ -171,9 +188,9 @@ class _Workers:
             self._ready.discard(index)
 
     def _announce(self) -> None:
-        if not self._up.is_set() and len(self._ready) == len(self._listeners):
+        if not self._up.is_set() and not self._stopping.is_set() and len(self._ready) == len(self._listeners):
             self._up.set()
-            _say(f"toolgen is listening on {url_of(self._listeners[0])}")
+            _say(f"toolgen is listening on {url_of(self._listeners[0], tls=self._tls)}")
 
 
 def _same_path() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import msgspec
 
 from toolgen.errors import StateError
 
-__all__ = ["DURABLE", "LASTING", "SqliteFile", "transaction"]
+__all__ = ["DURABLE", "LASTING", "SqliteFile", "copy_database", "transaction"]
 
 T = TypeVar("T")
 _BUSY_S = 5.0
@@ -24,6 +24,20 @@ DURABLE = ("PRAGMA synchronous = FULL", "PRAGMA secure_delete = ON")
 """What is written is on the disk before anybody is told, and what is removed is overwritten."""
 LASTING = ("PRAGMA synchronous = OFF",)
 """For what may be lost when the machine goes down; it outlives the process all the same."""
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """A copy of a file that others may be writing, as it is at one moment. Raises `StateError`."""
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        location = f"{source.absolute().as_uri()}?mode=ro"
+        with (
+            closing(sqlite3.connect(location, timeout=_BUSY_S, uri=True)) as original,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            original.backup(copy)
+    except sqlite3.Error as error:
+        raise StateError(f"cannot be copied: {error}", where=str(source)) from error
 
 
 class SqliteFile:

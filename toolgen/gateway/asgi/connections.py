@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from email.utils import formatdate
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Protocol
@@ -302,7 +302,7 @@ class HttpServer:
         self._second = 0
         self._date = b""
 
-    async def drain(self, seconds: float) -> None:
+    async def drain(self, seconds: float, cut_off: Callable[[], None] = lambda: None) -> None:
         """Lets every connection end with the answer in hand. What has not ended in so many seconds is broken off."""
         self.ended = asyncio.Event()
         for connection in list(self.open):
@@ -313,12 +313,19 @@ class HttpServer:
                 await self.ended.wait()
         except TimeoutError:
             log.warning("%d requests had no answer when the time to drain was over", len(self.tasks))
-            for task in list(self.tasks):
-                task.cancel()
-            if self.tasks:  # a call that is cancelled is still answered, where it says that its outcome is unknown
-                await asyncio.wait(self.tasks, timeout=_ENDING_S)
-            for connection in list(self.open):
-                connection.abort()
+            await self.break_off(cut_off)
+
+    async def break_off(self, cut_off: Callable[[], None]) -> None:
+        """Ends what has not ended. A call that `cut_off` ends is still answered: that its outcome is unknown."""
+        cut_off()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=_ENDING_S)
+        for task in list(self.tasks):
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=_ENDING_S)
+        for connection in list(self.open):
+            connection.abort()
 
     def left(self) -> None:
         """A connection or a request has ended."""

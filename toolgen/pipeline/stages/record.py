@@ -6,6 +6,7 @@ could say later why a rule spoke of them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
@@ -21,7 +22,7 @@ from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.policy.arguments import excess
 from toolgen.policy.document.policy import Policy
@@ -90,6 +91,21 @@ class Users:
         if len(self._told) > _MAX_COUNT:
             self._told.popitem(last=False)
         return True
+
+
+_STOPPED = "the gateway stopped before the call had ended"
+
+
+def _cut_off(call: Call) -> Cancelled | Failed:
+    """How a call ends that the gateway had no more time for."""
+    if (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    if call.tool.effect is Effect.READ:
+        return Cancelled(error=Error(code="cancelled", message=_STOPPED, suggestion="make the call again"))
+    message = f"{_STOPPED}; it may or may not have taken effect"
+    return Failed(
+        error=Error(code="outcome_unknown", message=message, suggestion="find out what happened before trying again")
+    )
 
 
 _logger = logging.getLogger(__name__)
@@ -312,6 +328,8 @@ class Record:
         """The rest of the pipeline. This is the outermost boundary, which a call never gets past as an exception."""
         try:
             return await proceed(call, trail)
+        except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
+            return _cut_off(call)
         except Exception as error:  # noqa: BLE001 - as above
             message = "call %s failed inside the gateway: %s"
             _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote anything

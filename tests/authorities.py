@@ -1,0 +1,58 @@
+"""Certificate authorities of a test's own, and what they sign."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
+
+
+class Authority:
+    """One, whose certificate is `NAME.pem` in a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate = self._builder(self._name, self._key, days=30)
+        certificate = certificate.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(certificate.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=60))
+            .not_valid_after(now + timedelta(days=days))
+        )
+
+    def issue(
+        self, name: str, *, usage: x509.ObjectIdentifier = SERVER, days: int = 30, password: bytes = b""
+    ) -> tuple[Path, Path]:
+        """A certificate for 127.0.0.1 and its key, as `NAME.crt` and `NAME.key`."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        signed = (
+            self._builder(subject, key, days=days)
+            .add_extension(names, critical=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        certificate, secret = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        certificate.write_bytes(signed.public_bytes(Encoding.PEM))
+        hidden = BestAvailableEncryption(password) if password else NoEncryption()
+        secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden))
+        return certificate, secret

@@ -1,0 +1,103 @@
+"""A copy of an audit log, taken while gateways write it: the beginning of each stream, without a gap, and what was signed of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from toolgen.audit.checkpoint import checkpoint_path, removal_path
+from toolgen.audit.files import SegmentFile, bounded, lines, opened, regular, segments, stream_names
+from toolgen.errors import AuditError
+
+__all__ = ["copy_log", "is_written", "key_files"]
+
+_TRIES = 10
+_PRIVATE = ".key"
+
+
+def copy_log(source: Path, target: Path) -> None:
+    """Copies every stream, with its checkpoints, its removals and the public keys, into an empty folder; no private key.
+
+    Raises `AuditError` where there is no log, or where it is removed faster than it can be read.
+    """
+    names = stream_names(source)
+    if not names:
+        raise AuditError("holds no audit log", where=str(source))
+    for name in names:
+        # What was signed is copied before the entries it is about, and a removal after what it leaves.
+        _copy_whole_lines(checkpoint_path(source, name), target)
+        _copy_stream(source, target, name)
+        _copy_whole_lines(removal_path(source, name), target)
+    for key in sorted(source.glob("*.pub")):
+        _copy_whole_lines(key, target)
+
+
+def _copy_stream(source: Path, target: Path, name: str) -> None:
+    for attempt in range(_TRIES):
+        written: list[Path] = []
+        try:
+            with segments(source, name) as found:
+                for segment, file in found:
+                    written.append(target / segment.path.name.removesuffix(".gz"))
+                    _copy_segment(segment, file, written[-1])
+        except AuditError:  # a segment was removed by policy meanwhile
+            if attempt == _TRIES - 1:
+                raise
+            for path in written:
+                path.unlink(missing_ok=True)
+        else:
+            return
+
+
+def _copy_segment(segment: SegmentFile, file: BinaryIO | None, path: Path) -> None:
+    """The whole entries of a segment. Behind those of the one that is being written, zeros and the beginning of a line may stand."""
+    with opened(segment, file) as plain, _new(path) as copy:
+        for line, whole in lines(bounded(plain)):
+            if not whole:
+                break
+            copy.write(line + b"\n")
+
+
+def _copy_whole_lines(path: Path, target: Path) -> None:
+    try:
+        file = regular(path)
+    except FileNotFoundError:
+        return
+    with file, _new(target / path.name) as copy:
+        data = file.read()
+        copy.write(data[: data.rfind(b"\n") + 1])
+
+
+def _new(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+
+
+def key_files(directory: Path) -> list[Path]:
+    """The private keys that lie in the folder of a log."""
+    return sorted(directory.glob(f"*{_PRIVATE}"))
+
+
+def is_written(directory: Path) -> bool:
+    """Whether some process writes a log in this folder now."""
+    return any(_held(path) for path in _locks(directory))
+
+
+def _locks(directory: Path) -> Iterator[Path]:
+    yield from directory.glob("*.lock")
+
+
+def _held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,66 @@
+"""`toolgen backup` and `toolgen restore`: the record and the state of a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolgen.audit.verify import Report
+from toolgen.cli.options import config
+from toolgen.config.settings import Settings
+from toolgen.config.settings import load as load_settings
+from toolgen.gateway.backup import Kept, back_up, restore
+
+_folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+
+
+@click.command()
+@_folder
+@config
+def command(folder: Path, config_path: str) -> None:
+    """Back up the record and the state into DIR, also while the gateway runs.
+
+    DIR is made, or empty. Private keys are named and not copied: keep them where you keep secrets.
+    """
+    settings = load_settings(config_path)
+    kept, report = back_up(settings, folder)
+    click.echo(f"{folder}: {_counted(kept)}, {len(kept.files)} files")
+    for key in kept.keys:
+        click.echo(f"not in it: {settings.audit_dir / key.file}; keep this key apart from the backup")
+    _say_where_redis_is(settings)
+    _judge(report)
+
+
+@click.command()
+@_folder
+@config
+def restore_command(folder: Path, config_path: str) -> None:
+    """Restore the backup in DIR to where the project keeps its record and state, and verify it.
+
+    Nothing may be there yet but private keys, and no gateway may run.
+    """
+    settings = load_settings(config_path)
+    kept, report, missing = restore(settings, folder)
+    click.echo(f"restored from {kept.time}: {_counted(kept)}")
+    for name in missing:
+        click.echo(f"to be put there before the gateway starts: {settings.audit_dir / name}", err=True)
+    _say_where_redis_is(settings)
+    _judge(report)
+
+
+def _counted(kept: Kept) -> str:
+    return f"{kept.entries} entries in {kept.streams} stream{'' if kept.streams == 1 else 's'}"
+
+
+def _say_where_redis_is(settings: Settings) -> None:
+    if settings.state is not None:
+        click.echo("warning: what is in Redis (waiting calls, counts) is backed up by Redis itself", err=True)
+
+
+def _judge(report: Report) -> None:
+    for fault in report.faults:
+        click.echo(f"toolgen: {fault.to_dict()}", err=True)
+    if not report.ok:
+        raise SystemExit(1)
+    click.echo("verified: run `toolgen audit verify` whenever you like")

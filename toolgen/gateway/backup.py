@@ -1,0 +1,211 @@
+"""A backup of what a project keeps, the audit log and what outlives a call: taken while the gateway runs, restored to where nothing is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from toolgen.audit.backup import copy_log, is_written, key_files
+from toolgen.audit.files import sync_directory
+from toolgen.audit.verify import Report, verify
+from toolgen.config.settings import Settings
+from toolgen.errors import ConfigError, StateError
+from toolgen.state.sqlite_file import copy_database
+
+__all__ = ["Kept", "back_up", "restore"]
+
+_FORMAT = "toolgen backup 1"
+_LIST = "backup.json"
+_AUDIT, _STATE = "audit", "state"
+_DATABASES = ("calls.db", "keys.db", "answers.db", "begun.db")
+"""Calls that wait and approvals, idempotency keys, long answers, calls that were begun. The others of the folder are made again: the index
+of the log, sessions of the console, tokens of services, vectors of searching."""
+_FILES = ("pauses.json",)
+_BLOCK = 1024 * 1024
+
+
+class _Key(msgspec.Struct, frozen=True):
+    file: str
+    sha256: str
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup holds: files with their SHA-256, and the private keys that it names and does not hold."""
+
+    format: str
+    time: str
+    entries: int
+    streams: int
+    files: dict[str, str]
+    keys: tuple[_Key, ...]
+
+
+def back_up(settings: Settings, folder: Path) -> tuple[Kept, Report]:
+    """Writes a backup into a folder that is empty or not there, and verifies the log in it.
+
+    Raises `ConfigError` for a folder that holds something, `AuditError` where there is no log, `StateError` for a file that cannot be read.
+    """
+    _take(folder)
+    state = folder / _STATE
+    state.mkdir(mode=0o700)
+    # What waits is copied before the record, so that every call in it has its intent there.
+    for name in _DATABASES:
+        if (settings.state_dir / name).exists():
+            copy_database(settings.state_dir / name, state / name)
+    for name in _FILES:
+        if (settings.state_dir / name).exists():
+            _write(state / name, (settings.state_dir / name).read_bytes())
+    audit = folder / _AUDIT
+    audit.mkdir(mode=0o700)
+    copy_log(settings.audit_dir, audit)
+    report = verify(audit)
+    kept = Kept(
+        format=_FORMAT,
+        time=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        entries=report.entries,
+        streams=report.streams,
+        files={str(path.relative_to(folder)): _digest(path) for path in _all(folder)},
+        keys=tuple(_Key(file=path.name, sha256=_digest(path)) for path in key_files(settings.audit_dir)),
+    )
+    for path in _all(folder):
+        _sync(path)
+    _write(
+        folder / _LIST, msgspec.json.format(msgspec.json.encode(kept)) + b"\n"
+    )  # last: without it a backup is not whole
+    for path in (state, audit, folder):
+        sync_directory(path)
+    return kept, report
+
+
+def restore(settings: Settings, folder: Path) -> tuple[Kept, Report, tuple[str, ...]]:
+    """Puts a backup where the project keeps its record and state, and verifies it. Returns the keys besides that are still to be put there.
+
+    Raises `ConfigError` where a gateway runs, where something but private keys is kept already, where a key is another one than the backup
+    was taken with, and where the backup is not whole.
+    """
+    kept = _listed(folder)
+    _refuse_where_something_is(settings)
+    missing = _keys_missing(settings, kept)
+    with _staged(settings.audit_dir, folder / _AUDIT) as audit, _staged(settings.state_dir, folder / _STATE) as state:
+        for name, digest in kept.files.items():
+            part, _, rest = name.partition("/")
+            copied = {_AUDIT: audit, _STATE: state}[part] / rest
+            if _digest(copied) != digest:
+                raise ConfigError("is not what was backed up", where=str(folder / name))
+        report = verify(audit)
+        _move(state, settings.state_dir)
+        _move(audit, settings.audit_dir)
+    return kept, report, missing
+
+
+def _listed(folder: Path) -> Kept:
+    path = folder / _LIST
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+    except FileNotFoundError:
+        raise ConfigError(
+            "holds no whole backup", where=str(folder), suggestion="name the folder that `toolgen backup` wrote"
+        ) from None
+    except msgspec.MsgspecError:
+        raise ConfigError("is not what `toolgen backup` writes", where=str(path)) from None
+    known = all(
+        part in {_AUDIT, _STATE} and rest and "/" not in rest and rest not in {".", ".."}
+        for part, _, rest in (name.partition("/") for name in kept.files)
+    )
+    if kept.format != _FORMAT or not known:
+        raise ConfigError("is of a kind that this toolgen does not know", where=str(path))
+    return kept
+
+
+def _refuse_where_something_is(settings: Settings) -> None:
+    if is_written(settings.audit_dir):
+        raise ConfigError("a gateway runs here", where=str(settings.audit_dir), suggestion="stop it first")
+    keys = {path.name for path in key_files(settings.audit_dir)}
+    for directory in (settings.audit_dir, settings.state_dir):
+        found = sorted(set(os.listdir(directory)) - keys) if directory.is_dir() else []
+        if found:
+            raise ConfigError(
+                f"is not empty ({found[0]} is there), and nothing is written over it",
+                where=str(directory),
+                suggestion="move it away first; private keys may stay",
+            )
+
+
+def _keys_missing(settings: Settings, kept: Kept) -> tuple[str, ...]:
+    missing = []
+    for key in kept.keys:
+        path = settings.audit_dir / Path(key.file).name
+        if not path.exists():
+            missing.append(path.name)
+        elif _digest(path) != key.sha256:
+            raise ConfigError(
+                "is another key than the one the backup was taken with",
+                where=str(path),
+                suggestion="put the old key there, or move this one away",
+            )
+    return tuple(missing)
+
+
+@contextmanager
+def _staged(place: Path, source: Path) -> Iterator[Path]:
+    """A copy on the same file system as the place it is for, which is removed in the end with what was not moved."""
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as made:
+        folder = Path(made)
+        for path in sorted(source.iterdir()) if source.is_dir() else []:
+            if path.is_file() and not path.is_symlink():
+                with path.open("rb") as file, _new(folder / path.name) as copy:
+                    shutil.copyfileobj(file, copy, _BLOCK)
+                _sync(folder / path.name)
+        yield folder
+
+
+def _move(staged: Path, place: Path) -> None:
+    place.mkdir(exist_ok=True, mode=0o700)
+    for path in sorted(staged.iterdir()):
+        path.rename(place / path.name)
+    sync_directory(place)
+
+
+def _take(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if any(folder.iterdir()):
+        raise ConfigError("is not empty", where=str(folder), suggestion="name a folder that is not there yet")
+    folder.chmod(0o700)
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise StateError(f"cannot be read: {error.strerror or type(error).__name__}", where=str(path)) from error
+
+
+def _new(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+
+
+def _write(path: Path, data: bytes) -> None:
+    with _new(path) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

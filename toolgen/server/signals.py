@@ -1,0 +1,69 @@
+"""The signals that stop a gateway: the first in order, the second at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+
+__all__ = ["SAME_S", "Stop"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGS_S = 10.0
+SAME_S = 0.25
+"""`timeout` and some shells signal a process and its group: what comes so soon after the first is no second word."""
+
+
+class Stop:
+    """Whether the process was told to stop, and whether it was told again."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._again = asyncio.Event()
+        self._since = 0.0
+        self.first: asyncio.Future[str] = self._loop.create_future()
+
+    def because(self, reason: str) -> None:
+        """It stops in order, if it does not already."""
+        if not self.first.done():
+            self.first.set_result(reason)
+
+    def hear(self, number: signal.Signals) -> None:
+        """A signal has come."""
+        now = self._loop.time()
+        if not self.first.done():
+            self.because(number.name)
+            self._since = now
+        elif not self._again.is_set():
+            if now - self._since >= SAME_S:
+                self._again.set()
+                self._since = now
+        elif now - self._since > _HANGS_S:  # told twice, and something does not end
+            os._exit(1)
+
+    async def unless_told_again(self, work: Coroutine[object, object, object]) -> bool:
+        """Does some work to its end, or until it is told again, which cancels it; whether it came to its end."""
+        if self._again.is_set():
+            work.close()
+            return False
+        tasks = (asyncio.ensure_future(work), asyncio.ensure_future(self._again.wait()))
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return not self._again.is_set()
+
+    def said(self) -> str:
+        """Why the process stops, for the log."""
+        return self.first.result() + (", told twice" if self._again.is_set() else "")
+
+    def listen(self) -> None:
+        """Takes SIGINT and SIGTERM, until `close`."""
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self.hear, number)
+
+    def close(self) -> None:
+        """Leaves the signals to what they do by themselves."""
+        for number in _SIGNALS:
+            self._loop.remove_signal_handler(number)

@@ -1,0 +1,346 @@
+"""TLS of the gateway's own: its certificate, read again when the files change, and connections that are held to a handshake in time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from toolgen.config.gateway import TlsFiles
+from toolgen.errors import ConfigError
+from toolgen.gateway.asgi.connection import HttpConnection
+from toolgen.gateway.asgi.connections import Connections, HttpServer
+
+__all__ = ["HANDSHAKES", "Certificate", "TlsConnection"]
+
+HANDSHAKES = 512
+"""Connections whose handshake is not done: beside those that are counted once it is, and the longest without one gives way."""
+_HANDSHAKES_PER_ADDRESS = 64
+_HANDSHAKE_S = 10.0
+_LOOK_S = 1.0
+_SOON = timedelta(days=14)
+_READ = 65_536
+_RECORD_OF_HANDSHAKE = 0x16
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; all of TLS 1.3 are of this kind
+_SAID = b"this port speaks TLS: use https:// in place of http://\n"
+_NOT_TLS = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+    % (
+        len(_SAID),
+        _SAID,
+    )
+)
+
+_logger = logging.getLogger(__name__)
+
+_Seen = tuple[tuple[int, ...], ...]
+
+
+class Certificate:
+    """What new connections are secured with. Raises `ConfigError` when the files cannot be used; later, the old stay in use instead."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self._seen = self._changing = self._stamp()
+        self.context = self._read()
+
+    async def watch(self) -> None:
+        """Reads the files again when they have changed, and stay as they are for a moment: they are seldom replaced all at once."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            stamp = self._stamp()
+            if stamp != self._seen and stamp == self._changing:
+                self.refresh()
+            self._changing = stamp
+
+    def refresh(self) -> None:
+        """Reads the files again if they have changed since."""
+        stamp = self._stamp()
+        if stamp == self._seen:
+            return
+        self._seen = stamp
+        try:
+            self.context = self._read()
+        except ConfigError as error:
+            _logger.error("the changed certificate is not used, the one before stays: %s", error)  # noqa: TRY400
+        else:
+            _logger.info("the certificate was read again, for new connections")
+
+    def _stamp(self) -> _Seen:
+        """What tells one state of the files from another, also where a link to them is turned."""
+        found: list[tuple[int, ...]] = []
+        for path in self._files.paths:
+            try:
+                stat = path.stat()
+            except OSError:
+                found.append(())
+            else:
+                found.append((stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size))
+        return tuple(found)
+
+    def _read(self) -> ssl.SSLContext:
+        files = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+        context.set_ciphers(_CIPHERS)
+        context.set_alpn_protocols(["http/1.1"])
+        self._check(files.certificate, "certificate")
+        self._check(files.key, "key")
+        try:
+            context.load_cert_chain(files.certificate, files.key, password=self._encrypted)
+        except ssl.SSLError as error:
+            why = "is not the key of the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "cannot be used"
+            raise self._fault(
+                "key", f"{files.key.name} {why}", "both take PEM, the certificate with its chain"
+            ) from None
+        if files.client_ca is not None:
+            self._check(files.client_ca, "client_ca")
+            try:
+                context.load_verify_locations(files.client_ca)
+            except ssl.SSLError:
+                raise self._fault("client_ca", f"{files.client_ca.name} holds no certificate in PEM") from None
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.num_tickets = 0  # who comes again is looked at again
+            context.options |= ssl.OP_NO_TICKET
+        self._tell_of_its_end()
+        return context
+
+    def _check(self, path: Path, key: str) -> None:
+        try:
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise self._fault(key, f"{path} cannot be read: {error.strerror}") from None
+
+    def _encrypted(self) -> str:
+        raise self._fault(
+            "key", "the key is encrypted, and nobody is there to type its password", "store it without one"
+        )
+
+    def _fault(self, key: str, message: str, suggestion: str = "") -> ConfigError:
+        return ConfigError(f"gateway.tls.{key}: {message}", where=self._files.where, suggestion=suggestion)
+
+    def _tell_of_its_end(self) -> None:
+        try:
+            leaf = x509.load_pem_x509_certificates(self._files.certificate.read_bytes())[0]
+        except (ValueError, IndexError, OSError):
+            return  # OpenSSL takes it all the same
+        until, now = leaf.not_valid_after_utc, datetime.now(UTC)
+        if until - now < _SOON:
+            said = "has expired on" if until < now else "expires on"
+            _logger.warning("the certificate of the gateway %s %s", said, until.date())
+
+
+class TlsConnection(asyncio.Protocol):
+    """One connection: first its handshake, of which no more than `HANDSHAKES` are under way, then the transport of an `HttpConnection`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_app",
+        "_begun",
+        "_closing",
+        "_incoming",
+        "_outgoing",
+        "_paused",
+        "_pending",
+        "_raw",
+        "_server",
+        "_timer",
+        "_tls",
+        "peer",
+        "places",
+        "proven",
+    )
+
+    def __init__(self, server: HttpServer, certificate: Certificate, pending: Connections) -> None:
+        self._server = server
+        self._pending = pending
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = certificate.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._app: HttpConnection | None = None
+        self._raw: asyncio.Transport
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun = False
+        self._closing = False
+        self._paused = False
+        self.peer = ""
+        self.proven = False
+        self.places: tuple[Any, ...] = ()
+
+    @staticmethod
+    def pending(proxies: Any = (), most: int = HANDSHAKES) -> Connections:
+        """What counts handshakes under way."""
+        return Connections(proxies=proxies, most=most, most_per_address=min(most, _HANDSHAKES_PER_ADDRESS), reserve=0)
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it is one of TCP
+        self._raw = transport
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._timer = asyncio.get_running_loop().call_later(_HANDSHAKE_S, transport.abort)
+        self._server.open.add(self)
+        self._pending.enter(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        if self._app is not None:
+            self._app.connection_lost(exc)
+        else:
+            self._settled()
+            self._server.left()
+
+    def eof_received(self) -> None: ...
+
+    def pause_writing(self) -> None:
+        if self._app is not None:
+            self._app.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._app is not None:
+            self._app.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        if not self._begun and data[0] != _RECORD_OF_HANDSHAKE:
+            self._closing = True
+            self._raw.write(_NOT_TLS)
+            self._raw.close()
+            return
+        self._begun = True
+        self._incoming.write(data)
+        if self._app is None and not self._handshake():
+            return
+        self._advance()
+
+    # The handshake
+
+    def _handshake(self) -> bool:
+        """Goes on with it; whether it is done."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return False
+        except (ssl.SSLError, OSError) as error:
+            _logger.debug("no TLS with %s: %s", self.peer, getattr(error, "reason", None) or type(error).__name__)
+            self._flush()  # the alert that says so
+            self._closing = True
+            self._raw.close()
+            return False
+        self._flush()
+        self._settled()
+        if self._tls.session_reused and self._has_expired():
+            self._raw.abort()
+            return False
+        self._app = HttpConnection(self._server)
+        self._app.connection_made(self)  # type: ignore[arg-type]  # all of a transport that it uses
+        return not self.is_closing()
+
+    def _has_expired(self) -> bool:
+        """A session that is taken up again brings the certificate of the first time with it, which nothing has looked at since."""
+        until = (self._tls.getpeercert() or {}).get("notAfter")
+        return isinstance(until, str) and ssl.cert_time_to_seconds(until) < datetime.now(UTC).timestamp()
+
+    def _settled(self) -> None:
+        """There is no handshake to wait for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._server.open.discard(self)
+        self._pending.leave(self)
+
+    def _advance(self) -> None:
+        """Hands on what has come, as long as it is wanted."""
+        app = self._app
+        while app is not None and not self._closing and not self._paused:
+            try:
+                data = self._tls.read(_READ)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLZeroReturnError:
+                data = b""
+            except (ssl.SSLError, OSError):
+                self._flush()
+                self._raw.abort()
+                return
+            if not data:  # the client has ended it
+                self.close()
+                return
+            app.data_received(data)
+        self._flush()  # what TLS itself answers
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and not self._raw.is_closing():
+            self._raw.write(self._outgoing.read())
+
+    # What the counting of handshakes and the server call
+
+    def expendable(self) -> bool:
+        """Nobody who has shown a credential waits for a handshake."""
+        return True
+
+    def give_way(self) -> None:
+        """Ends it."""
+        self.abort()
+
+    end_after_answer = give_way
+
+    # A transport, for HttpConnection
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As the socket's transport."""
+        return self._raw.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        """As a transport."""
+        return self._closing or self._raw.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """As a transport."""
+        return self._raw.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """As a transport."""
+        self._paused = True
+        self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        """As a transport. What has come already is handed on in a moment: this is called out of what takes it."""
+        self._paused = False
+        self._raw.resume_reading()
+        asyncio.get_running_loop().call_soon(self._advance)
+
+    def write(self, data: bytes) -> None:
+        """As a transport."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._tls.write(rest) :]
+        except ssl.SSLError:
+            self._raw.abort()
+        else:
+            self._flush()
+
+    def close(self) -> None:
+        """Says that nothing more is sent, and does not wait for the other end to say the same (RFC 8446, section 6.1)."""
+        if self.is_closing():
+            return
+        self._closing = True
+        with contextlib.suppress(ssl.SSLError, OSError):  # no handshake was done, or something is still on its way here
+            self._tls.unwrap()
+        self._flush()
+        self._raw.close()
+
+    def abort(self) -> None:
+        """As a transport."""
+        self._closing = True
+        self._raw.abort()

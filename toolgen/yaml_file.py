@@ -15,9 +15,10 @@ from toolgen.errors import ToolgenError
 from toolgen.files import read_file
 from toolgen.model.names import nearest
 
-__all__ = ["Document", "decode", "parse", "read"]
+__all__ = ["SHAPE", "Document", "apart", "decode", "parse", "read"]
 
 T = TypeVar("T")
+SHAPE = "shape"
 _YAML = "tag:yaml.org,2002:"
 _TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what JSON has too
 _Path = tuple[str | int, ...]
@@ -96,6 +97,11 @@ def decode(document: Document, path: _Path, kind: type[T], error: type[ToolgenEr
                 where=document.where(*steps, key),
             ) from cause
         raise error(f"{_pointer(steps)}: {text[:1].lower()}{text[1:]}", where=document.where(*steps)) from cause
+
+
+def apart(kind: type[msgspec.Struct]) -> msgspec.Meta:
+    """Marks `Any` in a Struct: what stands there is decoded as `kind` by itself, so that an error can say its line."""
+    return msgspec.Meta(extra={SHAPE: kind})
 
 
 def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ from toolgen.config.gateway import (
     read_public_url,
     read_state,
 )
-from toolgen.config.sources import Auth, SourceSettings, read_source, short
+from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
 from toolgen.execute.secrets import SecretReference, Secrets
@@ -36,11 +36,12 @@ from toolgen.sources.base import SourceConfig, is_networked, is_remote, is_serve
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import read_pins
-from toolgen.yaml_file import Document, decode, read
+from toolgen.yaml_file import Document, apart, decode, read
 
 __all__ = [
     "Auth",
     "ClientCertificates",
+    "GivenFile",
     "Settings",
     "SourceSettings",
     "build_options",
@@ -87,9 +88,11 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     trusted_proxies: list[str] = []
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    sources: dict[str, Any]
-    tools: dict[str, Any] = {}
+class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
+    """toolgen.yaml as it is written."""
+
+    sources: dict[str, Annotated[Any, apart(GivenSource)]]
+    tools: dict[str, Annotated[Any, apart(_Override)]] = {}
     policies: str = "policies/"
     generated: str = "generated/"
     gateway: _Gateway = msgspec.field(default_factory=_Gateway)
@@ -253,7 +256,7 @@ def password_of(source: SourceSettings) -> str:
 
 
 def _settings(document: Document, path: Path) -> Settings:
-    file = decode(document, (), _File, ConfigError)
+    file = decode(document, (), GivenFile, ConfigError)
     root = path.parent
     if not file.sources:
         raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")

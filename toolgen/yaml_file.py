@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,15 +31,18 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: plain data, and the line (from 1) every part of it starts on."""
+    """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from."""
 
     name: str
     data: Any
     lines: Mapping[_Path, int]
+    origins: Mapping[_Path, str] = field(default_factory=dict)
 
     def where(self, *path: str | int) -> str:
         """`file:line` of the part at `path`, or of the nearest part above it that exists."""
         while path and path not in self.lines:
+            if path in self.origins:
+                return self.origins[path]
             path = path[:-1]
         return f"{self.name}:{self.lines.get(path, 1)}"
 

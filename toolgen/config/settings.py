@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import msgspec
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
 from toolgen.config.bare_specs import described_as, name_for
+from toolgen.config.environment import InForce, in_force
 from toolgen.config.gateway import (
     ConsoleSettings,
     GivenConsole,
@@ -50,6 +52,7 @@ __all__ = [
     "from_specs",
     "load",
     "password_of",
+    "read_file",
     "settings_digest",
 ]
 
@@ -156,16 +159,25 @@ class Settings:
         return self.path.parent / "var" / "state"
 
 
-def load(path: str | Path = "toolgen.yaml") -> Settings:
-    """Reads toolgen.yaml. Raises `ConfigError` with file and line for whatever is wrong in it."""
-    file = Path(path)
+def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.environ) -> Settings:
+    """Reads toolgen.yaml, and what the environment says in place of it (docs/how-to/configuration.md).
+
+    Raises `ConfigError` with file and line, or with the variable, for whatever is wrong in it.
+    """
+    found = read_file(Path(path), environment)
+    settings = _settings(found.document, Path(path).resolve())
+    return replace(settings, warnings=found.outside(settings.warnings))
+
+
+def read_file(file: Path, environment: Mapping[str, str]) -> InForce:
+    """What stands in toolgen.yaml and the environment, as plain data. Raises `ConfigError`."""
     if not file.is_file():
         raise ConfigError(
             "there is no such file",
-            where=str(path),
+            where=str(file),
             suggestion="run toolgen where toolgen.yaml is, or name it with --config",
         )
-    return _settings(read(file, file.name, ConfigError), file.resolve())
+    return in_force(read(file, file.name, ConfigError), GivenFile, environment)
 
 
 def from_data(data: Mapping[str, Any], path: Path) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +15,10 @@ from toolgen.errors import ToolgenError
 from toolgen.files import read_file
 from toolgen.model.names import nearest
 
-__all__ = ["Document", "decode", "parse", "read"]
+__all__ = ["SHAPE", "Document", "apart", "decode", "parse", "read"]
 
 T = TypeVar("T")
+SHAPE = "shape"
 _YAML = "tag:yaml.org,2002:"
 _TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what JSON has too
 _Path = tuple[str | int, ...]
@@ -30,15 +31,18 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: plain data, and the line (from 1) every part of it starts on."""
+    """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from."""
 
     name: str
     data: Any
     lines: Mapping[_Path, int]
+    origins: Mapping[_Path, str] = field(default_factory=dict)
 
     def where(self, *path: str | int) -> str:
         """`file:line` of the part at `path`, or of the nearest part above it that exists."""
         while path and path not in self.lines:
+            if path in self.origins:
+                return self.origins[path]
             path = path[:-1]
         return f"{self.name}:{self.lines.get(path, 1)}"
 
@@ -96,6 +100,11 @@ def decode(document: Document, path: _Path, kind: type[T], error: type[ToolgenEr
                 where=document.where(*steps, key),
             ) from cause
         raise error(f"{_pointer(steps)}: {text[:1].lower()}{text[1:]}", where=document.where(*steps)) from cause
+
+
+def apart(kind: type[msgspec.Struct]) -> msgspec.Meta:
+    """Marks `Any` in a Struct: what stands there is decoded as `kind` by itself, so that an error can say its line."""
+    return msgspec.Meta(extra={SHAPE: kind})
 
 
 def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:

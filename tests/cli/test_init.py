@@ -12,6 +12,7 @@ from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -58,6 +59,18 @@ def test_a_description_makes_a_project_that_holds_its_own_policy(toolgen: Run, p
 def test_the_key_is_in_no_file(toolgen: Run, pets: Path, tmp_path: Path) -> None:
     key = toolgen("init", pets.name).out.strip().encode()
     assert all(key not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_editors_are_told_of_schemas_that_are_there(toolgen: Run, pets: Path, tmp_path: Path) -> None:
+    assert toolgen("init", pets.name).code == 0
+    for file, kind in (("toolgen.yaml", "toolgen.yaml"), ("policies/policy.yaml", "policy")):
+        path = tmp_path / file
+        first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+        told, _, named = first.partition("=")
+        assert told == "# yaml-language-server: $schema"
+        schema = json.loads((path.parent / named).read_text(encoding="utf-8"))
+        assert schema == toolgen("config", "schema", "--for", kind).json()
+        assert jsonschema_rs.Draft202012Validator(schema).is_valid(yaml.safe_load(rest))
 
 
 def test_credentials_are_names_of_variables(toolgen: Run, pets: Path, tmp_path: Path) -> None:

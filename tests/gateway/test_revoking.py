@@ -152,6 +152,29 @@ def test_a_toolgen_yaml_that_cannot_be_used_holds_no_revocation_up(project: Path
     run(main())
 
 
+@pytest.mark.parametrize("way", ["variable", "reference"])
+def test_a_revocation_goes_where_the_environment_has_the_policy(
+    project: Path, toolgen: Run, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the rest of toolgen.yaml cannot be used."""
+    (project / "policies").rename(project / "elsewhere")
+    monkeypatch.setenv("TOOLGEN_POLICIES" if way == "variable" else "RULES", "elsewhere/")
+    data = json.loads((project / "toolgen.yaml").read_text()) | (
+        {} if way == "variable" else {"policies": "${env:RULES}"}
+    )
+    (project / "toolgen.yaml").write_text(json.dumps(data))
+
+    async def main() -> None:
+        async with Gateway.load("toolgen.yaml") as gateway:
+            (project / "toolgen.yaml").write_text(json.dumps(data | {"nonsense": 1}))
+            done = toolgen("keys", "revoke", "--all", "bot")
+            assert done.code == 0, done.err
+            await gateway.operations.reload()
+            assert not await accepts(gateway, KEY)
+
+    run(main())
+
+
 def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project: Path, toolgen: Run) -> None:
     with provider() as keys:
         rule = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": keys.url, "subject": "bot-1"}

@@ -87,3 +87,22 @@ def test_a_gateway_greets_people_and_says_why_it_stopped(tmp_path: Path, form: s
         "next ",
     ):
         assert said in greeting, said
+
+
+def test_up_logs_as_serve_does(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    for form, level, last in (("text", "info", "stopped: SIGTERM"), ("json", "error", "")):
+        command = [sys.executable, "-m", "toolgen", "up", "--port", "0", "--as", "bot"]
+        command += ["--log-format", form, "--log-level", level]
+        with subprocess.Popen(
+            command, cwd=project.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith('{"mcpServers"'):
+                    break
+            process.send_signal(signal.SIGTERM)
+            lines = process.stderr.read().splitlines()
+        assert process.returncode == 0
+        assert ("stopped: SIGTERM" in lines[-1]) is bool(last), lines

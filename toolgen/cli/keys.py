@@ -8,9 +8,11 @@ What `toolgen keys revoke` takes away, written down whatever state the rest of t
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
-from toolgen.config.settings import Settings
+from toolgen.config.environment import PREFIX, in_force
+from toolgen.config.settings import GivenFile, Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError, PolicyError, ToolgenError
 from toolgen.files import read_file
@@ -33,7 +36,7 @@ from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant
 from toolgen.policy.key_list import editing, new_key
 from toolgen.policy.key_list import revoke as add_revocation
-from toolgen.yaml_file import read
+from toolgen.yaml_file import Document, read
 
 __all__ = []
 
@@ -83,6 +86,15 @@ def _fingerprint(path: Path) -> str:
 _USUAL = "policies/"
 
 
+def _policies(document: Document) -> object:
+    """`policies:` as the file and the environment say it, whatever is wrong with the rest of either. Raises `ConfigError`."""
+    data = document.data if isinstance(document.data, dict) else {}
+    alone = replace(document, data={key: value for key, value in data.items() if key == "policies"})
+    others = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+    own = {name: os.environ[name] for name in (f"{PREFIX}POLICIES",) if name in os.environ}
+    return in_force(alone, GivenFile, others | own).document.data.get("policies", _USUAL)
+
+
 class Revoker:
     """Writes revocations into the policy of one project. `complete` is False where nobody can say whether that is the gateway's policy."""
 
@@ -102,10 +114,9 @@ class Revoker:
             raise fault
         click.echo(f"warning: {fault}", err=True)
         try:
-            data = read(path, path.name, ConfigError).data
+            given = _policies(read(path, path.name, ConfigError))
         except ConfigError:
-            data, self.complete = None, False
-        given = data.get("policies", _USUAL) if isinstance(data, dict) else _USUAL
+            given, self.complete = _USUAL, False
         directory = path.parent / (given if isinstance(given, str) else _USUAL)
         if not self.complete:
             if not directory.is_dir():

@@ -33,6 +33,11 @@ _COMMANDS = (
     ),
     LazyCommand("completion", "toolgen.cli.completion", "Print the script that completes commands in a shell."),
     LazyCommand(
+        "config",
+        "toolgen.cli.config",
+        "Show the settings in force, and JSON Schemas of toolgen.yaml and policies.",
+    ),
+    LazyCommand(
         "demo",
         "toolgen.cli.demo.command",
         "Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,8 @@ from toolgen.builder.build import Built, build_sources
 from toolgen.builder.starter import GITIGNORE, Entry, policy_text, project_text, variables
 from toolgen.cli.pins import Refresher
 from toolgen.config.bare_specs import described_as, name_for, title_name
+from toolgen.config.json_schema import json_schema
+from toolgen.config.keys import FileKind
 from toolgen.config.settings import SourceSettings, from_mapping
 from toolgen.errors import ConfigError
 from toolgen.model.database_url import part_password
@@ -29,6 +32,8 @@ from toolgen.sources.pins import Pins, write_pins
 __all__ = ["NewProject", "is_description", "make_project", "make_sample"]
 
 _ENDINGS = (".yaml", ".yml", ".json", ".graphql", ".graphqls", ".gql", ".db", ".sqlite", ".sqlite3", ".duckdb")
+_PROJECT_LINE = "# yaml-language-server: $schema=.toolgen/toolgen.schema.json\n"
+_POLICY_LINE = "# yaml-language-server: $schema=../.toolgen/policy.schema.json\n"
 _SAMPLE = """
 CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL);
 INSERT INTO notes (title, body) VALUES ('Welcome', 'This table is open to the agent.'), ('Next', 'Edit policies/policy.yaml.');
@@ -185,8 +190,9 @@ def _write(
             staged = Path(folder)
             (staged / "policies").mkdir()
             text = policy_text(manifest, sources, key_digest=digest, without=without)
-            (staged / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
-            (staged / "toolgen.yaml").write_text(project_text(entries, manifest), encoding="utf-8")
+            (staged / "policies" / "policy.yaml").write_text(_POLICY_LINE + text, encoding="utf-8")
+            (staged / "toolgen.yaml").write_text(_PROJECT_LINE + project_text(entries, manifest), encoding="utf-8")
+            _write_schemas(root / ".toolgen")
             (staged / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
             for source, entry in zip(found, entries, strict=True):
                 if source.copied is not None and entry.location.startswith(("specs/", "sqlite:///specs/")):
@@ -204,6 +210,15 @@ def _write(
         ) from error
     wanted = {entry.name: variables(entry, manifest) for entry in entries}
     return NewProject(root=root, manifest=manifest, key=key, public=public, ignored=ignored, variables=wanted)
+
+
+def _write_schemas(folder: Path) -> None:
+    """What editors complete keys by, of this version of toolgen; `toolgen config schema` prints it again."""
+    folder.mkdir(exist_ok=True)
+    kinds: tuple[FileKind, ...] = ("toolgen.yaml", "policy")
+    for kind in kinds:
+        text = json.dumps(json_schema(kind), indent=2) + "\n"
+        (folder / f"{kind.removesuffix('.yaml')}.schema.json").write_text(text, encoding="utf-8")
 
 
 def _copy(source: Path, staged: Path, target: Path) -> None:

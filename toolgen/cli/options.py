@@ -13,8 +13,9 @@ import msgspec
 
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, ToolgenError
+from toolgen.server.logs import LEVELS, configure, form_of
 
-__all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_object"]
+__all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_object", "logs"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +28,24 @@ def config(function: F) -> F:
     return click.option(
         "--config", "config_path", default="toolgen.yaml", show_default=True, metavar="FILE", help="The project's file."
     )(function)
+
+
+def logs(function: F) -> F:
+    """`--log-format` and `--log-level`: `logs` is how the process logs from now on."""
+
+    @wraps(function)
+    def run(*args: Any, log_format: str | None, log_level: str, **given: Any) -> Any:
+        chosen = (form_of(log_format), log_level)
+        configure(chosen)
+        return function(*args, logs=chosen, **given)
+
+    form = click.option(
+        "--log-format", type=click.Choice(["text", "json"]), help="Text on a terminal and JSON in a pipe by default."
+    )
+    level = click.option(
+        "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least that is logged."
+    )
+    return cast(F, form(level(run)))
 
 
 def as_json(function: F) -> F:

@@ -9,11 +9,11 @@ import click
 from toolgen.cli.call import Caller, caller
 from toolgen.cli.greeting import greeting
 from toolgen.cli.install import note_client
-from toolgen.cli.options import config
+from toolgen.cli.options import config, logs
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 from toolgen.server.http import Front, check_reach, say_ready, serve, serve_stdio
-from toolgen.server.logs import LEVELS, Logs, configure, form_of
+from toolgen.server.logs import Logs
 from toolgen.server.supervisor import check_workers, serve_workers
 
 
@@ -26,12 +26,7 @@ from toolgen.server.supervisor import check_workers, serve_workers
     "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
 )
 @click.option("--workers", type=int, help="Processes that share the port; gateway.workers by default.")
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), help="Text on a terminal and JSON in a pipe by default."
-)
-@click.option(
-    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least that is logged."
-)
+@logs
 @config
 def command(
     stdio: bool,
@@ -40,13 +35,10 @@ def command(
     host: str | None,
     port: int | None,
     workers: int | None,
-    log_format: str | None,
-    log_level: str,
+    logs: Logs,
     config_path: str,
 ) -> None:
     """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as says whom the client is."""
-    logs = (form_of(log_format), log_level)
-    configure(logs)
     gateway = Gateway.load(config_path)
     for warning in gateway.settings.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -19,7 +19,7 @@ from toolgen.cli.build import build_project
 from toolgen.cli.greeting import ShownKey, greeting, snippet
 from toolgen.cli.init import describe
 from toolgen.cli.new_project import make_project
-from toolgen.cli.options import KEY_VARIABLE, config, default_principal
+from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
 from toolgen.config.settings import Settings, SourceSettings
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
@@ -34,7 +34,7 @@ from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.egress import Place
 from toolgen.policy.key_list import new_key
 from toolgen.server.http import Front, serve
-from toolgen.server.logs import configure, form_of
+from toolgen.server.logs import Logs
 
 _REVIEWER = "reviewer"
 
@@ -49,9 +49,16 @@ _REVIEWER = "reviewer"
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
 )
+@logs
 @config
 def command(
-    specs: tuple[str, ...], mock: bool, principal: str | None, host: str | None, port: int | None, config_path: str
+    specs: tuple[str, ...],
+    mock: bool,
+    principal: str | None,
+    host: str | None,
+    port: int | None,
+    logs: Logs,
+    config_path: str,
 ) -> None:
     """Build the project and serve it, with a key for as long as it runs.
 
@@ -59,7 +66,6 @@ def command(
     answered from their examples and schemas: no credential is sent, and no other place is reached on their behalf.
     The key of the run is in no file. Where TOOLGEN_KEY holds a key that the policy knows, that one is told instead.
     """
-    configure((form_of(None), "info"))
     made = _made(specs, config_path)
     if not mock and not build_project(config_path):
         raise SystemExit(1)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
 from toolgen.config.bare_specs import described_as, name_for
+from toolgen.config.environment import InForce, in_force
 from toolgen.config.gateway import (
     ConsoleSettings,
     GivenConsole,
@@ -31,7 +33,7 @@ from toolgen.config.gateway import (
     read_state,
     read_tls,
 )
-from toolgen.config.sources import Auth, SourceSettings, read_source, short
+from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
 from toolgen.execute.secrets import SecretReference, Secrets
@@ -40,11 +42,12 @@ from toolgen.sources.base import SourceConfig, is_networked, is_remote, is_serve
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import read_pins
-from toolgen.yaml_file import Document, decode, read
+from toolgen.yaml_file import Document, apart, decode, read
 
 __all__ = [
     "Auth",
     "ClientCertificates",
+    "GivenFile",
     "Settings",
     "SourceSettings",
     "build_options",
@@ -53,6 +56,7 @@ __all__ = [
     "from_specs",
     "load",
     "password_of",
+    "read_file",
     "settings_digest",
 ]
 
@@ -93,9 +97,11 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     trusted_proxies: list[str] = []
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    sources: dict[str, Any]
-    tools: dict[str, Any] = {}
+class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
+    """toolgen.yaml as it is written."""
+
+    sources: dict[str, Annotated[Any, apart(GivenSource)]]
+    tools: dict[str, Annotated[Any, apart(_Override)]] = {}
     policies: str = "policies/"
     generated: str = "generated/"
     gateway: _Gateway = msgspec.field(default_factory=_Gateway)
@@ -163,16 +169,25 @@ class Settings:
         return self.path.parent / "var" / "state"
 
 
-def load(path: str | Path = "toolgen.yaml") -> Settings:
-    """Reads toolgen.yaml. Raises `ConfigError` with file and line for whatever is wrong in it."""
-    file = Path(path)
+def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.environ) -> Settings:
+    """Reads toolgen.yaml, and what the environment says in place of it (docs/how-to/configuration.md).
+
+    Raises `ConfigError` with file and line, or with the variable, for whatever is wrong in it.
+    """
+    found = read_file(Path(path), environment)
+    settings = _settings(found.document, Path(path).resolve())
+    return replace(settings, warnings=found.outside(settings.warnings))
+
+
+def read_file(file: Path, environment: Mapping[str, str]) -> InForce:
+    """What stands in toolgen.yaml and the environment, as plain data. Raises `ConfigError`."""
     if not file.is_file():
         raise ConfigError(
             "there is no such file",
-            where=str(path),
+            where=str(file),
             suggestion="run toolgen where toolgen.yaml is, or name it with --config",
         )
-    return _settings(read(file, file.name, ConfigError), file.resolve())
+    return in_force(read(file, file.name, ConfigError), GivenFile, environment)
 
 
 def from_data(data: Mapping[str, Any], path: Path) -> Settings:
@@ -263,7 +278,7 @@ def password_of(source: SourceSettings) -> str:
 
 
 def _settings(document: Document, path: Path) -> Settings:
-    file = decode(document, (), _File, ConfigError)
+    file = decode(document, (), GivenFile, ConfigError)
     root = path.parent
     if not file.sources:
         raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")

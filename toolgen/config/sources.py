@@ -1,7 +1,4 @@
-"""One source of toolgen.yaml: its keys, its filters, where it is, and the references of its credentials.
-
-What toolgen.yaml says about an MCP server: where it is, or which command it is, and how far its annotations are believed.
-"""
+"""One source of toolgen.yaml: its keys, its filters, where it is (an MCP server: which command), and the references of its credentials."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,6 +19,7 @@ from toolgen.errors import ConfigError
 from toolgen.execute.base import ResilienceConfig
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
+from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.database_url import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
@@ -30,9 +28,9 @@ from toolgen.sources.graphql_options import check_headers, graph_options
 from toolgen.sources.openapi_options import openapi_options
 from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import Document, apart, decode
 
-__all__ = ["Auth", "SourceSettings", "read_mcp", "read_source", "short"]
+__all__ = ["Auth", "GivenSource", "SourceSettings", "read_mcp", "read_source", "short"]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
@@ -121,7 +119,9 @@ class _Filter(msgspec.Struct, forbid_unknown_fields=True):
     effects: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Source(FailureKeys, forbid_unknown_fields=True):
+class GivenSource(FailureKeys, forbid_unknown_fields=True):
+    """A source as it is written."""
+
     openapi: str | None = None
     graphql: str | None = None
     sql: str | None = None
@@ -137,7 +137,7 @@ class _Source(FailureKeys, forbid_unknown_fields=True):
     http2: bool = False
     include: _Filter | None = None
     exclude: _Filter | None = None
-    auth: dict[str, Any] | str = msgspec.field(default_factory=dict)
+    auth: dict[str, str | Annotated[Any, apart(CredentialKeys)]] | str = msgspec.field(default_factory=dict)
     constants: dict[str, Any] = msgspec.field(default_factory=dict)
     formats: str = ""
 
@@ -195,7 +195,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     )
 
 
-def _decoded(document: Document, name: str) -> tuple[_Source, SourceKind]:
+def _decoded(document: Document, name: str) -> tuple[GivenSource, SourceKind]:
     """What is written of a source and which kind it is of, once no key belongs to another kind."""
     here = partial(document.where, "sources", name)
     if not SOURCE_NAME.match(name):
@@ -204,7 +204,7 @@ def _decoded(document: Document, name: str) -> tuple[_Source, SourceKind]:
             where=here(),
             suggestion="use up to 20 lower-case letters, digits and _, starting with a letter",
         )
-    source = decode(document, ("sources", name), _Source, ConfigError)
+    source = decode(document, ("sources", name), GivenSource, ConfigError)
     given = [kind for kind in _KINDS if getattr(source, kind) is not None]
     if len(given) != 1:
         raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=here())
@@ -225,7 +225,7 @@ def _decoded(document: Document, name: str) -> tuple[_Source, SourceKind]:
     return source, kind
 
 
-def _overlays(document: Document, name: str, source: _Source, root: Path) -> tuple[str, ...]:
+def _overlays(document: Document, name: str, source: GivenSource, root: Path) -> tuple[str, ...]:
     given = [source.overlay] if isinstance(source.overlay, str) else source.overlay
     for path in given:
         if not path or "://" in path:
@@ -233,7 +233,7 @@ def _overlays(document: Document, name: str, source: _Source, root: Path) -> tup
     return tuple(str(root / path) for path in given)
 
 
-def _queries(document: Document, name: str, source: _Source, root: Path) -> tuple[QueryFiles, ...]:
+def _queries(document: Document, name: str, source: GivenSource, root: Path) -> tuple[QueryFiles, ...]:
     """Which files hold named queries. What the globs match is a matter of the build: a gateway serves what was built."""
     path = ("sources", name, "queries")
     given = source.queries

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.tool import Effect
+from toolgen.yaml_file import apart
 
 __all__ = [
     "ApprovalShape",
@@ -212,23 +214,23 @@ class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
 class AssignmentShape(msgspec.Struct, forbid_unknown_fields=True):
     to: _Names
     source: str
-    use: Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
+    use: Annotated[dict[str, str | Annotated[Any, apart(CredentialKeys)]], msgspec.Meta(min_length=1)]
 
 
 class FileShape(msgspec.Struct, forbid_unknown_fields=True):
-    principals: dict[str, Any] = {}
-    issuers: dict[str, Any] = {}
-    keys: list[Any] = []
-    revoked: list[Any] = []
-    rules: list[Any] = []
+    principals: dict[str, Annotated[Any, apart(PrincipalShape)]] = {}
+    issuers: dict[str, Annotated[Any, apart(IssuerShape)]] = {}
+    keys: list[Annotated[Any, apart(ManagedKeyShape)]] = []
+    revoked: list[Annotated[Any, apart(RevokedShape)]] = []
+    rules: list[Annotated[Any, apart(RuleShape)]] = []
     approvals: ApprovalShape | None = None
-    labels: list[Any] = []
-    toolsets: dict[str, Any] = {}
-    limits: list[Any] = []
-    sql: dict[str, Any] = {}
+    labels: list[Annotated[Any, apart(LabelShape)]] = []
+    toolsets: dict[str, Annotated[Any, apart(ToolsetShape)]] = {}
+    limits: list[Annotated[Any, apart(LimitShape)]] = []
+    sql: dict[str, Annotated[Any, apart(SqlShape)]] = {}
     egress: EgressShape | None = None
-    credentials: list[Any] = []
+    credentials: list[Annotated[Any, apart(AssignmentShape)]] = []
     sensitive: list[str] = []
-    plain: list[Any] | None = None
-    redact: list[Any] = []
-    tests: list[Any] = []
+    plain: list[Annotated[Any, apart(PlainShape)]] | None = None
+    redact: list[Annotated[Any, apart(RedactShape)]] = []
+    tests: list[Annotated[Any, apart(TestShape)]] = []

@@ -1,0 +1,129 @@
+"""Every key of toolgen.yaml and of policy files: its type from the types that read it, its meaning and an example from described/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import inspect
+
+from toolgen.config.settings import GivenFile
+from toolgen.config.structure import alternatives, default_of, structure_of
+from toolgen.errors import ConfigError
+from toolgen.policy.document.schema import FileShape
+from toolgen.yaml_file import read
+
+__all__ = ["FORMS", "FileKind", "Key", "described", "name_of", "root_of", "structures"]
+
+FileKind: TypeAlias = Literal["toolgen.yaml", "policy"]
+FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "duration": (r"^[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h)$", "a time like 500ms, 30s, 5m or 1h"),
+        "age": ("^0*[1-9][0-9]{0,6}(?:s|m|h|d)$", "a time like 60s, 12h or 400d"),
+        "size": ("^0*[1-9][0-9]{0,8} ?(?:KiB|MiB|GiB|TiB)$", "a size like 64KiB or 4MiB"),
+        "share": (r"^[0-9]{1,3}(?:\.[0-9]{1,3})?%$", "a share like 20%"),
+    }
+)
+"""Forms of text: the pattern, and what it is called."""
+_ROOTS: Mapping[FileKind, type[msgspec.Struct]] = {"toolgen.yaml": GivenFile, "policy": FileShape}
+_TEXTS: Mapping[FileKind, tuple[str, ...]] = {
+    "toolgen.yaml": ("toolgen_yaml.yaml", "credential.yaml"),
+    "policy": ("policy.yaml", "credential.yaml"),
+}
+_FOLDER = Path(__file__).parent / "described"
+_OWN = frozenset({"text", "example", "is", "for", "with", "least", "most"})
+_EXCEPTIONS = {"GivenFile": "File", "GivenSource": "Source", "CredentialKeys": "Credential"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of a mapping.
+
+    `form` is one of `FORMS` or "". `kinds` are the kinds of sources that take it, () for all. `needs` are keys beside it that its example
+    needs. `least` and `most` are limits in the words of the file. `keywords` are of JSON Schema.
+    """
+
+    name: str
+    type: inspect.Type
+    required: bool
+    default: Any
+    text: str
+    example: Any
+    form: str = ""
+    kinds: tuple[str, ...] = ()
+    needs: Mapping[str, Any] = field(default_factory=dict)
+    least: str = ""
+    most: str = ""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+
+def root_of(kind: FileKind) -> inspect.StructType:
+    """The type that a file of this kind is read as."""
+    return structure_of(_ROOTS[kind])
+
+
+def name_of(structure: inspect.StructType) -> str:
+    """What a mapping is called in described/ and in schemas."""
+    name = structure.cls.__name__.lstrip("_")
+    return _EXCEPTIONS.get(name, name.removesuffix("Shape"))
+
+
+def structures(kind: FileKind) -> Iterator[inspect.StructType]:
+    """Every mapping with keys of its own, the file first, each once."""
+    waiting: list[inspect.Type] = [root_of(kind)]
+    seen: set[type] = set()
+    while waiting:
+        for one in alternatives(waiting.pop(0)):
+            if isinstance(one, inspect.StructType) and one.cls not in seen:
+                seen.add(one.cls)
+                yield one
+                waiting += [item.type for item in one.fields]
+            elif isinstance(one, inspect.DictType):
+                waiting.append(one.value_type)
+            elif isinstance(one, inspect.ListType):
+                waiting.append(one.item_type)
+
+
+@cache
+def described(kind: FileKind) -> Mapping[str, tuple[Key, ...]]:
+    """The keys of every mapping, by the name of the mapping.
+
+    Raises `ConfigError` where a key has no text, or a text no key: the texts are part of the program, and a test reads them all.
+    """
+    texts: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in _TEXTS[kind]:
+        texts |= read(_FOLDER / name, name, ConfigError).data
+    found: dict[str, tuple[Key, ...]] = {}
+    for structure in structures(kind):
+        name = name_of(structure)
+        said = texts.pop(name, {})
+        found[name] = tuple(_key(name, one, said.pop(one.encode_name, None)) for one in structure.fields)
+        if said:
+            raise ConfigError(f"{name} has no key {', '.join(said)}", where="described/")
+    if texts:
+        raise ConfigError(f"nothing is read as {', '.join(texts)}", where="described/")
+    return MappingProxyType(found)
+
+
+def _key(name: str, one: inspect.Field, said: dict[str, Any] | None) -> Key:
+    if not said or "text" not in said or "example" not in said:
+        raise ConfigError(f"{name}.{one.encode_name} has no text and example", where="described/")
+    return Key(
+        name=one.encode_name,
+        type=one.type,
+        required=one.required,
+        default=default_of(one),
+        text=said["text"],
+        example=said["example"],
+        form=said.get("is", ""),
+        kinds=tuple(said.get("for", ())),
+        needs=MappingProxyType(said.get("with", {})),
+        least=said.get("least", ""),
+        most=said.get("most", ""),
+        keywords=MappingProxyType({key: value for key, value in said.items() if key not in _OWN}),
+    )

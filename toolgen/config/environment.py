@@ -175,8 +175,12 @@ class _Reader:
     def fill(self, path: _Path, value: Any) -> Any:
         """Puts values in place of the `${env:…}` below a path."""
         if isinstance(value, dict):
+            known = self._type(path)
             for key in value:
-                value[key] = self.fill((*path, key), value[key])
+                if (
+                    isinstance(known, inspect.AnyType) or inner(known, key) is not None
+                ):  # another key is refused as a whole
+                    value[key] = self.fill((*path, key), value[key])
         elif isinstance(value, list):
             for index, one in enumerate(value):
                 value[index] = self.fill((*path, index), one)

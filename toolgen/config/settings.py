@@ -131,8 +131,7 @@ class Settings:
     `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
     `spans` says whether requests are traced with OpenTelemetry.
     `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
-    `drain_s` is how long calls in flight have to end when the gateway stops. `grace_s` is how much of that it is not ready and takes calls
-    all the same, None where nobody said it.
+    `drain_s` is how long calls have to end when the gateway stops, `grace_s` how much of that new ones are taken, None if unsaid.
     `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
     `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
     `state` is None where what is counted stays in this process's memory.

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive test-all check browser proxies console-test bench conformance frameworks servers hybrid peers docs golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check browser proxies deploy-tools console-test bench conformance frameworks servers hybrid peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -57,6 +57,20 @@ proxies:
 	@command -v haproxy >/dev/null && command -v nginx >/dev/null || { echo "Installing the packages haproxy and nginx-light on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx-light >/dev/null; } \
 	  || echo "The proxies cannot be installed here (it takes apt-get and root): the tests behind them are skipped" >&2
+
+# What holds deploy/ against the tools that read it: Debian's nginx and Caddy, and JSON schemas of Kubernetes and of compose files in an
+# environment of their own, as `frameworks` has.
+deploy-tools: setup .venv-deploy/.installed proxies
+	@command -v caddy >/dev/null || { echo "Installing the package caddy on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends caddy >/dev/null; } \
+	  || echo "Caddy cannot be installed here (it takes apt-get and root): its configuration is not checked" >&2
+	$(BIN)/python -m pytest tests/deploy
+
+.venv-deploy/.installed: tests/deploy/tools.txt
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $< 2>$(@D)/said \
+	  && touch $@ || { cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; }
 
 browser:
 	@command -v chromium >/dev/null || { echo "Installing the package chromium on this machine, with apt-get" \
@@ -160,7 +174,7 @@ lock:
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
-	for name in frameworks/modern frameworks/langchain bridged/python bridged/sqlite; do \
+	for name in frameworks/modern frameworks/langchain bridged/python bridged/sqlite deploy/tools; do \
 	  $(VENV)-lock/bin/uv pip compile tests/$$name.in --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file tests/$$name.txt || exit 1; \
 	done
@@ -177,4 +191,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-frameworks-* .venv-servers .venv-minilm .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-frameworks-* .venv-servers .venv-minilm .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,7 @@ import pytest
 import rfc8785
 
 from toolgen.audit import entry as entry_module
-from toolgen.audit.entry import FIELDS, hashed, keyed_digest
+from toolgen.audit.entry import FIELDS, hashed, keyed_digest, shortened
 from toolgen.canonical import canonical
 
 FROZEN = (
@@ -65,3 +65,12 @@ def test_equal_values_have_equal_keyed_digests_and_other_keys_other_ones() -> No
     assert keyed_digest(b"k", "4111") != keyed_digest(b"j", "4111")
     assert keyed_digest(b"k", "4111") != keyed_digest(b"k", 4111)
     assert "4111" not in keyed_digest(b"k", "4111")
+
+
+def test_only_a_long_statement_of_an_ending_gives_way_to_its_digest() -> None:
+    long = {"event": "outcome", "call_id": "c", "sql": "x" * 1_000}
+    key = bytes(32)
+
+    assert shortened(long, key) == {**long, "sql": keyed_digest(key, "x" * 1_000)}
+    for other in ({"event": "intent"}, {"sql": "SELECT 1"}, {"sql": None}, {"sql": ""}):
+        assert shortened({**long, **other}, key) is None

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.catalogs import PETS
 from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
@@ -26,6 +27,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.guards import approval_digest
 from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule, claims_read
+from toolgen.policy.document.policy import load
 from toolgen.state.invocations import Party
 from toolgen.state.pauses import Pause
 
@@ -210,3 +212,28 @@ def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:
         assert bound(ann) == bound(of_party(party_of(ann)))
 
     scenario(tmp_path, asking(), steps)
+
+
+def test_a_token_that_leads_to_another_principal_by_now_keeps_nobody_in(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [jwk("ed")]}), encoding="utf-8")
+
+    def identity(name: str) -> Identity:
+        folder = tmp_path / name
+        folder.mkdir()
+        jwt = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "../keys.json", "subject": "ann"}
+        rule = {"id": "reads", "to": ["reader"], "tools": ["*"], "effects": ["read"], "verdict": "allow"}
+        policy = {"principals": {name: {"jwt": jwt, "roles": ["reader"]}}, "rules": [rule]}
+        (folder / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+        return Identity(load(folder, PETS).credentials, SystemClock(), _KEYS)
+
+    async def main() -> None:
+        before, after = identity("ann"), identity("boss")
+        text = token("ed", sub="ann")
+        known, now = await before.authenticate(text), await after.authenticate(text)
+        assert isinstance(known, Principal)
+        assert isinstance(now, Principal)
+        assert (known.id, now.id) == ("ann", "boss")
+        assert before.current(known) == known
+        assert after.current(known) is None
+
+    asyncio.run(main())

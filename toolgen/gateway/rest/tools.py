@@ -105,7 +105,7 @@ class Rest:
         if request.query:
             request.parameters()
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
-        if not 0 < len(name) <= MAX_NAME_LENGTH:
+        if len(name) > MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         envelope = await self._gateway.tool_calls.call(
             name,

@@ -1,7 +1,8 @@
 """What building costs, each description in a process of its own: CPU seconds (user and system) and peak memory, and what came out.
 
-`python -m bench.build` prints one row for GitHub, Stripe and Kubernetes, cold and unchanged, and with `--corpus` one for every
-description of the corpus with the promises that each must keep. Figures beyond their limit are marked, and make it exit with 1.
+`python -m bench.build` prints one row for GitHub, Stripe and Kubernetes, cold, unchanged and as a gateway over the tools that is ready
+to be asked, and with `--corpus` one for every description of the corpus with the promises that each must keep. Figures beyond their
+limit are marked, and make it exit with 1.
 """
 
 from __future__ import annotations
@@ -21,22 +22,31 @@ from bench.promises import broken, reading
 from toolgen.errors import DescriptionError
 
 UNCHANGED_S = 0.3
+READY_S = 0.9
+PROJECT = """
+sources: {{api: {{openapi: {path}, server: "http://127.0.0.1:9", auth: none}}}}
+policies: policies/
+generated: generated/
+"""
+POLICY = 'principals: {agent: {api_key: "sha256:' + "0" * 64 + '", roles: [agent]}}\n'
+POLICY += 'rules: [{id: reads, to: [agent], tools: ["*"], effects: [read], verdict: allow}]\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a cold `toolgen build` of one description may cost."""
+    """What a cold `toolgen build` of one description may cost, and a gateway over its tools that is ready."""
 
     label: str
     pattern: str
     cpu_s: float
     memory_mb: int
+    served_mb: int
 
 
 LIMITS = (
-    Limit(label="GitHub", pattern="octokit-*", cpu_s=2.0, memory_mb=150),
-    Limit(label="Stripe", pattern="apisguru__stripe*", cpu_s=2.0, memory_mb=200),
-    Limit(label="Kubernetes", pattern="kubernetes-*", cpu_s=2.0, memory_mb=200),
+    Limit(label="GitHub", pattern="octokit-*", cpu_s=1.6, memory_mb=120, served_mb=130),
+    Limit(label="Stripe", pattern="apisguru__stripe*", cpu_s=2.0, memory_mb=200, served_mb=170),
+    Limit(label="Kubernetes", pattern="kubernetes-*", cpu_s=2.0, memory_mb=200, served_mb=190),
 )
 
 
@@ -53,9 +63,30 @@ def measured(command: list[str], folder: Path) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
+def ready(path: Path, folder: Path) -> tuple[float, float]:
+    """CPU seconds of a gateway over the tools of a description until it can be asked, and its memory in MB at most until then."""
+    (folder / "policies").mkdir()
+    (folder / "toolgen.yaml").write_text(PROJECT.format(path=path), encoding="utf-8")
+    (folder / "policies" / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    measured([sys.executable, "-m", "toolgen", "build"], folder)
+    serve = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--log-format", "json"]
+    with subprocess.Popen(serve, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            line = process.stderr.readline()
+            if "listening" not in line:
+                raise RuntimeError(line + process.stderr.read())
+            nanoseconds = int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        finally:
+            process.terminate()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return nanoseconds / 1e9, int(peak.split()[1]) / 1024
+
+
 def commands() -> bool:
     """`toolgen build` of the large descriptions, twice in one folder. Whether all stayed within their limits."""
-    print(f"{'toolgen build':14} {'CPU s':>7} {'MB':>6} {'again s':>8}")
+    print(f"{'toolgen build':14} {'CPU s':>7} {'MB':>6} {'again s':>8} {'ready s':>8} {'MB':>6}")
     good = True
     for limit in LIMITS:
         path = next(CORPUS.glob(limit.pattern), None)
@@ -66,9 +97,14 @@ def commands() -> bool:
             command = [sys.executable, "-m", "toolgen", "build", str(path), "-o", "out", "--json"]
             cold, memory = measured(command, Path(folder))
             again, _ = measured(command, Path(folder))
-        within = (cold <= limit.cpu_s, memory <= limit.memory_mb, again <= UNCHANGED_S)
+            start, served = ready(path, Path(folder))
+        within = (
+            *(cold <= limit.cpu_s, memory <= limit.memory_mb, again <= UNCHANGED_S),
+            *(start <= READY_S, served <= limit.served_mb),
+        )
         marks = ["" if ok else "!" for ok in within]
-        print(f"{limit.label:14} {cold:7.2f}{marks[0]} {memory:6.0f}{marks[1]} {again:8.2f}{marks[2]}")
+        built = f"{cold:7.2f}{marks[0]} {memory:6.0f}{marks[1]} {again:8.2f}{marks[2]}"
+        print(f"{limit.label:14} {built} {start:8.2f}{marks[3]} {served:6.0f}{marks[4]}")
         good = good and all(within)
     return good
 

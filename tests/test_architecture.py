@@ -28,6 +28,7 @@ LAYERS = {
                 "errors",
                 "files",
                 "frames",
+                "garbage",
                 "json_codec",
                 "key_file",
                 "units",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import tracemalloc
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.files import read_file
+from toolgen.files import digest_of, read_file
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.graphql.description import load_description
@@ -98,3 +99,12 @@ def test_a_small_file_costs_little_and_a_large_one_no_more_than_was_asked(tmp_pa
     assert read_file(path, 2) == b"abc"
     assert read_file(path, 1) == b"ab"
     assert len(read_file("/proc/self/status", 1 << 20)) > 100  # its size is said to be 0
+
+
+def test_a_digest_is_that_of_what_would_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"abc" * 100_000)
+    for most in (1 << 20, 70_000, 1):
+        assert digest_of(path, most) == f"sha256:{hashlib.sha256(read_file(path, most)).hexdigest()}"
+    with pytest.raises(OSError, match="it is a directory, not a file"):
+        digest_of(tmp_path, 10)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["read_file"]
+__all__ = ["digest_of", "read_file"]
 
 _STEP = 64 * 1024
 
@@ -18,6 +21,28 @@ def read_file(path: str | Path, most: int) -> bytes:
     Raises `OSError`, with an `strerror` for people, for whatever is no regular file: a FIFO would wait for a writer for ever and a device
     has no end. What was opened is what is asked, so nobody can put another thing in its place in between.
     """
+    with _opened(path) as (descriptor, size):
+        chunks: list[bytes] = []
+        left, step = most + 1, size + 1
+        while left > 0 and (chunk := os.read(descriptor, min(left, step))):
+            chunks.append(chunk)
+            left, step = left - len(chunk), _STEP
+        return b"".join(chunks)
+
+
+def digest_of(path: str | Path, most: int) -> str:
+    """`sha256:…` of what `read_file` gives, without holding it. Raises `OSError` as that does."""
+    total, left = hashlib.sha256(), most + 1
+    with _opened(path) as (descriptor, _):
+        while left > 0 and (chunk := os.read(descriptor, min(left, _STEP))):
+            total.update(chunk)
+            left -= len(chunk)
+    return f"sha256:{total.hexdigest()}"
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[int, int]]:
+    """The descriptor of a regular file, and its size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except ValueError as error:  # a NUL in the name, or a lone surrogate
@@ -26,12 +51,7 @@ def read_file(path: str | Path, most: int) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, f"it is {_kind(status.st_mode)}, not a file")
-        chunks: list[bytes] = []
-        left, step = most + 1, status.st_size + 1
-        while left > 0 and (chunk := os.read(descriptor, min(left, step))):
-            chunks.append(chunk)
-            left, step = left - len(chunk), _STEP
-        return b"".join(chunks)
+        yield descriptor, status.st_size
     finally:
         os.close(descriptor)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.model.prompt_injection import INVISIBLE, spelled, visible
+from toolgen.model.prompt_injection import INVISIBLE, holds_invisible, spelled, visible
 
 ORDINARY = [
     "plain\ttext\r\nwith line ends",
@@ -95,3 +95,8 @@ def test_every_control_format_and_separator_character_of_unicode_is_one_of_them_
         and chr(code) not in "\t\n\r"
     ]
     assert set(missed) <= shown
+
+
+@given(st.text(st.characters(max_codepoint=0x7F)) | st.text() | st.sampled_from([*ORDINARY, *HIDDEN]))
+def test_the_quick_look_finds_what_the_pattern_finds(text: str) -> None:
+    assert holds_invisible(text) == (INVISIBLE.search(text) is not None)

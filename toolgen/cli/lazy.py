@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from toolgen.garbage import uncollected
+
 __all__ = ["LazyCommand"]
 
 
@@ -24,7 +26,8 @@ class LazyCommand(click.Command):
 
     def load(self) -> click.Command:
         """The command itself."""
-        command: click.Command = getattr(import_module(self.module), self.attribute)
+        with uncollected():
+            command: click.Command = getattr(import_module(self.module), self.attribute)
         return command
 
     def make_context(

@@ -22,7 +22,6 @@ from toolgen.gateway.asgi.request import Rejected, Response, Stream
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
-from toolgen.wiring.preview import preview
 
 __all__ = ["Live", "answer", "listed", "newest", "one", "search", "story"]
 
@@ -117,6 +116,8 @@ def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
     if known is None or known.digest != call.get("tool_digest") or not isinstance(arguments, Mapping):
         return {"kind": "changed" if known is not None and "tool_digest" in call else "none"}
     hidden = any(_HIDDEN in text for text in texts(arguments))
+    from toolgen.wiring.preview import preview  # noqa: PLC0415 - brings what reads SQL and GraphQL
+
     made = preview(visit.gateway.manifest, name, {name: decoded(item) for name, item in arguments.items()})
     if made.get("status") == "refused":
         return {"kind": "hidden" if hidden else "none"}

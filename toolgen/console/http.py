@@ -12,11 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from toolgen.audit.verify import Report, verify
@@ -29,6 +30,9 @@ from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
 from toolgen.state.sessions import Session
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 __all__ = [
     "ConsoleContext",
@@ -125,7 +129,10 @@ _MAX_FIELDS = 500
 _FORM = b"application/x-www-form-urlencoded"
 
 
+@cache
 def _templates() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - where somebody asks for a page
+
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -138,7 +145,6 @@ def _templates() -> Environment:
     return environment
 
 
-_ENVIRONMENT = _templates()
 _BYTES = {name: (_HERE / "static" / name).read_bytes() for name in _ASSETS}
 
 
@@ -150,7 +156,7 @@ def page(name: str, *, status: int = 200, headers: tuple[Header, ...] = (), **va
 
 def render(name: str, **values: object) -> str:
     """The text a template makes, every value escaped."""
-    return _ENVIRONMENT.get_template(name).render(values)
+    return _templates().get_template(name).render(values)
 
 
 def asset(name: str) -> Response:

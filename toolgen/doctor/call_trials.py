@@ -7,11 +7,11 @@ from typing import Any, Final
 from toolgen.audit.log import AuditLog
 from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Attempts, Guard, Scratch, UselessError, without
 from toolgen.errors import AuditError
-from toolgen.gateway import compiled_policy
 from toolgen.model.call import Call, Statement
 from toolgen.model.result import Result
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.stages import inspect_guards
 from toolgen.pipeline.stages.access import RedactStage
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
@@ -196,7 +196,7 @@ async def _unfit(place: Scratch) -> str:
 @CALL_ATTEMPTS.add_in_scratch(
     "SQL",
     f"{len(_REFUSED_SQL)} statements beyond what the policy opens were refused",
-    compiled_policy,
+    inspect_guards,
     "sql_verdict",
     _as_written,
 )
@@ -210,7 +210,7 @@ async def _statements(place: Scratch) -> str:
 @CALL_ATTEMPTS.add_in_scratch(
     "SQL rows",
     "statements were given the policy's row filter and its limit",
-    compiled_policy,
+    inspect_guards,
     "sql_verdict",
     _as_written,
 )

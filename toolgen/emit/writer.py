@@ -24,7 +24,7 @@ from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
 from toolgen.emit.python import MODULE, python_module
 from toolgen.emit.schema_budget import as_listed
 from toolgen.errors import ConfigError, ToolgenError
-from toolgen.files import read_file
+from toolgen.files import digest_of
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
 
@@ -140,28 +140,34 @@ def refuse_foreign(directory: Path) -> None:
 
 def _pretty(value: object) -> bytes:
     """Two spaces, one newline at the end; keys stay in the order they have a meaning in. A long file has a line for each tool."""
-    lined = _lined(value, "", 2)  # indented, it is several times as long
-    if len(lined) > _MAX_INDENTED:
-        return lined + b"\n"
-    written = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    return written if len(written) <= _MAX_INDENTED else lined + b"\n"
+    parts: list[bytes] = []
+    _add_lined(parts, value, "", 2)  # indented, it is several times as long
+    if sum(map(len, parts)) <= _MAX_INDENTED:
+        written = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        if len(written) <= _MAX_INDENTED:
+            return written
+    parts.append(b"\n")
+    return b"".join(parts)
 
 
-def _lined(value: object, indent: str, levels: int) -> bytes:
-    """Members and items of the outer levels on lines of their own, what is in them on one."""
+def _add_lined(parts: list[bytes], value: object, indent: str, levels: int) -> None:
+    """Members and items of the outer levels on lines of their own, what is in them on one. In parts, as a manifest is megabytes."""
+    if not levels or not isinstance(value, Mapping | list | tuple):
+        parts.append(orjson.dumps(value, default=_plain))
+        return
     inner = f"{indent}  "
-    match value:
-        case Mapping() if levels:
-            lines = [orjson.dumps(name) + b": " + _lined(one, inner, levels - 1) for name, one in value.items()]
-            opened, closed = b"{", b"}"
-        case list() | tuple() if levels:
-            lines = [_lined(one, inner, 0) for one in value]
-            opened, closed = b"[", b"]"
-        case _:
-            return orjson.dumps(value, default=_plain)
-    separator = b",\n" + inner.encode()
-    begin = opened + b"\n" + inner.encode()
-    return begin + separator.join(lines) + b"\n" + indent.encode() + closed if lines else opened + closed
+    named = isinstance(value, Mapping)
+    opened, closed = (b"{", b"}") if named else (b"[", b"]")
+    before = opened + b"\n" + inner.encode()
+    for item in value:
+        if isinstance(value, Mapping):
+            parts.append(before + orjson.dumps(item) + b": ")
+            _add_lined(parts, value[item], inner, levels - 1)
+        else:
+            parts.append(before)
+            _add_lined(parts, item, inner, 0)
+        before = b",\n" + inner.encode()
+    parts.append(b"\n" + indent.encode() + closed if value else opened + closed)
 
 
 def _plain(value: object) -> object:
@@ -302,14 +308,18 @@ def _place(directory: Path) -> Path:
 def _own_code() -> str:
     """A version says too little of a checkout that is worked on."""
     total = hashlib.sha256()
-    for path in sorted(_CODE.rglob("*.py")):
-        total.update(path.relative_to(_CODE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    root = str(_CODE)
+    for path in sorted(
+        f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".py")
+    ):
+        with open(path, "rb", buffering=0) as file:
+            total.update(path.removeprefix(root).encode() + b"\0" + file.readall() + b"\0")
     return total.hexdigest()
 
 
 def _digest_at(path: str) -> str:
     try:
-        return _sha256(read_file(path, _MAX_SIZE))
+        return digest_of(path, _MAX_SIZE)
     except OSError:
         return ""
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
@@ -21,7 +22,6 @@ from toolgen.model.result import Error, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
-from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, Plans, dry_pipeline, inspection
@@ -36,9 +36,9 @@ from toolgen.pipeline.stages.guards import (
     CurrentStage,
     InspectStage,
     PauseStage,
+    SqlGuard,
 )
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
-from toolgen.pipeline.stages.inspect_guards import destination_of, sql_verdict
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
 from toolgen.policy.access import Access
@@ -47,7 +47,7 @@ from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.sections import assigned
-from toolgen.policy.egress import Egress
+from toolgen.policy.egress import Egress, destination_of
 from toolgen.policy.explain import SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
@@ -61,6 +61,9 @@ from toolgen.state.idempotency import Ledger
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
 from toolgen.state.shared_histories import SharedHistories
+
+if TYPE_CHECKING:
+    from toolgen.pipeline.graphql_documents import DocumentGuard
 
 __all__ = ["CurrentPolicy", "Governance", "Runtime"]
 
@@ -287,23 +290,38 @@ class Governance:
         people = credentials.principals.values()
         return any(approval.may_answer(person.id, person.roles, involved) for person in people)
 
-    def _parts(self, runtime: Runtime) -> Parts:
-        policy, manifest = self.policy, runtime.manifest
-        guards = {
-            source: partial(sql_verdict, database=info.database, scope=policy.sql[source])
+    def _sql_guards(self, manifest: Manifest) -> Mapping[str, SqlGuard]:
+        """A guard for each database that the policy opens something of."""
+        if not self.policy.sql:
+            return {}
+        from toolgen.pipeline.stages.inspect_guards import sql_verdict  # noqa: PLC0415 - sqlglot takes 30 MB
+
+        return {
+            source: partial(sql_verdict, database=info.database, scope=self.policy.sql[source])
             for source, info in manifest.sources.items()
-            if info.database is not None and source in policy.sql
+            if info.database is not None and source in self.policy.sql
         }
-        documents = GuardParts(
+
+    def _document_guards(self, runtime: Runtime) -> Mapping[str, DocumentGuard]:
+        """A guard for each schema of GraphQL that is open to documents."""
+        if all(info.graph is None for info in runtime.manifest.sources.values()):
+            return {}
+        from toolgen.pipeline.graphql_documents import GuardParts, document_guards  # noqa: PLC0415 - a tenth of a start
+
+        parts = GuardParts(
             decide=self._decide_root,
             visible=self.access.visible,
             bound=lambda principal, tool: bool(self.access.bound(principal, tool)),
-            redacted=lambda tool: redactor(policy.redactions, tool) is not None,
+            redacted=lambda tool: redactor(self.policy.redactions, tool) is not None,
             max_pages={
                 name: source.config.graph.max_page or DEFAULT_MAX_PAGE
                 for name, source in runtime.settings.sources.items()
             },
         )
+        return document_guards(runtime.manifest, parts)
+
+    def _parts(self, runtime: Runtime) -> Parts:
+        policy = self.policy
         limits = Limits(policy.limits, runtime.clock)
         redact = RedactStage(redactor=partial(redactor, policy.redactions))
         return Parts(
@@ -320,9 +338,9 @@ class Governance:
             access=AccessStage(access=self.access, earlier=self.earlier),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
-                guards=guards,
+                guards=self._sql_guards(runtime.manifest),
                 destination=lru_cache(_MAX_PLACES)(partial(destination_of, policy.egress)),
-                documents=document_guards(manifest, documents),
+                documents=self._document_guards(runtime),
                 earlier=self.earlier,
             ),
             ledger=LedgerStage(

@@ -27,7 +27,6 @@ from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.key_list import new_key
 from toolgen.sources.pins import stage
-from toolgen.sources.remote import fetch
 
 __all__ = ["InProcess", "of_functions", "of_openapi"]
 
@@ -131,6 +130,8 @@ def _document(spec: str | Path | Mapping[str, Any], folder: Path) -> Path:
         return path
     if not _is_remote(spec):
         return Path(spec).resolve()
+    from toolgen.sources.remote import fetch  # noqa: PLC0415 - httpx takes long to import
+
     source = from_data({"sources": {"fetched": {"openapi": spec}}}, folder / "toolgen.yaml").sources["fetched"]
     fetched = fetch(source.config)
     return stage(folder, "fetched", fetched.filename, str(spec), fetched.data).path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolgen.builder.build import build_sources
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings, settings_digest
 from toolgen.config.tools import of_tools
@@ -67,6 +66,8 @@ def catalog_of(settings: Settings) -> Manifest:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
+        from toolgen.builder.build import build_sources  # noqa: PLC0415 - where nothing was built
+
         return build_sources(settings.sources, settings.overrides).manifest
     except OSError as error:
         raise ManifestError(f"cannot be read: {error.strerror or type(error).__name__}", where=where) from error

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
@@ -23,7 +23,6 @@ from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Callers, Calls, Running
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
-from toolgen.gateway.in_process import InProcess, of_functions, of_openapi
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
@@ -57,6 +56,9 @@ from toolgen.wiring.executors import (
     make_fetch,
     make_function_runtime,
 )
+
+if TYPE_CHECKING:
+    from toolgen.gateway.in_process import InProcess
 
 __all__ = ["Gateway"]
 
@@ -234,6 +236,8 @@ class Gateway:
         `credentials` is the one credential that the document asks for, or several by security scheme, as under `auth:`. `record` is the
         folder of the audit log; without one it is in a temporary folder that goes with the gateway. Raises `ToolgenError`.
         """
+        from toolgen.gateway.in_process import of_openapi  # noqa: PLC0415 - builds, which a project has done already
+
         return cls._in_process(
             of_openapi(spec, name=name, server=server, allow=allow, credentials=credentials, record=record)
         )
@@ -250,6 +254,8 @@ class Gateway:
 
         A function that `@tool` did not mark counts as one that writes. Raises `ConfigError` for one that cannot be a tool.
         """
+        from toolgen.gateway.in_process import of_functions  # noqa: PLC0415 - as above
+
         return cls._in_process(of_functions(functions, name=name, allow=allow, record=record))
 
     @classmethod

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from toolgen.canonical import digest
 from toolgen.errors import ManifestError
+from toolgen.garbage import uncollected
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.schema import Schema
 from toolgen.model.shown_schema import closure, outline
 from toolgen.model.stored_schemas import MAX_REPEATED, Opened, Stored
-from toolgen.model.tool import GraphQLBinding, Seals, Tool
+from toolgen.model.tool import Binding, Effect, GraphQLBinding, Seals, Tool
 
 __all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load"]
 
@@ -66,11 +68,27 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: dict[str, Schema] = {}
 
 
+class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as its file has it, with the schemas as text: most answers of an API are described as another one is."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: msgspec.Raw
+    output_schema: msgspec.Raw
+    effect: Effect
+    idempotent: bool
+    source: str
+    origin: str
+    binding: Binding
+    digest: str = ""
+
+
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int
     digest: str
     sources: dict[str, SourceInfo]
-    tools: list[Tool]
+    tools: list[_StoredTool]
     problems: list[Problem]
 
 
@@ -122,17 +140,23 @@ def load(data: bytes, *, where: str) -> Manifest:
 
     Raises `ManifestError` when it is not one, when its format is another, or when a digest does not fit its content (edited by hand).
     """
+    with uncollected():
+        return _load(data, where)
+
+
+def _load(data: bytes, where: str) -> Manifest:
     again = "run `toolgen build` to write it again"
     try:
         document = msgspec.json.decode(data, type=_Document)
+        read = _read(document.tools)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise ManifestError(f"is not a manifest: {error}", where=where, suggestion=again) from error
     if document.format != FORMAT:
         raise ManifestError(f"has format {document.format}, this toolgen reads {FORMAT}", where=where, suggestion=again)
     opened = {name: Opened(source.definitions, source.parts) for name, source in document.sources.items()}
-    seals = Seals()
+    seals = Seals(repeated=True)
     tools: dict[str, Tool] = {}
-    for stored in document.tools:
+    for stored in read:
         try:
             tool = tools[stored.name] = _whole(stored, document.sources.get(stored.source), opened.get(stored.source))
             fits = seals.seal(tool).digest == tool.digest
@@ -145,7 +169,7 @@ def load(data: bytes, *, where: str) -> Manifest:
         if not fits:
             raise ManifestError(f"tool {stored.name} was changed after the build", where=where, suggestion=again)
     problems = tuple(document.problems)
-    if len(tools) != len(document.tools) or _digest(document.sources, document.tools, problems) != document.digest:
+    if len(tools) != len(read) or _digest(document.sources, read, problems) != document.digest:
         raise ManifestError("its digest does not fit its content", where=where, suggestion=again)
     return Manifest(
         digest=document.digest,
@@ -153,6 +177,23 @@ def load(data: bytes, *, where: str) -> Manifest:
         tools=MappingProxyType(tools),
         problems=problems,
     )
+
+
+def _read(tools: Iterable[_StoredTool]) -> list[Tool]:
+    """The tools with their schemas read, each text once. Raises as `msgspec.json.decode` does."""
+    inputs: dict[bytes, Schema] = {}
+    outputs: dict[bytes, Schema | None] = {}
+    read = []
+    for tool in tools:
+        fields = {name: getattr(tool, name) for name in tool.__struct_fields__}
+        given, answered = bytes(tool.input_schema), bytes(tool.output_schema)
+        if given not in inputs:
+            inputs[given] = msgspec.json.decode(given, type=dict[str, Any])
+        if answered not in outputs:
+            outputs[answered] = msgspec.json.decode(answered, type=dict[str, Any] | None)
+        fields |= {"input_schema": inputs[given], "output_schema": outputs[answered]}
+        read.append(Tool(**fields))
+    return read
 
 
 def _in_parts(tool: Tool, stored: Stored | None) -> Tool:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["ANY_INVISIBLE", "INVISIBLE", "SPELLED", "order_in", "spelled", "visible"]
+__all__ = ["ANY_INVISIBLE", "INVISIBLE", "SPELLED", "holds_invisible", "order_in", "spelled", "visible"]
 
 _ALL: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -47,11 +47,19 @@ INVISIBLE: Final = re.compile(
 SPELLED: Final = re.compile(r"\\u\{[0-9a-f]{1,6}\}")
 """One of them as `spelled` writes it."""
 _LINE_ENDS: Final = frozenset("\x85\u2028\u2029")
+_ASCII_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # all of them that are ASCII
+
+
+def holds_invisible(text: str) -> bool:
+    """Whether `INVISIBLE` finds one in a text. Most texts are plain ASCII, of which that is known far sooner."""
+    if text.isascii():
+        return not text.isprintable() and _ASCII_CONTROL.search(text) is not None
+    return INVISIBLE.search(text) is not None
 
 
 def visible(text: str) -> str:
     """The text without them; a separator of lines is a line end."""
-    return INVISIBLE.sub(_seen, text)
+    return INVISIBLE.sub(_seen, text) if holds_invisible(text) else text
 
 
 def _seen(found: re.Match[str]) -> str:

@@ -305,7 +305,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 class Seals:
     """Seals tools. A definition that several of them have is looked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, repeated: bool = False) -> None:
+        self._repeated = repeated  # whole schemas too, which the tools of a file share
         self._known: dict[int, tuple[object, Canonical]] = {}
         self.sizes: dict[str, int] = {}
         """By source, how many bytes of definitions its sealed tools have of their own, repeated or not."""
@@ -331,7 +332,7 @@ class Seals:
                 self.sizes[source] = self.sizes.get(source, 0) + sum(len(one.raw) for one in written.values())
                 return {**schema, "$defs": written}
             case _:
-                return schema
+                return self._written(schema) if self._repeated else schema
 
     def _written(self, value: object) -> Canonical:
         known = self._known.get(id(value))

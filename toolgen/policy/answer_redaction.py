@@ -13,13 +13,11 @@ from html import escape
 from typing import Any, assert_never
 from urllib.parse import quote
 
-from jsonpath.exceptions import JSONPathError
-
 from toolgen.json_codec import decode_json
 from toolgen.model.result import Shape
 from toolgen.model.schema import Json
 from toolgen.model.tool import GraphQLBinding, SqlBinding, Tool
-from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, last_names
+from toolgen.policy.hidden_names import behind_aliases, last_names
 from toolgen.policy.redact import DEEPER, Redaction, closed, opened, replace_named, replace_within
 
 __all__ = ["WITHHELD", "AnswerRedactor", "Hidden", "redactor"]
@@ -156,6 +154,8 @@ def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
     """Where the fields may stand in this tool's answers: a stored GraphQL operation may read one under an alias."""
     if not isinstance(tool.binding, GraphQLBinding):
         return fields
+    from toolgen.policy.graphql.hidden import aliases_of  # noqa: PLC0415 - where there is GraphQL
+
     aliases = aliases_of(tool.binding.operation)
     return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields
 
@@ -190,6 +190,8 @@ class AnswerRedactor:
         """The data without what is hidden; the original stays as it was."""
         if data is None:
             return None
+        from jsonpath import JSONPathError  # noqa: PLC0415 - takes long to import, and is by now: the paths are compiled
+
         hidden = Hidden()
         mask = partial(_masked, hidden)
         changes = _Changes(answer=partial(self._answer, hidden), beside=partial(self._beside, hidden), around=_same)

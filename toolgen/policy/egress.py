@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from toolgen.model.verdict import Allow, Deny, Verdict
 
-__all__ = ["Egress", "Place", "parse_allowed"]
+__all__ = ["Egress", "Place", "destination_of", "parse_allowed"]
 
 Place = tuple[str, int]
 """A host in lower case, without a dot at its end, and a port."""
 
+_PORTS = {"http": 80, "https": 443}
 _HOST_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})\Z")
 _NAT64 = ip_network("64:ff9b::/96")
 # Never open without an entry of their own, whatever private_networks says: cloud metadata and platform services at addresses that look
@@ -164,3 +166,21 @@ def _deny(
 
 def _unlisted(host: str, port: int) -> Deny:
     return _deny(host, port, "it is not listed under egress.allow")
+
+
+def destination_of(egress: Egress, url: str, source: str) -> Verdict:
+    """The verdict on where a request would go, as far as the name alone tells."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS[parts.scheme]
+        host = parts.hostname or ""
+    except (ValueError, KeyError):
+        host, port = "", 0
+    if not host:
+        return Deny(
+            rule="egress",
+            code="egress_refused",
+            reason="the tool has no usable server address",
+            suggestion="set server: (or endpoint:) for its source in toolgen.yaml",
+        )
+    return egress.check(host, port, source=source)

@@ -10,14 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
-
-import jsonpath
+from typing import TYPE_CHECKING, Any
 
 from toolgen.json_codec import MAX_DEPTH, decode_json, encode_json
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
-from toolgen.policy.graphql.hidden import conceal_document, last_names
+from toolgen.policy.hidden_names import last_names
+
+if TYPE_CHECKING:
+    import jsonpath
 
 __all__ = [
     "DEEPER",
@@ -67,6 +68,8 @@ def compile_path(path: str) -> jsonpath.JSONPath:
     """A compiled JSONPath; raises `ValueError` when the text is not one."""
     if not path.startswith("$"):
         raise ValueError("a path starts with $")
+    import jsonpath  # noqa: PLC0415 - takes long to import, and many a policy has no path
+
     try:
         compiled = jsonpath.compile(path)
     except jsonpath.JSONPathError as error:
@@ -180,6 +183,8 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
     text = arguments.get(key)
     if not isinstance(binding, GraphQLDocumentBinding | GraphQLBinding) or not isinstance(text, str):
         return arguments
+    from toolgen.policy.graphql.hidden import conceal_document  # noqa: PLC0415 - where there is GraphQL
+
     ends = [last_names(path) for path in sensitive]
     names = None if None in ends else frozenset(name for end in ends for name in end or ())
     written, hidden = conceal_document(text, names, digest)

@@ -11,7 +11,7 @@ from typing import Any
 from toolgen.canonical import Recorded, encodable
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Tool
-from toolgen.policy.graphql.hidden import last_names
+from toolgen.policy.hidden_names import last_names
 from toolgen.policy.redact import Place, above, as_text, closed, conceal_texts, opened, places_of, replace_places
 
 __all__ = [

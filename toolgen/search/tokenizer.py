@@ -9,8 +9,6 @@ from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
-from snowballstemmer.english_stemmer import EnglishStemmer
-
 __all__ = [
     "broader",
     "joined",
@@ -223,6 +221,8 @@ def _stems(word: str) -> Iterator[str]:
 
 @lru_cache(maxsize=32_768)
 def _stem(word: str) -> str:
+    from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415 - brings those of all languages
+
     # A stemmer keeps its state while it works, so each word has its own: indexes are made in threads.
     stem: str = EnglishStemmer().stemWord(word)
     return stem

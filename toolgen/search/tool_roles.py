@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -29,29 +29,25 @@ _TEXT: Final = word_set("query q search keyword keywords term terms text name ti
 _LOGIN: Final = word_set("username login screenname")
 
 
+@cache
 def _stemmed(words: str) -> frozenset[str]:
+    """The stems of words. Asked when it is first needed: the library of stemmers takes longer to import than the rest of searching."""
     return frozenset(stems(words.split()))
 
 
-_SEARCH: Final = _stemmed("search find query lookup")
+_SEARCH: Final = "search find query lookup"
 # Verbs that change something: these wherever they stand in a name, those only where it begins with them, as a post is also a noun.
-_CHANGE: Final = _stemmed(
+_CHANGE: Final = (
     "add cancel create delete disable edit enable insert modify remove rename replace revoke save send update upload"
 )
-_COMMAND: Final = _stemmed("archive assign mark move patch pause play post put register set skip start stop transfer")
+_COMMAND: Final = "archive assign mark move patch pause play post put register set skip start stop transfer"
 # What else of a name is no resource.
-_OTHER: Final = (
-    _SEARCH
-    | _CHANGE
-    | _stemmed(
-        """all api browse by check data detail details discover fetch for from get id identifier in information item items latest list new
-        of popular read resource result results retrieve several show to v1 v2 v3 view with"""
-    )
-)
+_OTHER: Final = f"""{_SEARCH} {_CHANGE} all api browse by check data detail details discover fetch for from get id identifier in information
+    item items latest list new of popular read resource result results retrieve several show to v1 v2 v3 view with"""
 _CALLER: Final = word_set("me my myself self whoami viewer authenticated current")
-_PEOPLE: Final = _stemmed("user account owner member profile login person")
+_PEOPLE: Final = "user account owner member profile login person"
 _CALLER_PATHS: Final = word_set("me self user account profile whoami viewer")
-_CALLERS: Final = _PEOPLE.union(stems(_CALLER))
+_CALLERS: Final = " ".join((_PEOPLE, *sorted(_CALLER)))
 _DEFINITION: Final = re.compile(r"#/(?:\$defs|definitions|components/schemas)/([^/]+)\Z")
 _MAX_DEPTH: Final = 2  # levels of an answer, or of arguments, that are read
 _MAX_NODES: Final = 300
@@ -96,7 +92,7 @@ class Role:
         required = [need for need, certain in self.needs if certain == 1.0]
         if self.writes or any(not set(need).isdisjoint(wanted) for need in required):
             return 0.0
-        if self.of_caller and not _PEOPLE.isdisjoint(wanted):
+        if self.of_caller and not _stemmed(_PEOPLE).isdisjoint(wanted):
             return 1.0
         if self.finds_all:
             return 0.9 if self.described.issuperset(wanted) else 0.7
@@ -174,9 +170,9 @@ class _Known:
 
 def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], known: _Known) -> Role:
     said = terms(name)
-    searches = not _SEARCH.isdisjoint(said)
-    commands = said[:1] if _COMMAND.issuperset(said[:1]) else []
-    named = tuple(dict.fromkeys(term for term in said[len(commands) :] if term not in _OTHER))
+    searches = not _stemmed(_SEARCH).isdisjoint(said)
+    commands = said[:1] if _stemmed(_COMMAND).issuperset(said[:1]) else []
+    named = tuple(dict.fromkeys(term for term in said[len(commands) :] if term not in _stemmed(_OTHER)))
     needs: dict[Resource, float] = {}
     takes_text = False
     bare: list[float] = []
@@ -200,11 +196,12 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
         described=frozenset(terms(text[:_MAX_TEXT])) if searches else frozenset(),
         # A search is often sent as POST, and says so.
         writes=known.effect is Effect.DESTRUCTIVE
-        or not _CHANGE.isdisjoint(said)
+        or not _stemmed(_CHANGE).isdisjoint(said)
         or (not searches and (known.effect is Effect.WRITE or bool(commands))),
         searches=searches,
         takes_text=takes_text,
-        of_caller=known.of_caller or (not _CALLER.isdisjoint(split_words(name)) and _CALLERS.issuperset(named)),
+        of_caller=known.of_caller
+        or (not _CALLER.isdisjoint(split_words(name)) and _stemmed(_CALLERS).issuperset(named)),
     )
 
 
@@ -266,7 +263,7 @@ def _of_path(binding: HttpBinding) -> dict[str, Resource]:
             resource = before or tuple(stems(split_words(name)))
             if name in arguments and resource:
                 found[arguments[name]] = resource
-        before = () if names else tuple(term for term in terms(segment.split(".")[0]) if term not in _OTHER)
+        before = () if names else tuple(term for term in terms(segment.split(".")[0]) if term not in _stemmed(_OTHER))
     return found
 
 
@@ -309,4 +306,4 @@ def _answered(schema: Schema, name: Sequence[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=16_384)
 def _nouns(name: str) -> tuple[str, ...]:
-    return tuple(term for term in terms(name) if term not in _OTHER)
+    return tuple(term for term in terms(name) if term not in _stemmed(_OTHER))

@@ -294,7 +294,7 @@ def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
     lost = 0
     if b"\\u003a" not in data and b"\\u003A" not in data:
         try:
-            lost = data.count(b":") - orjson.dumps(value).count(b":")
+            lost = data.count(b":") - _colons(value, 2)
         except orjson.JSONEncodeError:
             lost = -1
         if not lost:
@@ -303,6 +303,13 @@ def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
     if not _scan(data, found) and lost > 0 and not found:
         found.append(Repeated(pointer="#", key="", line=1))
     return tuple(found)
+
+
+def _colons(value: Any, levels: int) -> int:
+    """How many colons the JSON of a value has; written member by member, as all of it at once would be as large as the file."""
+    if levels and isinstance(value, dict):
+        return sum(1 + name.count(":") + _colons(item, levels - 1) for name, item in value.items())
+    return orjson.dumps(value).count(b":")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
@@ -18,20 +18,12 @@ from toolgen.config.settings import SourceSettings
 from toolgen.errors import DescriptionError
 from toolgen.execute.base import Destination, Executor, Permit, ResilienceConfig, SourcePermit
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
-from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials, Provision
 from toolgen.execute.http.request_builder import Request, repeatable
-from toolgen.execute.mcp.command import CommandSpec
-from toolgen.execute.mcp.command_client import CommandClient
-from toolgen.execute.mcp.command_server import CommandServer
-from toolgen.execute.mcp.executor import McpExecutor
-from toolgen.execute.mcp.http import HttpWire
-from toolgen.execute.mcp.stdio import StdioWire
 from toolgen.execute.oauth import Grants
 from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
-from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.auth_schemes import SCHEMES, chosen, with_headers
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
@@ -41,6 +33,13 @@ from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.wiring.identity_providers import fetch_key_set
+
+if TYPE_CHECKING:
+    from toolgen.execute.graphql import GraphQLExecutor
+    from toolgen.execute.mcp.command import CommandSpec
+    from toolgen.execute.mcp.command_client import CommandClient
+    from toolgen.execute.mcp.command_server import CommandServer
+    from toolgen.execute.mcp.executor import McpExecutor
 
 __all__ = [
     "Backing",
@@ -116,11 +115,15 @@ def make_function_runtime() -> FunctionRuntime:
 
 def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
     """What holds the commands of MCP servers for several workers. It starts none before a worker needs it."""
+    from toolgen.execute.mcp.command_server import CommandServer  # noqa: PLC0415 - where there is such a source
+
     return CommandServer(_spec(source) for source in sources.values() if source.config.command)
 
 
 def make_command_client(descriptor: int) -> CommandClient:
     """A worker's way to it, over the socket with this descriptor."""
+    from toolgen.execute.mcp.command_client import CommandClient  # noqa: PLC0415 - where there is such a source
+
     return CommandClient(descriptor)
 
 
@@ -147,6 +150,8 @@ def _make(
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
+            from toolgen.execute.sql.executor import SqlExecutor  # noqa: PLC0415 - where there is such a source
+
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case "python":
             return FunctionExecutor(config.location, config.root, functions)
@@ -178,6 +183,8 @@ def _http(
 def _graphql(
     source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
 ) -> GraphQLExecutor:
+    from toolgen.execute.graphql import GraphQLExecutor  # noqa: PLC0415 - where there is such a source
+
     info = manifest.sources[source.config.name]
     return GraphQLExecutor(
         schemes=info.security_schemes,
@@ -202,6 +209,10 @@ def _mcp(
     provision: Provision | None = None,
     commands: CommandClient | None = None,
 ) -> McpExecutor:
+    from toolgen.execute.mcp.executor import McpExecutor  # noqa: PLC0415 - where there is such a source
+    from toolgen.execute.mcp.http import HttpWire  # noqa: PLC0415
+    from toolgen.execute.mcp.stdio import StdioWire  # noqa: PLC0415
+
     config, timeouts, largest = source.config, source.resilience.timeouts, source.resilience.largest
     if config.location.startswith("http"):
         wire = HttpWire(
@@ -221,6 +232,8 @@ def _mcp(
 
 
 def _spec(source: SourceSettings) -> CommandSpec:
+    from toolgen.execute.mcp.command import CommandSpec  # noqa: PLC0415 - where there is such a source
+
     config = source.config
     return CommandSpec(
         source=config.name,

@@ -11,7 +11,8 @@ from tests.sources.graphql.reading import binding, read_sdl
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType
 from toolgen.model.tool import Tool
 from toolgen.policy.answer_redaction import redactor
-from toolgen.policy.graphql.hidden import aliases_of, behind_aliases, conceal_document, fits, last_names
+from toolgen.policy.graphql.hidden import aliases_of, conceal_document, fits
+from toolgen.policy.hidden_names import behind_aliases, last_names
 from toolgen.policy.redact import Redaction, conceal_texts
 from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 

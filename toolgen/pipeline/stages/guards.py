@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -28,12 +28,14 @@ from toolgen.model.tool import (
     Tool,
 )
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
-from toolgen.pipeline.graphql_documents import DocumentGuard
 from toolgen.pipeline.middleware import Trail, refused
 from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
 from toolgen.policy.arguments import Validator, misspelt
 from toolgen.policy.rules import Note
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
+
+if TYPE_CHECKING:
+    from toolgen.pipeline.graphql_documents import DocumentGuard
 
 __all__ = [
     "STALE",

@@ -1,4 +1,4 @@
-"""What the inspect stage asks: the SQL guard for a database's tools, the egress rules for everything that is a request."""
+"""What the inspect stage asks of a database's tools: the SQL guard. Imported where there is a database."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from toolgen.model.call import Call, Described, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
-from toolgen.model.verdict import Deny, Verdict
-from toolgen.policy.egress import Egress
+from toolgen.model.verdict import Deny
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import counting_of, explainable, guard, is_seen, sampling_of
 from toolgen.policy.sql.scope import Misfit, fits, kind_of, row_attributes
 
-__all__ = ["attributes_for", "destination_of", "sql_guard", "sql_verdict"]
+__all__ = ["attributes_for", "sql_guard", "sql_verdict"]
 
-_PORTS = {"http": 80, "https": 443}
 # Few, as they share the interpreter with the loop, and more than one, so that one slow statement does not hold up all others.
 _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guard")
 
@@ -94,24 +91,6 @@ def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
     return binding.statement, [
         call.arguments.get(name, declared.get(name, {}).get("default")) for name in binding.parameters
     ]
-
-
-def destination_of(egress: Egress, url: str, source: str) -> Verdict:
-    """The verdict on where a request would go, as far as the name alone tells."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORTS[parts.scheme]
-        host = parts.hostname or ""
-    except (ValueError, KeyError):
-        host, port = "", 0
-    if not host:
-        return Deny(
-            rule="egress",
-            code="egress_refused",
-            reason="the tool has no usable server address",
-            suggestion="set server: (or endpoint:) for its source in toolgen.yaml",
-        )
-    return egress.check(host, port, source=source)
 
 
 def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
@@ -34,19 +34,18 @@ from toolgen.policy.document.sections import (
     NOBODY,
     Approval,
     Assignment,
-    masked,
     read_approval,
     read_assignment,
     read_limits,
-    read_scope,
 )
 from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
-from toolgen.policy.sql.grants import SqlScope
-from toolgen.policy.sql.scope import row_attributes
 from toolgen.yaml_file import Document, decode, read
+
+if TYPE_CHECKING:
+    from toolgen.policy.sql.grants import SqlScope
 
 __all__ = ["Policy", "documents", "load", "load_credentials"]
 
@@ -244,6 +243,8 @@ class _Collector:
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
+        from toolgen.policy.document.sql_section import masked  # noqa: PLC0415 - see there
+
         database = self._manifest.sources[source].database
         tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
         return masked(scope, database, tools, self._redactions, self._sensitive)
@@ -266,6 +267,8 @@ class _Collector:
             raise PolicyError(f"there is no SQL source '{source}'{nearest(source, databases)}", where=where)
         if source in self._sql:
             raise PolicyError(f"the scope of {source} is defined twice", where=where)
+        from toolgen.policy.document.sql_section import read_scope, row_attributes  # noqa: PLC0415 - see there
+
         scope = read_scope(document, source, info.database)
         self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
         self._sql[source] = scope

@@ -5,7 +5,6 @@ Whether a document says nothing but what the schema has: where it does not, nobo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,11 +37,9 @@ from graphql import (
 from toolgen.model.graphql_schema import Graph, GraphArgument, named
 from toolgen.model.schema import Json
 
-__all__ = ["aliases_of", "behind_aliases", "conceal_document", "fits", "last_names"]
+__all__ = ["aliases_of", "conceal_document", "fits"]
 
 _TOKENS = 4000  # as many as the guard reads
-_NAME = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|'([^'\\]*)'|\"([^\"\\]*)\"")
-_QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _Digest = Callable[[Json], Json]
 
 
@@ -57,37 +54,6 @@ def aliases_of(operation: str) -> Mapping[str, frozenset[str]]:
 
     visit(parse(operation, no_location=True), Look())
     return {alias: frozenset(names) for alias, names in found.items()}
-
-
-def behind_aliases(path: str, aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """What a JSONPath has to find besides, in answers that have these aliases.
-
-    A path whose names may all stand in the answer finds nothing more. Otherwise what it ends with is meant wherever it stands and under
-    whatever alias; and of a path with a filter, which may look at an alias, nobody knows what it means: that is the whole answer.
-    """
-    aliased = frozenset().union(*aliases.values())
-    if aliased.isdisjoint(_names(path)):
-        return ()
-    ends = last_names(path)
-    if ends is None:
-        return ("$",)
-    return tuple(f"$..{name}" for name in sorted({*ends, *(alias for alias, names in aliases.items() if names & ends)}))
-
-
-def last_names(path: str) -> frozenset[str] | None:
-    """The names a JSONPath ends with, whatever indexes and wildcards follow them; None where it has a filter or no name at all."""
-    if "?" in path:
-        return None
-    cut = re.sub(r"(\[[-0-9:*, ]*\]|\.\*)+\Z", "", path)
-    if cut.endswith("]"):
-        names = frozenset(one[0] or one[1] for one in _QUOTED.findall(cut[cut.rindex("[") :]))
-    else:
-        names = frozenset(_names(cut)[-1:])
-    return names or None
-
-
-def _names(path: str) -> list[str]:
-    return ["".join(one) for one in _NAME.findall(path)]
 
 
 def conceal_document(text: str, names: frozenset[str] | None, digest: _Digest) -> tuple[str, frozenset[str]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from toolgen.model.prompt_injection import INVISIBLE, visible
+from toolgen.model.prompt_injection import holds_invisible, visible
 from toolgen.sources.naming import ABBREVIATIONS, words
 from toolgen.sources.openapi.operation import Operation
 
@@ -40,6 +40,8 @@ _ORDERS = re.compile(
     r"|\bdo not (?:tell|inform|mention|reveal)\b.{0,40}\buser\b|\bwithout (?:telling|informing|asking) the user\b",
     re.IGNORECASE | re.DOTALL,
 )
+# What of these stands in every text that matches, in lower case: looking for that first takes a fraction of the time.
+_ORDER_WORDS = ("ignore", "disregard", "forget", "you are now", "system prompt", "<", "do not ", "without ")
 _FENCE = re.compile(r"```[^\n`]*\n?|~~~[^\n]*\n?")
 _BREAK = re.compile(r"<\s*(?:br|/p|/li|/tr|/h[1-6]|/div)\b[^<>]*>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -75,6 +77,10 @@ _SETTLED = re.compile(
     r"|.*\bfollowing (?:custom )?media types\b"
     r"|.*\bfollowing (?:credential|(?:fine-grained )?token) types\b",
     re.IGNORECASE | re.DOTALL,
+)
+_SETTLED_WORDS = (
+    *("token", "oauth", "api key", "credential", "scope", "authenticated user", "anyone", "only", "you must use a"),
+    *("available", "following"),
 )
 _ANSWER_FORM = re.compile(
     r"^[^\w\n]{0,12}(?:application|text|image)/[\w.+*-]+\W*(?:[:(-].*)?$", re.MULTILINE | re.IGNORECASE
@@ -115,7 +121,7 @@ _ENDS = (*".!?…:।؟۔。！？｡：",)
 @lru_cache(maxsize=4_096)
 def flatten(text: str, limit: int) -> str:
     """Plain text on one line, at most `limit` characters, cut behind a sentence where one ends in its second half."""
-    if _MARKUP.search(text) or INVISIBLE.search(text) or "://" in text or "case" in text:
+    if _MARKUP.search(text) or holds_invisible(text) or "://" in text or "case" in text:
         text = _plain(text[: limit * 8 + 4096], _idle)
     return _cut(text.strip(), limit)
 
@@ -139,14 +145,25 @@ def _meanings(name: str) -> frozenset[str]:
 
 
 def _plain(text: str, needless: Callable[[str], bool]) -> str:
-    text = _COMMENT.sub(" ", text).replace(_OPEN, "").replace(_CLOSE, "")
-    text = _FENCE.sub(" ", _BREAK.sub("\n", text))
-    text = html.unescape(_TAG.sub("", _ANCHOR.sub(rf"{_OPEN}\1{_CLOSE}", text)))
-    text = visible(text)
-    text = _LINE_MARK.sub("", _LINK.sub(rf"{_OPEN}\1{_CLOSE}", text))
-    text = _ALERT.sub(lambda found: f"{found[1].capitalize()}: ", _without(text, needless))
-    text = _EMPHASIS.sub(r"\2", text).replace("`", "").replace(_OPEN, "").replace(_CLOSE, "")
-    return _SPACE.sub(" ", _CELL.sub(" ", text))
+    """The text without its markup. Each pattern is asked where the sign stands that it begins with."""
+    text = text.replace(_OPEN, "").replace(_CLOSE, "")
+    tagged = "<" in text
+    if tagged:
+        text = _BREAK.sub("\n", _COMMENT.sub(" ", text))
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub(" ", text)
+    if tagged:
+        text = _TAG.sub("", _ANCHOR.sub(rf"{_OPEN}\1{_CLOSE}", text))
+    text = visible(html.unescape(text))
+    if "[" in text:
+        text = _LINK.sub(rf"{_OPEN}\1{_CLOSE}", text)
+    text = _without(_LINE_MARK.sub("", text), needless)
+    if "[!" in text:
+        text = _ALERT.sub(lambda found: f"{found[1].capitalize()}: ", text)
+    if "*" in text or "_" in text:
+        text = _EMPHASIS.sub(r"\2", text)
+    text = text.replace("`", "").replace(_OPEN, "").replace(_CLOSE, "")
+    return _SPACE.sub(" ", _CELL.sub(" ", text) if "|" in text else text)
 
 
 def _without(text: str, needless: Callable[[str], bool]) -> str:
@@ -177,7 +194,15 @@ def _idle(sentence: str) -> bool:
 
 def _settled(sentence: str) -> bool:
     """Whether a sentence is idle, or about what the gateway does by itself."""
-    return _idle(sentence) or _SETTLED.match(sentence) is not None
+    return _idle(sentence) or (_may_match(sentence, _SETTLED_WORDS) and _SETTLED.match(sentence) is not None)
+
+
+def _may_match(text: str, needed: tuple[str, ...]) -> bool:
+    """Whether one of these stands in a text, in either case; of letters beyond ASCII nobody knows which are the same."""
+    if not text.isascii():
+        return True
+    lower = text.lower()
+    return any(one in lower for one in needed)
 
 
 def _cut(text: str, limit: int) -> str:
@@ -205,9 +230,9 @@ def _whole(head: str, following: str) -> str:
 @lru_cache(maxsize=4_096)
 def suspicion(text: str) -> str:
     """What about a text looks meant for the model and not for its reader, or ""."""
-    if INVISIBLE.search(text):
+    if holds_invisible(text):
         return "holds characters that cannot be seen"
-    if _ORDERS.search(text):
+    if _may_match(text, _ORDER_WORDS) and _ORDERS.search(text):
         return "reads like an instruction to the model"
     return ""
 
@@ -255,7 +280,9 @@ def with_hint(description: str, hint: str) -> str:
 def _purpose(text: str) -> str:
     """An operation's description without what only the gateway has to do with."""
     text = text[:_MAX_READ_LENGTH]
-    text = _PROGRAM.sub(" ", _FIELDS.sub("", _ANSWER_FORM.sub("", text))) or text
+    read = _ANSWER_FORM.sub("", text) if "/" in text else text
+    read = _FIELDS.sub("", read) if "|" in read else read
+    text = (_PROGRAM.sub(" ", read) if "```" in read else read) or text
     return _cut(_plain(text, _settled).strip(), MAX_DESCRIPTION_LENGTH)
 
 

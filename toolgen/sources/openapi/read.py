@@ -171,6 +171,9 @@ class _Reader:
         operations = {origin: operation for origin, (operation, _) in built.items()}
         names, beside = self._names(operations), hints(operations)
         tools = tuple(self._named(tool, names[origin], beside.get(origin, "")) for origin, (_, tool) in built.items())
+        del (
+            self._schemas
+        )  # which holds this reader in turn: the document goes with the two, and not when somebody looks for circles
         return Reading(
             info=self._info(tools),
             tools=tools,

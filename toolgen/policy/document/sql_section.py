@@ -1,0 +1,105 @@
+"""The `sql:` section of a policy: one source's scope, and what redaction and `sensitive:` mean for its columns.
+
+Imported where a policy has such a section: the reader of SQL is a quarter of what a gateway without databases needs to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import msgspec
+
+from toolgen.errors import PolicyError
+from toolgen.model.database import Database, Table
+from toolgen.model.tool import Tool
+from toolgen.policy.document.schema import SqlShape
+from toolgen.policy.redact import Redaction, column_of
+from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
+from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
+from toolgen.policy.sql.scope import check_scope, compared_kinds, row_attributes
+from toolgen.units import parse_duration
+from toolgen.yaml_file import Document, decode
+
+__all__ = ["masked", "read_scope", "row_attributes"]
+
+
+def read_scope(document: Document, source: str, database: Database) -> SqlScope:
+    """What stands below `sql.<source>`. Raises `PolicyError` for what does not fit the database."""
+    path = ("sql", source)
+    given = decode(document, path, SqlShape, PolicyError)
+    timeout = parse_duration(given.timeout)
+    if timeout is None or timeout <= 0:
+        raise PolicyError("timeout: must be like 2s or 500ms", where=document.where(*path, "timeout"))
+    if given.cross_check == "required" and not (CROSS_CHECKED and database.dialect == "postgres"):
+        raise PolicyError(
+            "cross_check: required needs a PostgreSQL database and pglast",
+            where=document.where(*path, "cross_check"),
+            suggestion='install it with: pip install "toolgen[pglast]"',
+        )
+    scope = SqlScope(
+        tables=MappingProxyType(
+            {
+                table: TableScope(
+                    columns=None if isinstance(entry.columns, msgspec.UnsetType) else tuple(entry.columns),
+                    rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
+                    writes=frozenset(entry.writes),
+                    writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
+                    cascades=entry.cascades,
+                    samples="shapes" if entry.samples is True else entry.samples or "",
+                )
+                for table, entry in given.tables.items()
+            }
+        ),
+        max_rows=given.max_rows,
+        max_bytes=given.max_bytes,
+        max_cell_bytes=given.max_cell_bytes,
+        max_changes=given.max_changes,
+        timeout_s=timeout,
+        functions=frozenset(name.lower() for name in given.functions),
+    )
+    faults = check_scope(scope, database)
+    if faults:
+        culprit = next((table for table in given.tables if table in faults[0]), "")
+        raise PolicyError(faults[0], where=document.where(*path, "tables", culprit))
+    return replace(scope, compared=MappingProxyType(compared_kinds(scope, database)))
+
+
+def masked(
+    scope: SqlScope,
+    database: Database | None,
+    tools: Sequence[Tool],
+    redactions: Sequence[Redaction],
+    sensitive: Sequence[str],
+) -> SqlScope:
+    """A database's scope with the columns masked that the policy redacts for one of its tools, and no sensitive ones sampled."""
+    masks = {
+        column.casefold(): item.replacement
+        for item in reversed(redactions)
+        if any(item.covers(tool) for tool in tools)
+        for field in item.fields
+        if (column := column_of(field)) is not None
+    }
+    sampled = any(entry.samples for entry in scope.tables.values())
+    if not (masks or sampled) or database is None:
+        return scope
+    tables = {}
+    for name, entry in scope.tables.items():
+        table = find_table(database, name)
+        tables[name] = replace(entry, masks=_masks(table, masks), unsampled=_unsampled(table, sensitive))
+    return replace(scope, tables=MappingProxyType(tables))
+
+
+def _unsampled(table: Table | None, paths: Iterable[str]) -> frozenset[str]:
+    """The columns that a path of `sensitive:` is about: all of them where a path does not end with a name."""
+    named = [column_of(path) for path in paths]
+    sensitive = {column.casefold() for column in named if column is not None}
+    columns = table.columns if table is not None else ()
+    return frozenset(column.name for column in columns if None in named or column.name.casefold() in sensitive)
+
+
+def _masks(table: Table | None, masks: Mapping[str, str]) -> Mapping[str, str]:
+    """The masks of one table's columns, by the columns' own spelling."""
+    columns = table.columns if table is not None else ()
+    return {column.name: masks[column.name.casefold()] for column in columns if column.name.casefold() in masks}

@@ -1,0 +1,45 @@
+"""The names that a path of a policy ends with, and what it has to find besides in answers with aliases.
+
+Apart from what reads GraphQL (`graphql/hidden.py`), which is imported where there is some.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["behind_aliases", "last_names"]
+
+_NAME = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|'([^'\\]*)'|\"([^\"\\]*)\"")
+_QUOTED = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+
+
+def behind_aliases(path: str, aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """What a JSONPath has to find besides, in answers that have these aliases.
+
+    A path whose names may all stand in the answer finds nothing more. Otherwise what it ends with is meant wherever it stands and under
+    whatever alias; and of a path with a filter, which may look at an alias, nobody knows what it means: that is the whole answer.
+    """
+    aliased = frozenset().union(*aliases.values())
+    if aliased.isdisjoint(_names(path)):
+        return ()
+    ends = last_names(path)
+    if ends is None:
+        return ("$",)
+    return tuple(f"$..{name}" for name in sorted({*ends, *(alias for alias, names in aliases.items() if names & ends)}))
+
+
+def last_names(path: str) -> frozenset[str] | None:
+    """The names a JSONPath ends with, whatever indexes and wildcards follow them; None where it has a filter or no name at all."""
+    if "?" in path:
+        return None
+    cut = re.sub(r"(\[[-0-9:*, ]*\]|\.\*)+\Z", "", path)
+    if cut.endswith("]"):
+        names = frozenset(one[0] or one[1] for one in _QUOTED.findall(cut[cut.rindex("[") :]))
+    else:
+        names = frozenset(_names(cut)[-1:])
+    return names or None
+
+
+def _names(path: str) -> list[str]:
+    return ["".join(one) for one in _NAME.findall(path)]

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive test-all check browser proxies deploy-tools console-test bench conformance frameworks servers hybrid peers docs golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check reference browser proxies deploy-tools console-test bench conformance frameworks servers hybrid peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -30,9 +30,10 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests bench conformance examples
+	$(BIN)/mypy --config-file tests/mypy.ini --exclude tests/golden tests bench conformance examples docs/generate.py
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
+	$(BIN)/python -m docs.generate --check
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -167,6 +168,10 @@ docs: .venv-docs/.installed
 # Writes the golden files again, after a change that is meant.
 golden: setup
 	$(BIN)/python -m tests.golden.regenerate
+
+# Writes the pages of docs/reference/ that are made from the program.
+reference: setup
+	$(BIN)/python -m docs.generate
 
 # Pins every dependency, with hashes and without naming an index.
 lock:

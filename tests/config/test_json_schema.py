@@ -178,7 +178,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     """A toolgen.yaml for the example of every key, but for those of credentials, which go together in other ways."""
     paths = paths_of("toolgen.yaml")
     by_name = described("toolgen.yaml")
-    needed = {"McpKeys": "mcp", "Queries": "graphql", "Subscriptions": "graphql", "Tool": "graphql"}
+    needed = {"Mcp": "mcp", "Queries": "graphql", "Subscriptions": "graphql", "Tool": "graphql"}
     required = {
         name: {one.name: one.example for one in own if one.required} for name, own in by_name.items() if name != "File"
     }
@@ -197,8 +197,8 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         for kind in kinds:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
-            base = {} if structure == "McpKeys" or key.name in OF_KIND else OF_KIND[kind]
-            extra = {"command": ["server"]} if (structure, key.name) == ("McpKeys", "env") else {}
+            base = {} if structure == "Mcp" or key.name in OF_KIND else OF_KIND[kind]
+            extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})
             yield f"{structure}.{key.name}", merged({"sources": {"orders": base}}, example)
@@ -235,6 +235,8 @@ def beyond(key: Key) -> Iterator[tuple[Any, bool]]:
     if "exclusiveMinimum" in numbers:
         yield numbers["exclusiveMinimum"], False
     for limit, factor in ((key.least, 0.9), (key.most, 1.1)):
+        if limit == "0s":
+            continue  # nothing is shorter
         if limit and key.form == "duration" and (seconds := parse_duration(limit) or 0.0):
             yield limit, True
             yield f"{seconds * factor:.6f}s", False
@@ -246,7 +248,7 @@ def beyond(key: Key) -> Iterator[tuple[Any, bool]]:
 def test_limits_are_those_that_are_kept(folder: Path) -> None:
     tried, known = set(), dict(documents())
     for name, key in ((f"{structure}.{key.name}", key) for structure, key in all_keys("toolgen.yaml")):
-        if name in {"Timeouts.total", "Timeouts.connect", "GivenConsole.idle", "GivenConsole.expires"}:
+        if name in {"Timeouts.total", "Timeouts.connect", "Console.idle", "Console.expires"}:
             continue  # each is held against the other
         data = known.get(name)
         for value, good in beyond(key):

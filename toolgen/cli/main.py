@@ -15,7 +15,14 @@ from toolgen.cli.lazy import LazyCommand
 from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 
-__all__ = ["main"]
+__all__ = ["EXIT_CODES", "main"]
+
+EXIT_CODES = {
+    0: "It is done, and nothing was found to be wrong.",
+    1: "It failed, or a problem was found: a call that did not end ok, a check that found something, a file that cannot be used.",
+    2: "Misuse: a command, an option or an argument that is unknown, missing or of the wrong kind. Nothing was done.",
+}
+"""What every command ends with; docs/reference/cli.md says it."""
 
 _ASKED = "toolgen.cli.json"
 

@@ -18,7 +18,7 @@ from toolgen.errors import ConfigError
 from toolgen.policy.document.schema import FileShape
 from toolgen.yaml_file import read
 
-__all__ = ["FORMS", "FileKind", "Key", "described", "name_of", "root_of", "structures"]
+__all__ = ["FORMS", "FileKind", "Key", "described", "name_of", "places", "root_of", "structures"]
 
 FileKind: TypeAlias = Literal["toolgen.yaml", "policy"]
 FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -37,7 +37,7 @@ _TEXTS: Mapping[FileKind, tuple[str, ...]] = {
 }
 _FOLDER = Path(__file__).parent / "described"
 _OWN = frozenset({"text", "example", "is", "for", "with", "least", "most"})
-_EXCEPTIONS = {"GivenFile": "File", "GivenSource": "Source", "CredentialKeys": "Credential"}
+_EXCEPTIONS = {"GivenFile": "File", "GivenSource": "Source", "CredentialKeys": "Credential", "McpKeys": "Mcp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def root_of(kind: FileKind) -> inspect.StructType:
 def name_of(structure: inspect.StructType) -> str:
     """What a mapping is called in described/ and in schemas."""
     name = structure.cls.__name__.lstrip("_")
-    return _EXCEPTIONS.get(name, name.removesuffix("Shape"))
+    return _EXCEPTIONS.get(name, name.removesuffix("Shape").removeprefix("Given"))
 
 
 def structures(kind: FileKind) -> Iterator[inspect.StructType]:
@@ -87,6 +87,26 @@ def structures(kind: FileKind) -> Iterator[inspect.StructType]:
                 waiting.append(one.value_type)
             elif isinstance(one, inspect.ListType):
                 waiting.append(one.item_type)
+
+
+def places(kind: FileKind) -> Mapping[str, tuple[str, ...]]:
+    """Where each mapping stands, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
+    found: dict[str, tuple[str, ...]] = {name_of(root_of(kind)): ("",)}
+    for structure in structures(kind):
+        for item in structure.fields:
+            ways = [(item.type, item.encode_name)]
+            while ways:
+                info, path = ways.pop()
+                for one in alternatives(info):
+                    if isinstance(one, inspect.DictType):
+                        ways.append((one.value_type, f"{path}.NAME"))
+                    elif isinstance(one, inspect.ListType):
+                        ways.append((one.item_type, f"{path}[]"))
+                    elif isinstance(one, inspect.StructType):
+                        above = found[name_of(structure)]
+                        own = found.get(name_of(one), ())
+                        found[name_of(one)] = (*own, *(f"{base}.{path}".lstrip(".") for base in above))
+    return MappingProxyType(found)
 
 
 @cache

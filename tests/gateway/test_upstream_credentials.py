@@ -588,7 +588,7 @@ def test_what_no_caller_could_be_given_is_an_error_with_its_line(
         ({"client": {**AUTH["client"], "scopes": "read write"}}, "scopes: must be a list"),
         ({"client": {**AUTH["client"], "scopes": ['a"b']}}, "scopes: must be a list"),
         ({"client": {**AUTH["client"], "authentication": "private_key_jwt"}}, "authentication: private_key_jwt"),
-        ({"client": {**AUTH["client"], "subject_token": "${env:A}"}}, "subject_token"),
+        ({"client": {**AUTH["client"], "subject_token": "caller"}}, "subject_token"),
         ({"amazon": {"access_key_id": "A", "secret_access_key": "${env:A}", "region": "x"}}, "service: is missing"),
         ({"header": {"certificate": "${file:/a}", "key": "${file:/b}"}}, "takes a value"),
     ],

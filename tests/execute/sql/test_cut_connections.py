@@ -48,9 +48,9 @@ async def cutting(port: int, word: bytes, *, delivered: bool) -> AsyncIterator[i
                 up.write(data)
                 await up.drain()
         finally:
+            up.close()
             answers.cancel()
             await asyncio.gather(answers, return_exceptions=True)
-            up.close()
 
     async with stream_server(serve) as proxy:
         yield proxy

@@ -83,7 +83,7 @@ def project(root: Path, location: str, rows: str) -> Path:
     policy = {
         "principals": {"p": {"api_key": "sha256:" + "0" * 64, "roles": ["r"], "attributes": {"tenant": "acme"}}},
         "rules": [{"id": "q", "to": ["r"], "tools": ["db__*"], "verdict": "allow"}],
-        "sql": {"db": {"tables": {"notes": {"rows": rows}, "others": {}}}},
+        "sql": {"db": {"timeout": "30s", "tables": {"notes": {"rows": rows}, "others": {}}}},
         "egress": {"private_networks": "allow"},
     }
     (root / "policies").mkdir()
@@ -105,6 +105,7 @@ def found_rows(root: Path, location: str, rows: str, values: list[Any]) -> list[
                     await gateway.call("db__query", {"sql": f"SELECT id FROM {table}"}, principal=who)
                     for table in ("notes", "others")
                 ]
+                assert answers[1].status == "ok", answers[1].error
                 assert answers[1].to_dict()["data"]["rows"] == [[7]]  # no filter of its own, no refusal of its own
                 told = answers[0].to_dict()
                 found.append(told["error"]["code"] if "error" in told else [row[0] for row in told["data"]["rows"]])

@@ -80,6 +80,7 @@ def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> 
         "toolgen.cli.main",
         "toolgen.core_dumps",
         "toolgen.errors",
+        "toolgen.garbage",
     }
     assert parts(modules) & {*HEAVY, "asyncio", "msgspec", "orjson", "ssl"} == set()
 

@@ -13,7 +13,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Statement
 from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.policy.document import policy as document
-from toolgen.policy.document import sections
+from toolgen.policy.document import sql_section
 from toolgen.policy.sql import cross_check as module
 from toolgen.policy.sql import guard as guarding
 from toolgen.policy.sql.changes import guard_change
@@ -137,7 +137,7 @@ def test_a_policy_that_demands_it_is_loaded_where_it_is_installed(
         {"lab": SourceInfo(kind="sql", digest="", title="", version="", database=database("postgres"))}, [], []
     )
     (tmp_path / "p.yaml").write_text("sql: {lab: {tables: {orders: {}}, cross_check: required}}", encoding="utf-8")
-    monkeypatch.setattr(sections, "CROSS_CHECKED", available)
+    monkeypatch.setattr(sql_section, "CROSS_CHECKED", available)
 
     if available:
         assert "lab" in document.load(tmp_path, known).sql

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Output, Run, runner
+from tests.execute.failing import closed
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "troubleshooting.md"
@@ -69,17 +69,9 @@ def failing() -> Iterator[str]:
             thread.join()
 
 
-@contextmanager
-def held() -> Iterator[int]:
-    """A port that is taken, where nobody answers."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
-
-
 def wrong_url(run: Run) -> Output:
-    with held() as port:
-        return run("init", f"http://127.0.0.1:{port}/openapi.json")
+    with closed() as server:
+        return run("init", f"{server}/openapi.json")
 
 
 def misspelt_key(run: Run) -> Output:
@@ -115,8 +107,8 @@ def no_credential(run: Run) -> Output:
 
 
 def stopped(run: Run) -> Output:
-    with held() as port:
-        made(run, f"http://127.0.0.1:{port}")
+    with closed() as server:
+        made(run, server)
         return run(*LIST)
 
 
@@ -127,15 +119,16 @@ def broken(run: Run) -> Output:
 
 
 def stopped_database(run: Run) -> Output:
-    with held() as port:
-        Path("toolgen.yaml").write_text(f'sources:\n  db: {{sql: "postgresql://reader@127.0.0.1:{port}/shop"}}\n')
+    with closed() as server:
+        location = server.replace("http://", "postgresql://reader@")
+        Path("toolgen.yaml").write_text(f'sources:\n  db: {{sql: "{location}/shop"}}\n', encoding="utf-8")
         return run("build")
 
 
 def port_in_use(run: Run) -> Output:
     made(run)
-    with held() as port:
-        return run("serve", "--port", str(port))
+    with closed() as server:
+        return run("serve", "--port", server.rpartition(":")[2])
 
 
 def foreign_address(run: Run) -> Output:

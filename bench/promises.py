@@ -15,6 +15,7 @@ import orjson
 from toolgen.builder.build import usable
 from toolgen.builder.callability import uncallable
 from toolgen.errors import CanonicalError, DescriptionError
+from toolgen.model.auth_schemes import sent
 from toolgen.model.http import is_gateway_header
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import HttpBinding, HttpKey, Tool, seal
@@ -28,7 +29,7 @@ from toolgen.verify.known_differences import GOOGLES
 from toolgen.verify.spec_operation import Described, Descriptions
 from toolgen.verify.spec_schemas import answers
 
-HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host"})
+HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host", "transfer-encoding"})
 MAX_DESCRIPTION_LENGTH = 1024
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # What holds no schema, and may hold anything that looks like one.
@@ -82,10 +83,13 @@ def _silently(
     bound = {(one.in_, one.name) for one in binding.parameters}
     if isinstance(binding.key, HttpKey):
         bound.add(("header", binding.key.header))
+    schemes = found.info.security_schemes
+    shown = {sent(schemes[name]) for option in binding.security for name in option if name in schemes}
     queried = {one["name"] for one in described.parameters if one["in"] == "query"}
     for one in described.parameters:
         place, name = one["in"], one["name"]
-        own = place == "header" and is_gateway_header(name) and one.get("required") is not True
+        filled = place == "header" and ("header", name.lower()) in shown
+        own = place == "header" and is_gateway_header(name) and (filled or one.get("required") is not True)
         google = place == "query" and queried >= {"alt", "prettyPrint", "quotaUser"} and name in GOOGLES
         if (place, name) not in bound and not own and not google and name.lower() not in HTTP_ITSELF:
             yield repr(name[:80])
@@ -138,6 +142,8 @@ def schema_faults(schema: Mapping[str, Any] | None) -> Iterator[str]:
     """Why something is no self-contained JSON Schema 2020-12."""
     if schema is None:
         return
+    if "$defs" in schema:
+        schema = {**schema, "$defs": dict(schema["$defs"])}
     try:
         jsonschema_rs.meta.validate({"$schema": DIALECT, **schema})
     except (ValueError, jsonschema_rs.ValidationError) as error:

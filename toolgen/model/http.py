@@ -57,8 +57,11 @@ _NAMES = NameSet(GATEWAY_HEADERS)
 
 @lru_cache(maxsize=4096)
 def is_gateway_header(name: str) -> bool:
-    """Whether a header is one of them to some service: CGI and what is like it take `X_Forwarded_For` for `X-Forwarded-For`."""
-    return _NAMES.find(name) is not None
+    """Whether a header is one of them to some service: CGI and what is like it take `X_Forwarded_For` for `X-Forwarded-For`.
+
+    A `contentType` is another header than `Content-Type` to all of them, and descriptions have it.
+    """
+    return _NAMES.find(name) is not None and name.lower() != "contenttype"
 
 
 def written(binding: Binding, text: str) -> str:

@@ -218,7 +218,7 @@ def test_a_token_that_an_operation_is_about_stays_an_argument(
 
 @pytest.mark.parametrize(("name", "required", "codes"), [
     ("Authorization", True, ["gateway_header"]), ("Cookie", True, ["gateway_header"]), ("Authorization", False, []),
-    ("Content-Type", True, []), ("Accept", True, []),
+    ("Content-Type", True, []), ("Accept", True, []), ("Transfer-Encoding", True, []), ("Keep-Alive", True, []),
 ])  # fmt: skip
 def test_a_required_header_that_is_the_gateways_is_reported(
     tmp_path: Path, name: str, required: bool, codes: list[str]
@@ -226,6 +226,24 @@ def test_a_required_header_that_is_the_gateways_is_reported(
     parameter = {"name": name, "in": "header", "required": required, "type": "string"}
     reading = read(tmp_path, document({"/a": {"get": operation(parameters=[parameter])}}, "2.0"))
     assert (warnings(reading), reading.tools[0].input_schema["properties"]) == (codes, {})
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Cookie"])
+def test_a_required_credential_says_how_the_gateway_is_given_it(tmp_path: Path, name: str) -> None:
+    parameter = {"name": name, "in": "header", "required": True, "type": "string"}
+    reading = read(tmp_path, document({"/a": {"get": operation(parameters=[parameter])}}, "2.0"))
+    (problem,) = reading.problems
+    wanted = {"Authorization": "auth: {bearer: …}", "Cookie": "auth: {headers: {Cookie: …}}"}[name]
+    assert wanted in problem.message
+
+
+def test_a_header_that_no_service_takes_for_the_type_of_a_body_is_an_argument(tmp_path: Path) -> None:
+    parameters = [
+        {"name": name, "in": "header", "required": True, "type": "string"}
+        for name in ("contentType", "Content_Type", "X_Forwarded_For")
+    ]
+    reading = read(tmp_path, document({"/a": {"get": operation(parameters=parameters)}}, "2.0"))
+    assert list(reading.tools[0].input_schema["properties"]) == ["contentType"]
 
 
 def test_an_odd_format_of_a_body_is_read_over(tmp_path: Path) -> None:

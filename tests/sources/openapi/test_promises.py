@@ -74,7 +74,7 @@ def test_what_a_tool_lacks_without_a_word_is_noticed(case: str, tmp_path: Path) 
 
 def test_a_tool_that_could_never_be_called_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "doc.json"
-    one = {"name": "Authorization", "in": "header", "required": True, "schema": {"type": "string"}}
+    one = {"name": "X-Forwarded-For", "in": "header", "required": True, "schema": {"type": "string"}}
     path.write_text(json.dumps({**WHOLE, "paths": {"/x": {"get": {"parameters": [one], "responses": {}}}}}))
     (said,) = uncallable_tools(reading(path))
     assert "never be called" in said

@@ -26,7 +26,14 @@ _ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TEMPLATE = re.compile(r"\{([^{}/?#]*)\}")
 _MAX_ARGUMENT_LENGTH = 64
-_SENT_ANYWAY = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host"})
+# What the gateway's own client sends or says in another way: how the body is framed, and how long the connection lives.
+_SENT_ANYWAY = frozenset(
+    {
+        *("accept", "accept-encoding", "connection", "content-length", "content-type", "host", "keep-alive"),
+        *("te", "trailer", "transfer-encoding"),
+    }
+)
+_CREDENTIALS = {"authorization": "{bearer: …}", "cookie": "{headers: {Cookie: …}}"}
 _PLACES = ("path", "query", "header", "cookie", "querystring")
 # An object schema with nothing else can be spread over the top level without losing a constraint.
 _FLAT = frozenset(
@@ -218,10 +225,9 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
     if one.in_ == "header" and is_gateway_header(one.name):
         filled = any(sent(schemes[name]) == ("header", one.name.lower()) for name in needed if name in schemes)
         if not filled and one.required and one.name.lower() not in _SENT_ANYWAY:
-            message = (
-                f"the required header {one.name[:80]!r} is no argument's to set; the gateway sends its own or none"
-            )
-            note("gateway_header", message)
+            auth = _CREDENTIALS.get(one.name.lower())
+            why = f"name it in toolgen.yaml, auth: {auth}" if auth else "the gateway sends its own or none"
+            note("gateway_header", f"the required header {one.name[:80]!r} is no argument's to set; {why}")
         return False
     if one.in_ == "query" and described_override(one.name):
         note("method_parameter", f"{one.name[:80]!r} in the query changes the method of a request; it was left out")

@@ -24,10 +24,31 @@ from toolgen.sources.naming import assign, from_identifier, from_route, singular
         ("actions/list-artifacts-for-repo", ["actions"], "list_artifacts_for_repo"),
         ("pets", ["pets"], "pets"),
         ("users.getIDs", [], "users_get_ids"),
+        ("Get.Count.issues-fd80", ["issues"], "get_count_issues"),
+        ("reports_2024", [], "reports_2024"),
+        ("call-facade", [], "call_facade"),
+        ("defaced1", [], "defaced1"),
     ],
 )
 def test_an_identifier_is_split_and_its_group_dropped(identifier: str, groups: list[str], name: str) -> None:
     assert "_".join(from_identifier(identifier, groups)[0]) == name
+
+
+@pytest.mark.parametrize(
+    "identifier", ["58d8bcb7a9e6240e200cff24", "5476364f031f5909e4fe3314", "0d5a6f52-8e0e-4f3e-9a2e-0f1a2b3c4d5e", "1042"]
+)
+def test_an_identifier_without_a_word_suggests_no_name(identifier: str) -> None:
+    assert from_identifier(identifier) == ()
+
+
+def test_those_who_differ_by_a_digest_alone_are_told_apart_by_their_paths() -> None:
+    paths = {"a": "/health/{id}/issues/$count", "b": "/teams/{id}/issues/$count"}
+    names = assign(
+        "g",
+        {"a": from_identifier("Get.Count.issues-fd80"), "b": from_identifier("Get.Count.issues-e140")},
+        {key: from_route("GET", path)[-1] for key, path in paths.items()},
+    )
+    assert names == {"a": "g__get_count_issues", "b": "g__get_count_issues_teams"}
 
 
 @pytest.mark.parametrize(

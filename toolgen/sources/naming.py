@@ -13,6 +13,9 @@ __all__ = ["ABBREVIATIONS", "assign", "from_identifier", "from_route", "singular
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|[^A-Za-z]|\Z)[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]+")
 _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|MySQL|IPv[46])")
+# What a generator adds to tell identifiers apart, and identifiers that are nothing else: no word to anybody.
+_DIGEST = re.compile(r"[-_.](?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{4,}\Z")
+_KEY = re.compile(r"[0-9]+|(?=.*[0-9])[0-9A-Fa-f-]{12,}")
 # How often those whose shortened names are equal are shortened again.
 _ROUNDS = 8
 _NOBODY: Mapping[str, int] = MappingProxyType({})
@@ -143,9 +146,10 @@ def from_identifier(identifier: str, groups: Iterable[str] = ()) -> tuple[tuple[
     """The names an author's own identifier suggests, best first.
 
     `groups` are tags or namespaces; one that the identifier opens with is dropped where the rest still says something:
-    `repos/list-for-org` in `repos` is `list_repos_for_org`, and `pets_list` in `pets` is `list_pets`.
+    `repos/list-for-org` in `repos` is `list_repos_for_org`, and `pets_list` in `pets` is `list_pets`. A digest at its end is dropped, and an
+    identifier without any word suggests none: `58d8bcb7a9e6240e200cff24`.
     """
-    whole = words(identifier)
+    whole = () if _KEY.fullmatch(identifier) else words(_DIGEST.sub("", identifier))
     if not whole:
         return ()
     for group in groups:

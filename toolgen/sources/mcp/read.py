@@ -21,7 +21,7 @@ from toolgen.model.prompt_injection import order_in, visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.naming import assign, from_identifier
+from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.pins import digest_of
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
 
@@ -79,7 +79,7 @@ def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Prob
     problems: list[Problem] = []
     listed = Counter(tool.name for tool in listing.tools)
     named = {name for name in listed if 0 < len(name) <= _MAX_NAME_LENGTH and set(name) <= _NAME}
-    names = assign(config.name, {name: from_identifier(name) or (("call",),) for name in sorted(named)})
+    names = assign(config.name, {name: from_identifier(name) or (words(name) or ("call",),) for name in sorted(named)})
     for tool in listing.tools:
         origin = _shown(tool.name, _MAX_NAME_LENGTH)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, combinations
 from types import MappingProxyType
 
 from toolgen.model.names import MAX_NAME_LENGTH, join
@@ -240,7 +241,7 @@ def _holders(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def _told_apart(
     order: Sequence[str], wanted: Mapping[str, tuple[str, ...]], telling: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
-    """The same words with one more, or a number, for all but the first who want equal ones."""
+    """The same words with one to three more, or a number, for all but the first who want equal ones."""
     holders = _holders({key: wanted[key] for key in order})
     used = set(holders)
     apart = dict(wanted)
@@ -249,11 +250,12 @@ def _told_apart(
             others = {word for other in (*keys[:index], *keys[index + 1 :]) for word in telling.get(other, ())}
             own = [word for word in telling.get(key, ()) if word not in wanted[key] and word not in _FILLERS]
             first = set(telling.get(keys[0], ()))
-            marks = [*(word for word in own if word not in others), *(word for word in own if word not in first)]
-            for mark in (*marks, *(str(number) for number in range(2, len(order) + 2))):
-                if (text := "_".join((*wanted[key], mark))) not in used:
+            alone = [*(word for word in own if word not in others), *(word for word in own if word not in first)]
+            marks = chain(zip(alone), combinations(dict.fromkeys(own), 2), combinations(dict.fromkeys(own), 3))
+            for mark in chain(marks, ((str(number),) for number in range(2, len(order) + 2))):
+                if (text := "_".join((*wanted[key], *mark))) not in used:
                     used.add(text)
-                    apart[key] = (*wanted[key], mark)
+                    apart[key] = (*wanted[key], *mark)
                     break
     return apart
 

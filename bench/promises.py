@@ -25,7 +25,7 @@ from toolgen.sources.documents import Documents
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.syntax import parse
-from toolgen.verify.known_differences import GOOGLES
+from toolgen.verify.known_differences import GOOGLES, SIGNATURE
 from toolgen.verify.spec_operation import Described, Descriptions
 from toolgen.verify.spec_schemas import answers
 
@@ -91,13 +91,18 @@ def _silently(
         filled = place == "header" and ("header", name.lower()) in shown
         own = place == "header" and is_gateway_header(name) and (filled or one.get("required") is not True)
         google = place == "query" and queried >= {"alt", "prettyPrint", "quotaUser"} and name in GOOGLES
-        if (place, name) not in bound and not own and not google and name.lower() not in HTTP_ITSELF:
+        signed = name.lower() in SIGNATURE and ("header", "authorization") in shown
+        if (place, name) not in bound and not signed and not own and not google and name.lower() not in HTTP_ITSELF:
             yield repr(name[:80])
     media = [one["schema"] for one in (described.body or {"content": {}})["content"].values()]
-    if binding.body is None and any(described.schema(schema).get("properties") != {} for schema in media):
+    if binding.body is None and any(_says_something(described.schema(schema)) for schema in media):
         yield "its body"
     if tool.output_schema is None and answers(described, documents):
         yield "the answer's schema"
+
+
+def _says_something(schema: Any) -> bool:
+    return schema.get("properties") != {} or schema.get("type", "object") != "object"
 
 
 def uncallable_tools(found: Reading) -> list[str]:

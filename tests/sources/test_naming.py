@@ -35,7 +35,8 @@ def test_an_identifier_is_split_and_its_group_dropped(identifier: str, groups: l
 
 
 @pytest.mark.parametrize(
-    "identifier", ["58d8bcb7a9e6240e200cff24", "5476364f031f5909e4fe3314", "0d5a6f52-8e0e-4f3e-9a2e-0f1a2b3c4d5e", "1042"]
+    "identifier",
+    ["58d8bcb7a9e6240e200cff24", "5476364f031f5909e4fe3314", "0d5a6f52-8e0e-4f3e-9a2e-0f1a2b3c4d5e", "1042"],
 )
 def test_an_identifier_without_a_word_suggests_no_name(identifier: str) -> None:
     assert from_identifier(identifier) == ()

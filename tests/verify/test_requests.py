@@ -72,6 +72,46 @@ def test_every_style_of_every_place_is_proven(
     assert verdict.examples > 0
 
 
+PLACES: dict[str, tuple[str, dict[str, Any]]] = {
+    "one beside the other": ("/p/{id}{format}", {"id": TEXT, "format": {"type": "string", "enum": [".json"]}}),
+    "a dot between": (
+        "/p/{at}.{format}",
+        {"at": {"type": "number"}, "format": {"type": "string", "enum": ["js", "xml"]}},
+    ),
+    "two that hold the divider": ("/p/{from}-{to}", {"from": TEXT, "to": TEXT}),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_several_variables_of_a_segment_are_judged_where_they_can_be_told_apart(tmp_path: Path, case: str) -> None:
+    path, schemas = PLACES[case]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": one} for name, one in schemas.items()]
+    tool, binding = described(tmp_path, {path: {"get": operation(parameters=parameters)}})
+    assert isinstance(prove(tmp_path, tool), Proven)
+    renamed = tuple(
+        msgspec.structs.replace(one, name=other.name)
+        for one, other in zip(binding.parameters, reversed(binding.parameters), strict=True)
+    )
+    assert isinstance(prove(tmp_path, tool, parameters=renamed), Failed)
+
+
+def test_what_is_percent_encoded_where_reserved_characters_may_stand_stays_so(tmp_path: Path) -> None:
+    parameter = query(schema={"type": "string", "example": "%2F"}, allowReserved=True)
+    tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[parameter])}})
+    assert isinstance(verdict := prove(tmp_path, tool), Proven), verdict
+
+
+def test_names_that_start_with_an_underscore_and_without_are_two(tmp_path: Path) -> None:
+    tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[query("_limit"), query("limit_")])}})
+    assert isinstance(verdict := prove(tmp_path, tool), Proven), verdict
+
+
+def test_open_objects_of_a_query_that_share_a_name_may_be_refused(tmp_path: Path) -> None:
+    open_ = {"type": "object", "additionalProperties": TEXT, "minProperties": 1}
+    tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[query("a", open_), query("b", open_)])}})
+    assert isinstance(verdict := prove(tmp_path, tool), Unproven), verdict
+
+
 FILE = {"type": "string", "format": "binary"}
 FILES = [
     {"type": "object", "properties": {"f": {"anyOf": [FILE, {"type": "array", "items": FILE}]}}},

@@ -129,3 +129,12 @@ def test_a_lost_value_that_openapi_core_cannot_read_is_a_failure(
 
     monkeypatch.setattr(requests, "bind", losing)
     assert isinstance(prove(tool), Failed)
+
+
+@pytest.mark.parametrize("pattern", ["^.{1,2097152}", "^[a-z]{,2}$"])
+def test_a_pattern_that_the_second_judge_cannot_compile_is_no_failure(tmp_path: Path, pattern: str) -> None:
+    said = {"type": "string", "pattern": pattern}
+    parameter = {"name": "q", "in": "query", "required": True, "schema": said}
+    config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
+    tool, _ = only(read(tmp_path, document({"/i": {"get": operation(parameters=[parameter])}})))
+    assert not isinstance(verdict := prove_http_tools(config, {}, 20, "0")(tool), Failed), verdict

@@ -147,8 +147,8 @@ def from_identifier(identifier: str, groups: Iterable[str] = ()) -> tuple[tuple[
     """The names an author's own identifier suggests, best first.
 
     `groups` are tags or namespaces; one that the identifier opens with is dropped where the rest still says something:
-    `repos/list-for-org` in `repos` is `list_repos_for_org`, and `pets_list` in `pets` is `list_pets`. A digest at its end is dropped, and an
-    identifier without any word suggests none: `58d8bcb7a9e6240e200cff24`.
+    `repos/list-for-org` in `repos` is `list_repos_for_org`, and `pets_list` in `pets` is `list_pets`. A digest at its end is dropped
+    and an identifier without any word suggests none: `58d8bcb7a9e6240e200cff24`.
     """
     whole = () if _KEY.fullmatch(identifier) else words(_DIGEST.sub("", identifier))
     if not whole:

@@ -10,7 +10,7 @@ from toolgen.model.http import MEDIA_TYPE, is_gateway_header
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
-from toolgen.verify.known_differences import GOOGLES, TOKENS
+from toolgen.verify.known_differences import GOOGLES, SIGNATURE, TOKENS
 from toolgen.verify.spec_operation import Described
 
 __all__ = ["no_key", "unbound"]
@@ -33,7 +33,7 @@ def unbound(
             return f"the argument {argument!r} is sent nowhere"
     wires = {one["name"] for one in described.parameters}
     for argument, wire in bound.items():
-        if argument.startswith(_UNFIT.sub("_", wire).strip("_.-")[:_NAMED_AFTER]):
+        if argument == wire or argument.startswith(_UNFIT.sub("_", wire).strip("_.-")[:_NAMED_AFTER]):
             continue
         if argument in wires and wire in wires:
             return f"the argument {argument!r} is sent as {wire!r}, which is another parameter"
@@ -59,6 +59,8 @@ def unbound(
             and name.lower().replace("_", "").replace("-", "") in TOKENS
             and place in {"query", "header", "cookie"}
         ):
+            continue
+        if name.lower() in SIGNATURE and place in {"query", "header"} and ("header", "Authorization") in credentials:
             continue
         if place == "path" and f"{{{name}}}" not in described.path:
             continue
@@ -103,4 +105,7 @@ def _is_nothing(schema: Any) -> bool:
     words = {"allOf", "anyOf", "oneOf", "patternProperties"}
     if not isinstance(schema, Mapping) or schema.get("properties") != {} or words & schema.keys():
         return False
-    return schema.get("additionalProperties") in (None, False)
+    return schema.get("type", "object") in ("object", ["object"]) and schema.get("additionalProperties") in (
+        None,
+        False,
+    )

@@ -15,7 +15,7 @@
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
 - Headers that belong to the gateway, and what carries a credential, are no arguments (`bound_arguments`): by a scheme's own name,
   or as one of `TOKENS` where a bearer token is needed; a property of a body only where its description speaks of it (`fills_token`).
-  Google's system parameters (`GOOGLES`) are none either, and what `constants:` of
+  Google's system parameters (`GOOGLES`) are none either, nor is AWS's signature (`SIGNATURE`), and what `constants:` of
   toolgen.yaml fixes is sent as it says.
 """
 
@@ -35,6 +35,7 @@ from toolgen.verify.spec_references import References
 __all__ = [
     "CONTRARY",
     "GOOGLES",
+    "SIGNATURE",
     "TOKENS",
     "Deliberate",
     "carried",
@@ -48,6 +49,12 @@ GOOGLES = frozenset(
     {
         *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
         *("uploadType", "upload_protocol", "userIp"),
+    }
+)
+SIGNATURE = frozenset(
+    {
+        *("x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-security-token"),
+        *("x-amz-signature", "x-amz-signedheaders"),
     }
 )
 MAX_ANSWER_SIZE = 32_768

@@ -6,14 +6,15 @@ What kind of value a schema as written allows: one value, an array, an object.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
 from toolgen.verify.spec_operation import Described
 
-__all__ = ["BODY", "Received", "UnreadableError", "receive", "shapes"]
+__all__ = ["BODY", "AmbiguousError", "Received", "UnreadableError", "receive", "shapes"]
 
 BODY = ("body", "")
 """The place and wire name of a body that is looked at as a whole."""
@@ -24,6 +25,10 @@ _HEX = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 class UnreadableError(Exception):
     """A request, or a part of one, that a server following the description could not read."""
+
+
+class AmbiguousError(Exception):
+    """A path that has two values for a variable: of `{id}.{format}`, `a.b.json` says `a` and `a.b`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +51,12 @@ def receive(
     server: str,
     path: str,
     queried: Container[str] = (),
+    listed: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Received:
     """Takes a request apart by the description's path template, whose query may name `queried` parameters, which are read as such.
 
-    Raises `UnreadableError` when it is not a request to that path.
+    `listed` are the values of those variables of the path that may have a few alone. Raises `UnreadableError` when it is not a request
+    to that path, and `AmbiguousError` where it is one in two ways.
     """
     target, _, fragment = url.partition("#")
     if fragment or url.endswith("#"):
@@ -75,7 +82,7 @@ def receive(
     by_name = {name.lower(): value for name, value in headers}
     cookies = [pair.strip() for pair in by_name.get("cookie", "").split(";") if pair.strip()]
     return Received(
-        path=_values(template if template.startswith("/") else f"/{template}", sent) | variables,
+        path=_values(template if template.startswith("/") else f"/{template}", sent, listed) | variables,
         query=tuple(pairs),
         headers=by_name,
         cookies=tuple(_pair(pair) for pair in cookies),
@@ -102,7 +109,7 @@ def _fills(written: str, pair: tuple[str, str], variables: dict[str, str]) -> bo
     return matched is not None
 
 
-def _values(template: str, sent: str) -> dict[str, str]:
+def _values(template: str, sent: str, listed: Mapping[str, Collection[str]]) -> dict[str, str]:
     """What stands where the template has its variables; a variable is never empty and never holds a slash (3.1.1, section 4.8.8.2)."""
     segments, given = template.split("/"), sent.split("/")
     if len(segments) != len(given):
@@ -115,13 +122,26 @@ def _values(template: str, sent: str) -> dict[str, str]:
             fits = unquote(segment) == unquote(text)
             values: tuple[str, ...] = ()
         else:
-            matched = re.fullmatch("(.+?)".join(map(_literal, literals)), text)
-            fits = matched is not None
-            values = matched.groups() if matched else ()
+            shortest, longest = (_groups(names, literals, text, listed, end) for end in ("+?", "+"))
+            if shortest != longest:
+                raise AmbiguousError(f"the path {sent!r} can be read in more than one way")
+            fits, values = shortest is not None, shortest or ()
         if not fits:
             raise UnreadableError(f"the path {sent!r} does not fit {template!r}")
         found.update(zip(names, values, strict=True))
     return found
+
+
+def _groups(
+    names: Sequence[str], literals: Sequence[str], text: str, listed: Mapping[str, Collection[str]], repeated: str
+) -> tuple[str, ...] | None:
+    """The values in a segment, the first as short or as long as may be; what is percent-encoded is one character."""
+    pattern = _literal(literals[0])
+    for name, literal in zip(names, literals[1:], strict=True):
+        several = "|".join(map(_literal, listed.get(name, ())))
+        pattern += f"({several or f'(?:%[0-9A-Fa-f]{{2}}|[^%]){repeated}'}){_literal(literal)}"
+    matched = re.fullmatch(pattern, text)
+    return matched and matched.groups()
 
 
 def _literal(text: str) -> str:

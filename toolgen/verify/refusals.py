@@ -18,6 +18,7 @@ __all__ = ["may_be_refused"]
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_IN_A_COOKIE = re.compile(r'[^\x21-\x7e]|[",;\\]')
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_OPEN = ("form", True)  # an object's members stand in the query by their own names
 _FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 
@@ -25,6 +26,16 @@ _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "
 def may_be_refused(described: Described, sent: Mapping[tuple[str, str], tuple[str, Any]]) -> bool:
     """Whether one of the values cannot be said in its place, or would say something else there."""
     wants = {(one["in"], one["name"]): one for one in described.parameters}
+    open_ = {
+        where: value
+        for where, (_, value) in sent.items()
+        if where[0] == "query" and isinstance(value, Mapping) and style_of(wants.get(where, {"in": "query"})) == _OPEN
+    }
+    if any(
+        _mixed(value, [name for other, one in open_.items() if other != where for name in one])
+        for where, value in open_.items()
+    ):
+        return True
     return any(
         _unsayable(described, wants.get(where, {"in": where[0], "name": where[1]}), value)
         for where, (_, value) in sent.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 import msgspec
 
@@ -20,8 +20,8 @@ from toolgen.verify.bound_arguments import no_key, unbound
 from toolgen.verify.examples import Examples, valid_for
 from toolgen.verify.judge import Judge, Judgement, unable, unable_body
 from toolgen.verify.known_differences import TOKENS
-from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter
-from toolgen.verify.received import BODY, Received, UnreadableError, receive
+from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter, style_of
+from toolgen.verify.received import BODY, AmbiguousError, Received, UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
 from toolgen.verify.second_judge import accepts, plainly_wrong
 from toolgen.verify.spec_operation import SERVER, Described
@@ -83,6 +83,7 @@ class Proof:
         self._judge = Judge(described)
         self._valid = valid_for(tool.input_schema)
         self._ledger = _Ledger()
+        self._listed = {one["name"]: _listed(described, one) for one in described.parameters if one["in"] == "path"}
 
     def run(self, arguments: Mapping[str, Any]) -> str | None:
         """None, or what is wrong with the request of these arguments."""
@@ -102,7 +103,11 @@ class Proof:
                 server=SERVER,
                 path=self._described.path,
                 queried={one["name"] for one in self._described.parameters if one["in"] == "query"},
+                listed=self._listed,
             )
+        except AmbiguousError as error:
+            ledger.refused[str(error)] = repr(arguments)[:200]
+            return None
         except UnreadableError as error:
             return str(error)
         if request.method.upper() != self._described.method.upper():
@@ -154,7 +159,9 @@ class Proof:
     def _sent(self, arguments: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any]]:
         """(place, wire name) -> (argument, value). A body has the place `BODY`, whole."""
         sent = {
-            (one.in_, one.name): (one.argument, arguments.get(one.argument, ABSENT)) for one in self._binding.parameters
+            (one.in_, one.name): (one.argument, _decoded(value) if one.allow_reserved else value)
+            for one in self._binding.parameters
+            for value in (arguments.get(one.argument, ABSENT),)
         }
         sent |= {(one.parameter.in_, one.parameter.name): ("", one.value) for one in self._binding.constants or ()}
         key = self._binding.key
@@ -271,7 +278,7 @@ class Proof:
                     ledger.unable.update(dict.fromkeys(names, reason))
                 continue
             read = judged.values.get(where, ABSENT)
-            if complaint and not accepts(self._described, self._schema(where, received), value):
+            if complaint and accepts(self._described, self._schema(where, received), value) is False:
                 return f"openapi-core refuses {where[0]} {where[1]!r}: {complaint}"
             if complaint or not equal(read, value):
                 what = f"refuses it: {complaint}" if complaint else f"reads {read!r}"
@@ -292,6 +299,22 @@ class Proof:
         one = next(one for one in self._described.parameters if (one["in"], one["name"]) == where)
         content = one.get("content")
         return next(iter(content.values())).get("schema", {}) if content else one.get("schema", {})
+
+
+def _listed(described: Described, parameter: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts that a variable of the path may have, where its schema lists them."""
+    schema = described.schema(parameter.get("schema"))
+    values = schema.get("enum") if isinstance(schema, Mapping) and style_of(parameter)[0] == "simple" else None
+    return tuple(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else ()
+
+
+def _decoded(value: Any) -> Any:
+    """What a value says where `allowReserved` holds: what is percent-encoded in it stays so (RFC 6570, section 3.2.3)."""
+    if isinstance(value, str):
+        return unquote(value)
+    if isinstance(value, Mapping):
+        return {unquote(name): _decoded(item) for name, item in value.items()}
+    return [_decoded(item) for item in value] if isinstance(value, list) else value
 
 
 def _form_in(parameter: Mapping[str, Any]) -> Mapping[str, Any] | None:

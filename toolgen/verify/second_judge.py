@@ -186,15 +186,15 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema if isinstance(kind, list) else {"anyOf": [schema, {"type": "null"}]}
 
 
-def accepts(described: Described, written: Any, value: Any) -> bool:
-    """Whether the validator accepts a value by a schema of an operation's document; one that it cannot compile accepts nothing."""
+def accepts(described: Described, written: Any, value: Any) -> bool | None:
+    """Whether the validator accepts a value by a schema of an operation's document; None where it cannot compile the schema."""
     shared = {name: modern(one, "readOnly") for name, one in described.document["components"]["schemas"].items()}
     try:
         validator = jsonschema_rs.Draft202012Validator(
             _schema(modern(written, "readOnly"), shared), validate_formats=True, offline=True
         )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
-        return False
+        return None
     return validator.is_valid(value)
 
 

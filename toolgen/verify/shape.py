@@ -191,7 +191,9 @@ class Shape:
             yield Difference(path=(binding.argument,), pointer=body.pointer, what="no argument is the body")
         elif one_value or not (form or is_json(kind)):
             said = self._said(argument, schema)
-            if said != _TEXT and not (binding.file and is_file_argument(said)):
+            # Of a form its fields are said, so that their names are seen.
+            fields = kind == _FORM and self._said(said.get("additionalProperties"), schema) == _TEXT
+            if not fields and (kind == _FORM or (said != _TEXT and not (binding.file and is_file_argument(said)))):
                 yield Difference(
                     path=(binding.argument,),
                     pointer=body.pointer,
@@ -215,7 +217,7 @@ class Shape:
             yield Difference(
                 path=(), pointer=f"{pointer}/{word}", what=f"lacks `{word}` of the body, which the description has"
             )
-        if (said.get("additionalProperties") is False) != (schema.get("additionalProperties") is False):
+        if wanted and (said.get("additionalProperties") is False) != (schema.get("additionalProperties") is False):
             yield Difference(
                 path=(),
                 pointer=pointer,

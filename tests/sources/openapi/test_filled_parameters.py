@@ -261,6 +261,23 @@ def test_googles_standard_parameters_are_no_arguments(tmp_path: Path) -> None:
     assert bound_url(tool, {"q": "a"}) == "http://h.test/x?q=a"
 
 
+SIGNED = ("X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Credential", "X-Amz-Security-Token", "X-Amz-SignedHeaders")
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_parts_of_a_signature_are_no_arguments_where_the_gateway_signs(tmp_path: Path, signed: bool) -> None:
+    parameters = [{**in_query(name), "in": "header"} for name in (*SIGNED, "X-Amz-Target")]
+    scheme = {"type": "apiKey", "name": "Authorization" if signed else "X-Api-Key", "in": "header"}
+    written = document(
+        {"/x": {"get": operation(parameters=parameters)}},
+        components={"securitySchemes": {"hmac": scheme}},
+        security=[{"hmac": []}],
+    )
+    reading = read(tmp_path, written)
+    assert set(reading.tools[0].input_schema["properties"]) == {*(() if signed else SIGNED), "X-Amz-Target"}
+    assert reading.problems == ()
+
+
 def test_the_same_names_elsewhere_are_arguments(tmp_path: Path) -> None:
     tool = filled(tmp_path, [in_query("alt"), in_query("fields"), in_query("key")])
     assert list(tool.input_schema["properties"]) == ["alt", "fields", "key"]

@@ -41,8 +41,8 @@ CASES: list[tuple[str, Any, dict[str, Any], str, str | None]] = [
     ("application/x-unknown", {}, FILE, "application/x-unknown", "hi"),
     ("application/vnd.x.y", {"type": "array"}, FILE, "application/vnd.x.y", "hi"),
     ("chemical/x-pdb", TEXT, {"body": "hi"}, "chemical/x-pdb", "hi"),
-    ("application/x-www-form-urlencoded", TEXT, FILE, "application/x-www-form-urlencoded", "hi"),
-    ("application/x-www-form-urlencoded", {"type": "array"}, FILE, "application/x-www-form-urlencoded", "hi"),
+    ("application/x-www-form-urlencoded", TEXT, {"body": {"a": "h i"}}, "application/x-www-form-urlencoded", "a=h+i"),
+    ("application/x-www-form-urlencoded", {"type": "array"}, {"body": {"a": "&"}}, "application/x-www-form-urlencoded", "a=%26"),
     ("application/json, text/json", OBJECT, {"a": 1}, "application/json", '{"a":1}'),
     ("application/json charset=utf-8", OBJECT, {"a": 1}, "application/json", '{"a":1}'),
     ("application/json;", OBJECT, {"a": 1}, "application/json", '{"a":1}'),
@@ -195,3 +195,30 @@ def proved(folder: Path, tool: Tool) -> bool:
     verdict = prove_http_tools(config, {}, 6, "0")(tool)
     assert not isinstance(verdict, Failed), verdict
     return True
+
+
+@pytest.mark.parametrize("schema", [TEXT, {"type": "array"}])
+def test_a_form_that_is_described_as_one_text_has_no_field_that_changes_the_method(tmp_path: Path, schema: Any) -> None:
+    only(read(tmp_path, posting("application/x-www-form-urlencoded", schema)))
+    manifest = build(tmp_path / "doc.json")
+    (name,) = manifest.tools
+    shown = preview(manifest, name, {"body": {"_method": "DELETE"}})
+    assert "headers" not in shown
+    assert shown["error"]["code"] == "validation"
+
+
+def test_a_list_with_an_empty_properties_keyword_is_a_body(tmp_path: Path) -> None:
+    tool, _ = only(read(tmp_path, posting("application/json", {"type": "array", "properties": {}, "items": OBJECT})))
+    assert tool.input_schema["required"] == ["body"]
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/xml", "application/x-www-form-urlencoded"])
+def test_an_optional_object_without_properties_is_no_body(tmp_path: Path, media_type: str) -> None:
+    _, binding = only(read(tmp_path, posting(media_type, {"type": "object", "properties": {}}, required=False)))
+    assert binding.body is None
+
+
+@pytest.mark.parametrize("path", ["/send/#env/v1/pay", "/a#{name}", "/a/{id}#/x", "/a?{name}=1"])
+def test_a_path_that_could_not_be_sent_as_it_is_meant_is_no_tool(tmp_path: Path, path: str) -> None:
+    reading = read(tmp_path, document({path: {"get": operation()}}))
+    assert (reading.tools, [problem.code for problem in reading.problems]) == ((), ["bad_path"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,14 @@ from toolgen.model.parameter_names import described_override
 from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
 from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_empty, is_file, read_form, sendable, sent_part
 from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, brief, flatten
-from toolgen.sources.openapi.filled_parameters import NO_CONSTANTS, Constants, carries, without_credentials, without_key
+from toolgen.sources.openapi.filled_parameters import (
+    NO_CONSTANTS,
+    Constants,
+    carries,
+    signs,
+    without_credentials,
+    without_key,
+)
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.v3 import JSON
@@ -63,6 +71,8 @@ _WORDS = frozenset(
 _VALUES = ("string", "array", "number", "integer", "boolean", "null")
 _PRIMITIVES = frozenset({"string", "number", "integer", "boolean", "null"})
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
+# The fields of a form that its description has as one text.
+_FIELDS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
 
 Note = Callable[[str, str], None]
 
@@ -161,6 +171,8 @@ class _Arguments:
 def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
     """The path as it will be filled in, and the parameters with exactly those in the path that its template names."""
     path, _, fragment = operation.path.partition("#")
+    if "/" in fragment or "{" in fragment:
+        raise FaultError("bad_path", operation.origin, "the path goes on behind a #, and what follows # is never sent")
     if fragment:
         note("fragment_in_path", "what follows # in the path is never sent and was cut off")
     if not path.startswith("/"):
@@ -168,6 +180,10 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
         path = f"/{path}"
     if any(segment in {".", ".."} for segment in path.partition("?")[0].split("/")):
         raise FaultError("bad_path", operation.origin, "the path has a dot segment")
+    if any("{" in pair.partition("=")[0] for pair in path.partition("?")[2].split("&") if "=" in pair):
+        raise FaultError(
+            "bad_path", operation.origin, "the path has a variable as the name of a parameter in its query"
+        )
     named = list(dict.fromkeys(_TEMPLATE.findall(path)))
     if "{" in _TEMPLATE.sub("", path) or "" in named:
         raise FaultError("bad_path", operation.origin, "the path's braces do not match")
@@ -221,9 +237,9 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
             raise FaultError("bad_parameter", operation.origin, f"{one.name[:80]!r} is not a {one.in_} name")
         note("bad_parameter", f"{one.name[:80]!r} is not a {one.in_} name; the parameter was left out")
         return False
-    needed = {name for option in operation.security for name in option}
+    shown = [schemes[name] for option in operation.security for name in option if name in schemes]
     if one.in_ == "header" and is_gateway_header(one.name):
-        filled = any(sent(schemes[name]) == ("header", one.name.lower()) for name in needed if name in schemes)
+        filled = any(sent(scheme) == ("header", one.name.lower()) for scheme in shown)
         if not filled and one.required and one.name.lower() not in _SENT_ANYWAY:
             auth = _CREDENTIALS.get(one.name.lower())
             why = f"name it in toolgen.yaml, auth: {auth}" if auth else "the gateway sends its own or none"
@@ -232,7 +248,9 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
     if one.in_ == "query" and described_override(one.name):
         note("method_parameter", f"{one.name[:80]!r} in the query changes the method of a request; it was left out")
         return False
-    if any(carries(schemes[name], one) for name in needed if name in schemes):
+    if any(signs(scheme, one) for scheme in shown):
+        return False
+    if any(carries(scheme, one) for scheme in shown):
         note("credential_parameter", f"{one.name[:80]!r} in the {one.in_} carries a credential; the gateway sends it")
         return False
     return True
@@ -268,9 +286,12 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
     raw = schemas.resolve(body.schema)
     if is_empty(raw):
         return HttpBody(media_type=body.media_type, required=True), []
-    # A form that is one value is a form somebody else has written.
-    one_value = isinstance(raw, dict) and raw.get("type") in _VALUES
-    form = read_form(body, schemas) if body.media_type.lower().startswith(_FORMS) and not one_value else None
+    is_form = body.media_type.lower().startswith(_FORMS)
+    if is_form and isinstance(raw, dict) and raw.get("type") in _VALUES:
+        # A whole form as one text could have names that are checked nowhere.
+        body = replace(body, schema=_FIELDS)
+        raw = _FIELDS
+    form = read_form(body, schemas) if is_form else None
     written = body.schema if form is None else form.schema
     textual = form is None and not JSON.match(body.media_type)
     if textual or not _alone(body.schema, schemas) or not _spreads(raw, body, schemas):
@@ -369,7 +390,7 @@ def _raw_bytes(media_type: str, raw: Any) -> bool:
     plain = media_type.partition(";")[0].strip().lower()
     if plain.startswith("text/") or plain.endswith(TEXTUAL):
         return is_file(raw)
-    if plain == "application/x-www-form-urlencoded" or "*" in plain:
+    if "*" in plain:
         return True  # no text is known to be of that kind
     textual = isinstance(raw, dict) and raw.get("type") == "string" and not is_file(raw)
     return not textual or plain == "application/octet-stream" or plain.startswith(("image/", "audio/", "video/"))

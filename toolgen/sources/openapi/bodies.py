@@ -260,11 +260,7 @@ def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], 
     body = operation.body
     if body is None:
         return None
-    if (
-        is_empty(schemas.resolve(body.schema))
-        and not body.required
-        and body.media_type.lower().startswith("multipart/")
-    ):
+    if is_empty(schemas.resolve(body.schema)) and not body.required:
         return None
     body = _with_parts(body, schemas, note)
     media_type = _readable(body.media_type, note)
@@ -277,8 +273,6 @@ def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], 
         return None
     media_type = _narrowed(media_type, media_type.partition(";")[0].strip().lower(), raw)
     structured = bool(JSON.match(media_type)) or media_type.lower().startswith(_FORMS)
-    if structured and is_empty(raw) and not body.required:
-        return None
     if structured and not body.required and operation.method in _CHANGING and (names := schemas.demands(body.schema)):
         said = ", ".join(sorted(names))[:100]
         note(
@@ -292,7 +286,11 @@ def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], 
 def is_empty(raw: Any) -> bool:
     """Whether a body's schema is an object that has no properties, and says so."""
     return (
-        isinstance(raw, dict) and raw.get("properties") == {} and not _open_parts(raw) and raw.keys().isdisjoint(_LISTS)
+        isinstance(raw, dict)
+        and raw.get("properties") == {}
+        and raw.get("type", "object") in ("object", ["object"])
+        and not _open_parts(raw)
+        and raw.keys().isdisjoint(_LISTS)
     )
 
 

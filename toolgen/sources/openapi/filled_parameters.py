@@ -18,7 +18,7 @@ from toolgen.model.tool import Constant, HttpKey
 from toolgen.sources.openapi.operation import Body, Operation, Parameter
 from toolgen.sources.openapi.schema import Direction, Schemas
 
-__all__ = ["NO_CONSTANTS", "Constants", "carries", "without_credentials", "without_key"]
+__all__ = ["NO_CONSTANTS", "Constants", "carries", "signs", "without_credentials", "without_key"]
 
 # Idempotency-Key (the IETF's draft), X-Idempotency-Key, Cko-Idempotency-Key, X-idempotence-uuid, I-Twilio-Idempotency-Token …
 _NAMED = re.compile(r"(?:[a-z0-9]+-)*idempoten(?:cy|ce|t)-?(?:key|token|id|uuid)?\Z")
@@ -46,6 +46,13 @@ _GOOGLES = frozenset(
     {
         *("$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
         *("uploadType", "upload_protocol", "userIp"),
+    }
+)
+# The parts of AWS's Signature Version 4, which descriptions of its services repeat with every operation.
+_SIGNATURE = frozenset(
+    {
+        *("x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-security-token"),
+        *("x-amz-signature", "x-amz-signedheaders"),
     }
 )
 _MARKS_OF_GOOGLE = frozenset({"alt", "prettyPrint", "quotaUser"})
@@ -100,6 +107,15 @@ def carries(scheme: SecurityScheme, one: Parameter) -> bool:
         return False
     folded = one.name.lower().replace("_", "").replace("-", "")
     return folded in _TOKENS or (folded in _MAY_BE_TOKENS and bool(_OF_CREDENTIALS.search(one.description)))
+
+
+def signs(scheme: SecurityScheme, one: Parameter) -> bool:
+    """Whether a parameter is a part of the signature that the gateway makes for a security scheme."""
+    return (
+        one.in_ in {"header", "query"}
+        and one.name.lower() in _SIGNATURE
+        and sent(scheme) == ("header", "authorization")
+    )
 
 
 def without_credentials(

@@ -112,6 +112,12 @@ def test_open_objects_of_a_query_that_share_a_name_may_be_refused(tmp_path: Path
     assert isinstance(verdict := prove(tmp_path, tool), Unproven), verdict
 
 
+def test_a_form_that_may_be_null_may_be_refused(tmp_path: Path) -> None:
+    form = {"type": ["object", "null"], "properties": {"a": TEXT}}
+    tool, _ = described(tmp_path, {"/e": {"post": operation(**body(form, "multipart/form-data"))}})
+    assert isinstance(verdict := prove(tmp_path, tool), Proven), verdict
+
+
 FILE = {"type": "string", "format": "binary"}
 FILES = [
     {"type": "object", "properties": {"f": {"anyOf": [FILE, {"type": "array", "items": FILE}]}}},

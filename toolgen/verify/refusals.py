@@ -108,6 +108,8 @@ def _unsayable_body(described: Described, value: Any) -> bool:
     plain = {name.partition(";")[0].strip().lower(): media for name, media in content.items()}
     if not any(_MEDIA_TYPE.match(name) for name in plain):
         return True
+    if value is None:
+        return all(name.startswith("multipart/") or name == _FORM for name in plain)
     if not isinstance(value, Mapping):
         return False
     if "base64" in value and "media_type" not in value and all("*" in name for name in plain):

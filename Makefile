@@ -14,7 +14,7 @@ setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "toolgen needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make setup PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m examples.shop.database specs/shop.db
 	@touch $@
@@ -69,7 +69,7 @@ deploy-tools: setup .venv-deploy/.installed proxies
 .venv-deploy/.installed: tests/deploy/tools.txt
 	rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $< 2>$(@D)/said \
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(@D)/said \
 	  && touch $@ || { cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; }
 
 browser:
@@ -110,7 +110,7 @@ frameworks: setup .venv-frameworks-modern/.installed .venv-frameworks-langchain/
 .venv-frameworks-%/.installed: tests/frameworks/%.txt
 	rm -rf $(ENVIRONMENT)
 	$(PYTHON) -m venv $(ENVIRONMENT)
-	@$(ENVIRONMENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $< 2>$(ENVIRONMENT)/said \
+	@$(ENVIRONMENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(ENVIRONMENT)/said \
 	  && touch $@ || { cat $(ENVIRONMENT)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(ENVIRONMENT)/said; }
 
 # Public MCP servers, to compare speaking to them with bridging them: in environments of their own below .venv-servers, as above. npm needs no
@@ -147,7 +147,7 @@ peers: setup .venv-peers/.installed proxies
 .venv-peers/.installed: bench/peers/python.txt bench/peers/package.json bench/peers/package-lock.json
 	rm -rf .venv-peers
 	$(PYTHON) -m venv .venv-peers
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $<
 	cp $(filter %.json,$^) $(@D)
 	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
@@ -161,7 +161,7 @@ docs: .venv-docs/.installed
 .venv-docs/.installed: docs/site/requirements.txt
 	rm -rf .venv-docs
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $<
 	@touch $@
 
 # Writes the golden files again, after a change that is meant.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tests.databases import duckdb_file, mysql_database, postgres_database, sql_
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Failed, Success
+from toolgen.model.schema import Json
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.functions import FUNCTIONS
@@ -196,8 +197,18 @@ _NOTES = [
 ]  # fmt: skip
 
 
+_BOUND: list[tuple[str, tuple[Json, ...], int, str | None]] = [
+    ("SELECT id FROM tickets WHERE kind = ?", ("z",), 0, "no row has 'z': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE kind = ?", ("x",), 1, None),
+    ("SELECT id FROM tickets WHERE :kind = kind", ("z",), 0, "no row has 'z': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE id = ? AND kind IN (?, ?)", (1, "x", "z"), 1, "no row has 'z': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE kind <> ?", ("z",), 2, None),
+    ("SELECT id FROM tickets WHERE kind = ? OR kind = 'q'", (None,), 0, "no row has 'q': kind one of 'x', 'y'"),
+]  # fmt: skip
+
+
 def noted(
-    location: str, database: Database, *statements: str, scope: SqlScope | None = None
+    location: str, database: Database, *statements: str, scope: SqlScope | None = None, parameters: Sequence[Json] = ()
 ) -> list[tuple[object, object]]:
     """Of each statement how many rows it has, and what is said of it."""
     scope = scope or SqlScope(tables={full_name(table): TableScope() for table in database.tables}, max_rows=5)
@@ -206,7 +217,7 @@ def noted(
         executor = SqlExecutor(location, permit=lambda _: Allow(rule="test"))
         found: list[tuple[object, object]] = []
         for sql in statements:
-            verdict = guard(sql, (), database=database, scope=scope, attributes={})
+            verdict = guard(sql, parameters, database=database, scope=scope, attributes={})
             assert not isinstance(verdict, Deny), verdict
             result = await executor.execute(sql_call(database.dialect, "query", verdict))
             assert isinstance(result, Success), result
@@ -234,6 +245,12 @@ def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, en
         }[engine]
         database = _database(toolgen.build({"lab": {"sql": location}}).sources["lab"].database)
         assert noted(location, database, *(sql for sql, _, _ in _NOTES)) == [told[1:] for told in _NOTES]
+        for sql, parameters, rows, note in _BOUND:
+            assert noted(location, database, sql, parameters=parameters) == [(rows, note)], (sql, parameters)
+        if engine == "postgres":
+            asked = "SELECT id FROM tickets WHERE kind = ANY(?)"
+            told = noted(location, database, asked, parameters=[["x", "z"]])
+            assert told == [(1, "no row has 'z': kind one of 'x', 'y'")]
         masked = SqlScope(tables={"tickets": TableScope(masks={"status": "status"})}, max_rows=5)
         told = noted(location, database, "SELECT status FROM tickets WHERE id = 1", scope=masked)
         assert [note for _, note in told] == [None]

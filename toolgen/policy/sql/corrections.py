@@ -16,7 +16,7 @@ from toolgen.model.result import bounded
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, find_table, full_name
-from toolgen.policy.sql.label_comparisons import label_note, labels_told
+from toolgen.policy.sql.label_comparisons import labels_told
 from toolgen.policy.sql.placeholders import CALL, SLOT
 from toolgen.policy.sql.refusal import shown
 
@@ -54,7 +54,7 @@ def alias_advice(identifier: exp.Expr, dialect: str) -> str:
 def corrections(
     root: exp.Expr, columns: Iterable[str], functions: Iterable[str], database: Database, scope: SqlScope
 ) -> dict[str, str]:
-    """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`; `labels` where it may not."""
+    """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`."""
     dialect = database.dialect
     found: dict[str, str] = {}
     if grouping := next(_grouping(root, dialect), ""):
@@ -66,8 +66,6 @@ def corrections(
     if used and (typed := [*_typed(database, scope, used)]):
         more = f" and {len(typed) - _MAX_TOLD} more" if len(typed) > _MAX_TOLD else ""
         found["types"] = f"the columns are {'; '.join(typed[:_MAX_TOLD])}{more}"
-    if used and (note := label_note(root, used, database, scope)):
-        found["labels"] = note
     return found
 
 

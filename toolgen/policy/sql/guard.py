@@ -34,6 +34,7 @@ from toolgen.policy.sql.grants import (
     visible,
     visible_columns,
 )
+from toolgen.policy.sql.label_comparisons import label_comparisons
 from toolgen.policy.sql.literals import MAX_LENGTH
 from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
 from toolgen.policy.sql.placeholders import CALL, slot_number
@@ -121,6 +122,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     columns = set(resolver.columns)
     called_functions = {called(node) for node in root.find_all(exp.Anonymous)}
     advice = corrections(root, columns, called_functions, database, scope)
+    comparisons = label_comparisons(root, frozenset(columns), database, scope)
     if ordered and (limited or skip or "limit" in counts.values()):
         complete_order(root, database, columns)
     attributes: list[str] = []
@@ -148,6 +150,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         skip=skip,
         types=types,
         advice=advice,
+        comparisons=comparisons,
         table_names=database.table_names,
         needles=needles,
     )

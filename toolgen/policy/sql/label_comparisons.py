@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import exp
 
 from toolgen.model.database import Column, Database
+from toolgen.model.schema import Json
 from toolgen.policy.sql.grants import SqlScope, find_table, full_name
+from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import shown
 
-__all__ = ["label_note", "labels_told"]
+__all__ = ["Comparison", "label_comparisons", "label_note", "labels_told"]
 
 _MAX_LABELS: Final = 20
 _MAX_TOLD: Final = 3
@@ -24,22 +27,43 @@ def labels_told(column: Column) -> str:
     return f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
 
 
-def label_note(root: exp.Expr, used: frozenset[str], database: Database, scope: SqlScope) -> str:
-    """What to tell of a resolved query that compares a column of few values with another text; "" where it does not.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A column of few values, and what it is held to be equal to: a text, or the parameter of that index."""
+
+    column: Column
+    value: str | int
+    dialect: str
+
+
+def label_comparisons(
+    root: exp.Expr, used: frozenset[str], database: Database, scope: SqlScope
+) -> tuple[Comparison, ...]:
+    """The comparisons of a resolved query that may be with a text that no row has.
 
     Names of derived columns are left alone, and masked columns are not spoken of. Letter case counts for PostgreSQL, which refuses such
     a comparison of an enum anyway; elsewhere it may not, and says nothing here.
     """
     labelled = _labelled(database, scope, used)
     if not labelled:
-        return ""
+        return ()
     derived = {one.alias.lower() for one in root.find_all(exp.Alias)}
     derived |= {one.name.lower() for alias in root.find_all(exp.TableAlias) for one in alias.columns}
+    return tuple(
+        Comparison(column=labelled[name], value=value, dialect=database.dialect)
+        for name, value in _compared(root)
+        if name in labelled and name not in derived
+    )
+
+
+def label_note(comparisons: Iterable[Comparison], parameters: Sequence[Json]) -> str:
+    """What to tell of a query that compares a column of few values with another text; "" where it does not."""
     told: dict[str, str] = {}
-    for name, text in _compared(root):
-        column = labelled.get(name.lower())
-        if column is not None and name.lower() not in derived and not _may_be(text, column, database.dialect):
-            told.setdefault(f"'{shown(text)}'", labels_told(column))
+    for one in comparisons:
+        value = one.value if isinstance(one.value, str) else parameters[one.value]
+        for text in value if isinstance(value, list) else (value,):
+            if isinstance(text, str) and not _may_be(text, one.column, one.dialect):
+                told.setdefault(f"'{shown(text)}'", labels_told(one.column))
     return "; ".join(f"no row has {text}: {labels}" for text, labels in [*told.items()][:_MAX_TOLD])
 
 
@@ -54,17 +78,26 @@ def _labelled(database: Database, scope: SqlScope, used: frozenset[str]) -> dict
     return {name: same[0][0] for name, same in found.items() if len(same) == 1 and same[0][0].labels and not same[0][1]}
 
 
-def _compared(root: exp.Expr) -> Iterator[tuple[str, str]]:
-    """A column's name and a text that it is held to be equal to."""
+def _compared(root: exp.Expr) -> Iterator[tuple[str, str | int]]:
+    """A column's name in lower case, and a text or a parameter that it is held to be equal to."""
     for node in root.find_all(exp.EQ, exp.In):
         values = node.expressions if isinstance(node, exp.In) else [node.expression]
         column = node.this
-        if isinstance(node, exp.EQ) and isinstance(column, exp.Literal):
+        if isinstance(node, exp.EQ) and _value(column) is not None:
             column, values = node.expression, [column]
-        if isinstance(column, exp.Column):
-            for value in values:
-                if isinstance(value, exp.Literal) and value.is_string:
-                    yield column.name, value.name
+        if isinstance(column, exp.Column) and _value(column) is None:
+            for value in map(_value, values):
+                if value is not None:
+                    yield column.name.lower(), value
+
+
+def _value(node: exp.Expr) -> str | int | None:
+    """A text as it is written, the number of a parameter, or None for anything else. `= ANY(parameter)` compares with each of a list."""
+    while isinstance(node, (exp.Any, exp.Cast, exp.Paren)):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return slot_number(node)
+    return node.name if isinstance(node, exp.Literal) and node.is_string else None
 
 
 def _may_be(text: str, column: Column, dialect: str) -> bool:

@@ -18,6 +18,7 @@ from toolgen.model.call import Statement
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.label_comparisons import Comparison, label_note
 from toolgen.policy.sql.pagination import page_of
 from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
@@ -92,6 +93,7 @@ class Plan:
     types: tuple[str, ...] = ()  # of the columns, where only values would tell
     table_names: str = ""  # as of the database
     advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
+    comparisons: tuple[Comparison, ...] = ()  # that may be with a text that no row has
     needles: frozenset[int] = frozenset()  # the parameters that a text is searched for
 
 
@@ -128,6 +130,9 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
             case Attribute():
                 value = _attribute(attributes, slot.name)
         values.append(value)
+    advice = dict(plan.advice)
+    if plan.comparisons and (note := label_note(plan.comparisons, parameters)):
+        advice["labels"] = note
     return Statement(
         sql=plan.sql,
         parameters=tuple(values),
@@ -146,7 +151,7 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         page=page_of(plan.page, parameters) if plan.page else "",
         skip=plan.skip,
         types=plan.types,
-        advice=dict(plan.advice),
+        advice=advice,
         table_names=plan.table_names,
     )
 

@@ -11,7 +11,6 @@ import click
 import msgspec
 import yaml
 
-from toolgen.builder.named_queries import unopened
 from toolgen.cli.call import Caller, caller, read_arguments
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, printable
@@ -19,14 +18,15 @@ from toolgen.clock import SystemClock
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.service import Gateway
-from toolgen.model.manifest import Manifest
+from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
+from toolgen.model.tool import SqlBinding
 from toolgen.model.verdict import Allow, Ask
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.advice import advise
-from toolgen.policy.document.policy import documents
+from toolgen.policy.document.policy import Policy, documents
 from toolgen.policy.document.rules import earlier_call
 from toolgen.policy.document.schema import EarlierShape
 from toolgen.policy.explain import Considered, EarlierCall, SelfTest, explain, readings_shown, why_hidden
@@ -54,7 +54,7 @@ def check(as_json: bool, config_path: str) -> None:
     results = gateway.current.governance.check()
     failed = [result for result in results if not result.passed]
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
-    closed = [*unopened(gateway.manifest, gateway.policy)]
+    closed = _unopened_queries(gateway.manifest, gateway.policy)
     advice = [*advise(gateway.policy, documents(gateway.settings.policies), gateway.manifest)]
     if as_json:
         print_json(
@@ -85,6 +85,14 @@ def check(as_json: bool, config_path: str) -> None:
         passed = len(results) - len(failed)
         click.echo(f"{len(gateway.policy.rules)} rules, {passed} tests passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)
+
+
+def _unopened_queries(manifest: Manifest, policy: Policy) -> list[Problem]:
+    if not any(isinstance(tool.binding, SqlBinding) for tool in manifest.tools.values()):
+        return []
+    from toolgen.builder.named_queries import unopened  # noqa: PLC0415 - behind an extra
+
+    return [*unopened(manifest, policy)]
 
 
 _since = click.option("--since", default="7d", show_default=True, metavar="AGE", help="How far back: 30m, 12h, 7d.")

@@ -1,4 +1,4 @@
-"""Attempts at calls: past the rules, the schema, SQL's guard, limits, a pause, an approval, a full turn, the record."""
+"""Attempts at calls: past the rules, the schema, limits, a pause, an approval, a full turn, the record."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any, Final
 from toolgen.audit.log import AuditLog
 from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Attempts, Guard, Scratch, UselessError, without
 from toolgen.errors import AuditError
-from toolgen.model.call import Call, Statement
+from toolgen.model.call import Call
 from toolgen.model.result import Result
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import Next, Trail
-from toolgen.pipeline.stages import inspect_guards
 from toolgen.pipeline.stages.access import RedactStage
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
@@ -26,22 +25,6 @@ CALL_ATTEMPTS: Final = Attempts()
 """In the order of the pipeline."""
 
 _ALLOW: Final = Allow(rule="doctor")
-_REFUSED_SQL: Final = {
-    "a column that the policy hides": "SELECT ssn FROM customers",
-    "a hidden column in a filter": "SELECT id FROM customers WHERE ssn LIKE 'a%'",
-    "a table that the policy does not open": "SELECT amount FROM salaries",
-    "a hidden table in a subquery": "SELECT id FROM customers WHERE id IN (SELECT id FROM salaries)",
-    "the engine's own tables": "SELECT sql FROM sqlite_master",
-    "a change": "DELETE FROM customers",
-    "two statements": "SELECT id FROM customers; DELETE FROM customers",
-    "a function that loads code": "SELECT load_extension('x')",
-    "a setting": "PRAGMA table_info(customers)",
-}
-_BY_ANOTHER_WAY: Final = (
-    "SELECT id FROM customers WHERE 1 = 1 OR tenant = 'other'",
-    "SELECT c.id FROM customers c JOIN customers d ON 1 = 1",
-    "SELECT id FROM customers UNION ALL SELECT id FROM customers",
-)
 
 
 async def _passes(_self: object, call: Call, trail: Trail, proceed: Next) -> Result:
@@ -54,21 +37,6 @@ async def _lets_on(_self: object, call: Call, _trail: Trail) -> Call:
 
 def _allows(*_: object) -> Judgement:
     return Judgement(verdict=_ALLOW)
-
-
-async def _as_written(call: Call, **_: object) -> Statement:
-    sql = str(call.arguments.get("sql", ""))
-    nothing: frozenset[str] = frozenset()
-    return Statement(
-        sql=sql,
-        parameters=(),
-        tables=nothing,
-        columns=nothing,
-        max_rows=1_000_000,
-        max_bytes=0,
-        max_cell_bytes=0,
-        timeout_s=1.0,
-    )
 
 
 def free_pass() -> Guard:
@@ -174,7 +142,13 @@ async def _for_a_user(place: Scratch) -> str:
 
 
 @CALL_ATTEMPTS.add_in_scratch(
-    "bound argument", "an argument that the policy binds was not taken from the caller", Access, "bind", _unbound
+    "bound argument",
+    "an argument that the policy binds was not taken from the caller",
+    Access,
+    "bind",
+    _unbound,
+    module="cel_expr_python",
+    bound=True,
 )
 async def _bound(place: Scratch) -> str:
     await place.reached("bound", {"id": 1, "tenant": "other"})
@@ -190,41 +164,6 @@ async def _unfit(place: Scratch) -> str:
     for arguments in ({"id": "abc"}, {}, {"id": 1, "other": 1}, {"id": 1, "note": 7}):
         if await place.reached("open", arguments):
             return f"arguments that do not fit the schema were let through: {sorted(arguments)}"
-    return ""
-
-
-@CALL_ATTEMPTS.add_in_scratch(
-    "SQL",
-    f"{len(_REFUSED_SQL)} statements beyond what the policy opens were refused",
-    inspect_guards,
-    "sql_verdict",
-    _as_written,
-)
-async def _statements(place: Scratch) -> str:
-    for what, sql in _REFUSED_SQL.items():
-        if await place.reached("query", {"sql": sql}):
-            return f"a statement with {what} was let through"
-    return ""
-
-
-@CALL_ATTEMPTS.add_in_scratch(
-    "SQL rows",
-    "statements were given the policy's row filter and its limit",
-    inspect_guards,
-    "sql_verdict",
-    _as_written,
-)
-async def _rows(place: Scratch) -> str:
-    for sql in _BY_ANOTHER_WAY:
-        if not await place.reached("query", {"sql": sql}):
-            continue  # refused is as good
-        statement = place.echo.calls[-1].statement
-        if statement is None or "own" not in statement.parameters or "tenant" not in statement.sql:
-            return f"a statement was let through without the row filter: {sql}"
-        if statement.max_rows > 5 or "LIMIT" not in statement.sql.upper():
-            return f"a statement was let through without the limit on its rows: {sql}"
-    if not place.echo.calls:
-        raise UselessError("statements that the policy allows were refused too")
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Where a database's account could do more than the policy, one finding a thing: pure, from its rights and what the policy needs.
+"""Where a database's account could do more than the policy, one finding a thing, from its rights and what the policy needs.
 
 The statements that make an account which can do what the policy opens, and nothing else.
 
@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from toolgen.config.settings import SourceSettings, password_of
+from toolgen.errors import ToolgenError
 from toolgen.model.database import Database, Grant, Rights, Sequence, Table
-from toolgen.model.database_url import ServerLocation
+from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.policy.sql.filters import columns_of, read_filter
 from toolgen.policy.sql.grants import (
     DEFAULT_SCHEMA,
@@ -23,8 +25,9 @@ from toolgen.policy.sql.grants import (
     full_name,
     visible_columns,
 )
+from toolgen.sources.sql.read import read_rights
 
-__all__ = ["Finding", "cascading", "excess", "fitting_account", "lacking", "needs", "password_hint", "row_hints"]
+__all__ = ["DatabaseReport", "Finding", "examined"]
 
 _MAX_NAMES = 20
 
@@ -48,7 +51,68 @@ class Finding:
         return told | ({"remedy": self.remedy} if self.remedy else {})
 
 
-def excess(rights: Rights, needed: frozenset[Grant], database: Database) -> list[Finding]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseReport:
+    """One source: what its account can do beyond the policy, and how one is made that cannot.
+
+    `account` is "" for a file. `public` takes from everybody what no account's own grants can be without; `unread` says why nothing
+    could be found out.
+    """
+
+    source: str
+    dialect: str
+    account: str = ""
+    findings: tuple[Finding, ...] = ()
+    grants: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    unread: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.unread and not any(finding.too_much for finding in self.findings)
+
+    def to_dict(self) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "source": self.source,
+            "dialect": self.dialect,
+            "account": self.account,
+            "ok": self.ok,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "grants": list(self.grants),
+            "public": list(self.public),
+            "hints": list(self.hints),
+            **({"unread": self.unread} if self.unread else {}),
+        }
+
+
+def examined(source: SourceSettings, database: Database, opened: SqlScope | None) -> DatabaseReport:
+    """What the account of a source may do, against what the policy opens of it. Never raises for what is wrong with the database."""
+    scope = opened or SqlScope()
+    name, dialect = source.config.name, database.dialect
+    try:
+        rights = read_rights(source.config, password_of(source))
+    except ToolgenError as error:
+        return DatabaseReport(source=name, dialect=dialect, unread=str(error))
+    needed = _needs(database, scope)
+    findings = (*_excess(rights, needed, database), *_cascading(database, scope))
+    location = parse_location(source.config.location)
+    if not isinstance(location, ServerLocation):
+        return DatabaseReport(source=name, dialect=dialect, findings=findings)
+    account = f"toolgen_{name}"
+    return DatabaseReport(
+        source=name,
+        dialect=dialect,
+        account=rights.account,
+        findings=(*findings, *_lacking(rights, needed)),
+        grants=tuple(_fitting_account(location, database, needed, rights.sequences, account)),
+        public=tuple(power.remedy for power in rights.powers if power.remedy),
+        hints=(_password_hint(dialect, account), *_row_hints(database, scope)),
+    )
+
+
+def _excess(rights: Rights, needed: frozenset[Grant], database: Database) -> list[Finding]:
     """What the account can do and need not: powers first, then grants by table and privilege."""
     found = [
         Finding(code=power.code, message=power.message, too_much=not power.harmless, remedy=power.remedy)
@@ -88,7 +152,7 @@ def _beyond(grant: Grant, needed: frozenset[Grant], table: Table | None, owners:
         yield from (column.name for column in table.columns if column.name not in mine)
 
 
-def lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
+def _lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
     """What the policy opens and the account cannot do: a statement of it fails at the database."""
     wide = rights.unlimited or any(power.code in {"database", "global"} for power in rights.powers)
     missing: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -107,7 +171,7 @@ def lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
     ]
 
 
-def cascading(database: Database, scope: SqlScope) -> list[Finding]:
+def _cascading(database: Database, scope: SqlScope) -> list[Finding]:
     """What statements that the policy opens set off in the database, as the build found it: refused, or run uncounted or unfiltered."""
     found = []
     for name, entry in scope.tables.items():
@@ -130,7 +194,7 @@ def _listed(names: Iterable[str]) -> str:
 _PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
-def fitting_account(
+def _fitting_account(
     location: ServerLocation,
     database: Database,
     needed: frozenset[Grant],
@@ -158,7 +222,7 @@ def fitting_account(
     return statements
 
 
-def password_hint(dialect: str, account: str) -> str:
+def _password_hint(dialect: str, account: str) -> str:
     """How the account gets a password that no output of ours has held."""
     name = _quoted(account, dialect)
     if dialect == "postgres":
@@ -166,7 +230,7 @@ def password_hint(dialect: str, account: str) -> str:
     return f"ALTER USER {name}@`%` IDENTIFIED BY '…' ACCOUNT UNLOCK"
 
 
-def row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
+def _row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
     """Row filters are the gateway's work; a sentence for each says what the database could hold as well."""
     for name, entry in scope.tables.items():
         table = find_table(database, name)
@@ -201,7 +265,7 @@ def _quoted(name: str, dialect: str) -> str:
 _BY_COLUMN = {"insert": "INSERT", "update": "UPDATE"}
 
 
-def needs(database: Database, scope: SqlScope) -> frozenset[Grant]:
+def _needs(database: Database, scope: SqlScope) -> frozenset[Grant]:
     """One `Grant` a column, and one a table for DELETE."""
     found: set[Grant] = set()
     for name, table_scope in scope.tables.items():

@@ -11,41 +11,30 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toolgen.audit.reader import entry_at
 from toolgen.builder.callability import names_in_short, uncallable, unpaid
 from toolgen.config.audit import AuditSettings
-from toolgen.config.settings import SourceSettings, password_of
 from toolgen.doctor.call_trials import CALL_ATTEMPTS, free_pass
-from toolgen.doctor.database_accounts import (
-    Finding,
-    cascading,
-    excess,
-    fitting_account,
-    lacking,
-    needs,
-    password_hint,
-    row_hints,
-)
 from toolgen.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_ATTEMPTS
 from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_record
 from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
-from toolgen.errors import SecretError, ToolgenError
+from toolgen.errors import SecretError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.gateway.service import Gateway
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
-from toolgen.model.database import Database
-from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.verdict import Verdict
 from toolgen.policy.access import Access
-from toolgen.policy.sql.grants import SqlScope
-from toolgen.sources.sql.read import read_rights
 
-__all__ = ["DatabaseReport", "Report", "attempts_on", "examine", "run_trials"]
+if TYPE_CHECKING:
+    from toolgen.doctor.database_accounts import DatabaseReport
+
+__all__ = ["Report", "attempts_on", "examine", "run_trials"]
 
 _NOBODY: Final = Principal(id="toolgen-doctor", roles=frozenset({"toolgen-doctor"}))
 
@@ -60,7 +49,7 @@ async def run_trials(gateway: Gateway) -> list[Trial]:
 
 
 def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
-    """All attempts, in the order in which they are made and told."""
+    """All attempts, in the order in which they are made and told; without those whose guard is behind an extra that is not installed."""
     guards = (Guard(Access, "visible", lambda *_: True), free_pass())
     denied = Attempt(
         name="denied call",
@@ -69,14 +58,24 @@ def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
         make=partial(_denied, gateway),
         unguarded=partial(_denied_in_a_twin, gateway),
     )
-    return (
+    attempts = (
         denied,
         *IDENTITY_ATTEMPTS,
         *CALL_ATTEMPTS,
+        *_sql_attempts(),
         *attempts_at_places(gateway),
         *CONSOLE_ATTEMPTS,
         *attempts_at_the_record(gateway.settings.audit_dir),
     )
+    return tuple(attempt for attempt in attempts if not attempt.module or find_spec(attempt.module) is not None)
+
+
+def _sql_attempts() -> tuple[Attempt, ...]:
+    if find_spec("sqlglot") is None:
+        return ()
+    from toolgen.doctor.sql_trials import SQL_ATTEMPTS  # noqa: PLC0415 - behind an extra
+
+    return tuple(SQL_ATTEMPTS)
 
 
 async def _denied(gateway: Gateway) -> str:
@@ -162,42 +161,6 @@ def _inside(where: str, value: object) -> Iterator[tuple[str, SecretReference]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseReport:
-    """One source: what its account can do beyond the policy, and how one is made that cannot.
-
-    `account` is "" for a file. `public` takes from everybody what no account's own grants can be without; `unread` says why nothing
-    could be found out.
-    """
-
-    source: str
-    dialect: str
-    account: str = ""
-    findings: tuple[Finding, ...] = ()
-    grants: tuple[str, ...] = ()
-    public: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
-    unread: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return not self.unread and not any(finding.too_much for finding in self.findings)
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON form."""
-        return {
-            "source": self.source,
-            "dialect": self.dialect,
-            "account": self.account,
-            "ok": self.ok,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "grants": list(self.grants),
-            "public": list(self.public),
-            "hints": list(self.hints),
-            **({"unread": self.unread} if self.unread else {}),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What an examination found."""
 
@@ -226,17 +189,21 @@ class Report:
 async def examine(gateway: Gateway) -> Report:
     """Examines a project whose gateway is not open. Never raises for what is wrong with a database: that is in the report."""
     trials = await run_trials(gateway)
-    databases = [
-        _database(source, database, gateway.policy.sql.get(name, SqlScope()))
-        for name, source in gateway.settings.sources.items()
-        if (database := gateway.manifest.sources[name].database) is not None
-    ]
     return Report(
         trials=tuple(trials),
-        databases=tuple(databases),
+        databases=tuple(_databases(gateway)),
         references=await check_references(gateway),
         uncallable=tuple(_uncallable(gateway)),
     )
+
+
+def _databases(gateway: Gateway) -> Iterator[DatabaseReport]:
+    for name, source in gateway.settings.sources.items():
+        database = gateway.manifest.sources[name].database
+        if database is not None:
+            from toolgen.doctor.database_accounts import examined  # noqa: PLC0415 - behind an extra
+
+            yield examined(source, database, gateway.policy.sql.get(name))
 
 
 def _uncallable(gateway: Gateway) -> Iterator[str]:
@@ -250,26 +217,3 @@ def _uncallable(gateway: Gateway) -> Iterator[str]:
         auth = set(with_headers({}, source.auth)[1]).union(*given)
         for wanted, names in unpaid(tools, auth).items():
             yield f"{len(names)} tools of {name} need a credential for {wanted[:200]}, and none is configured: {names_in_short(names)}"
-
-
-def _database(source: SourceSettings, database: Database, scope: SqlScope) -> DatabaseReport:
-    name, dialect = source.config.name, database.dialect
-    try:
-        rights = read_rights(source.config, password_of(source))
-    except ToolgenError as error:
-        return DatabaseReport(source=name, dialect=dialect, unread=str(error))
-    needed = needs(database, scope)
-    findings = (*excess(rights, needed, database), *cascading(database, scope))
-    location = parse_location(source.config.location)
-    if not isinstance(location, ServerLocation):
-        return DatabaseReport(source=name, dialect=dialect, findings=findings)
-    account = f"toolgen_{name}"
-    return DatabaseReport(
-        source=name,
-        dialect=dialect,
-        account=rights.account,
-        findings=(*findings, *lacking(rights, needed)),
-        grants=tuple(fitting_account(location, database, needed, rights.sequences, account)),
-        public=tuple(power.remedy for power in rights.powers if power.remedy),
-        hints=(password_hint(dialect, account), *row_hints(database, scope)),
-    )

@@ -61,6 +61,10 @@ _SCHEMA: Final[JsonObject] = {
     "additionalProperties": False,
 }
 _Make: TypeAlias = Callable[[], Awaitable[str]]
+_OPENED: Final = {
+    "tables": {"customers": {"columns": ["id", "name", "tenant"], "rows": "tenant = :tenant"}},
+    "max_rows": 5,
+}
 _READS: Final = ("open", "narrowed", "denied", "hidden", "bound", "limited")
 
 
@@ -100,15 +104,25 @@ class Scratch:
 
 @asynccontextmanager
 async def scratch(
-    *, policy: Mapping[str, Any] | None = None, server: str = NOBODYS_SERVER, real: bool = False, **settings: Any
+    *,
+    policy: Mapping[str, Any] | None = None,
+    server: str = NOBODYS_SERVER,
+    real: bool = False,
+    database: bool = False,
+    bound: bool = False,
+    **settings: Any,
 ) -> AsyncIterator[Scratch]:
-    """An open gateway. `policy` replaces parts of its policy; `real` sends to `server`, which must be on loopback."""
+    """An open gateway. `policy` replaces parts of its policy; `real` sends to `server`, which must be on loopback.
+
+    `database`: it has a tool that asks a database too. That takes what reads SQL (`toolgen[sql]`).
+    `bound`: it has a tool with an argument that the policy binds. That takes what evaluates CEL (`toolgen[cel]`).
+    """
     with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as name:
         folder = Path(name)
-        whole, given = _policy(), policy or {}
+        whole, given = _policy(database=database, bound=bound), policy or {}
         principals = {**whole["principals"], **given.get("principals", {})}
         _write(folder, {**whole, **given, "principals": principals}, settings)
-        manifest, echo = _manifest(server), Echo()
+        manifest, echo = _manifest(server, database=database), Echo()
         stand_in: Mapping[str, Executor] | None = None if real else {SOURCE: echo, DATABASE: echo}
         gateway = Gateway(
             settings=load_settings(folder / "toolgen.yaml"),
@@ -127,7 +141,7 @@ def _write(folder: Path, policy: Mapping[str, Any], settings: Mapping[str, Any])
     (folder / "toolgen.yaml").write_text(json.dumps({"sources": source, **settings}), encoding="utf-8")
 
 
-def _policy() -> dict[str, Any]:
+def _policy(*, database: bool, bound: bool) -> dict[str, Any]:
     def allow(name: str, *tools: str, **more: Any) -> dict[str, Any]:
         named = [f"{SOURCE}__{tool}" for tool in tools]
         return {"id": name, "to": ["agent"], "tools": named, "verdict": "allow", **more}
@@ -145,9 +159,9 @@ def _policy() -> dict[str, Any]:
             "person": {"roles": ["approver"]},
         },
         "rules": [
-            allow("open", "open", "denied", "limited", "query"),
+            allow("open", "open", "denied", "limited", *(["query"] if database else [])),
             allow("narrowed", "narrowed", arguments=only_one),
-            allow("bound", "bound", bind={"tenant": "principal.attributes.tenant"}),
+            *([allow("bound", "bound", bind={"tenant": "principal.attributes.tenant"})] if bound else []),
             {**allow("asked", "asked"), "verdict": "ask"},
             {**allow("denied", "denied", arguments=only_one), "verdict": "deny"},
             {**allow("user", "open", arguments=only_one), "to": ["user"]},
@@ -162,43 +176,33 @@ def _policy() -> dict[str, Any]:
                 "cost": {f"{SOURCE}__limited": 1, "*": 0},
             }
         ],
-        "sql": {
-            DATABASE: {
-                "tables": {"customers": {"columns": ["id", "name", "tenant"], "rows": "tenant = :tenant"}},
-                "max_rows": 5,
-            }
-        },
+        "sql": {DATABASE: _OPENED} if database else {},
         "sensitive": ["$.note"],
         "redact": [{"tools": [f"{SOURCE}__*"], "fields": ["$..ssn"]}],
     }
 
 
-def _manifest(server: str) -> Manifest:
+def _manifest(server: str, *, database: bool) -> Manifest:
+    sources = {SOURCE: SourceInfo(kind="openapi", digest="", title="", version="")}
+    tools = [*(_http(name, Effect.READ, server) for name in _READS), _http("asked", Effect.DESTRUCTIVE, server)]
+    if database:
+        sources[DATABASE] = SourceInfo(kind="sql", digest="", title="", version="", database=_database())
+        binding = SqlBinding(dialect="sqlite", operation="query")
+        schema: JsonObject = {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]}
+        tools.append(_tool("query", Effect.READ, binding, schema, DATABASE))
+    return assemble(sources, tools, ())
+
+
+def _database() -> Database:
     def column(*names: str) -> tuple[Column, ...]:
         return tuple(Column(name=name, type="TEXT") for name in names)
 
-    database = Database(
+    return Database(
         dialect="sqlite",
         tables=(
             Table(name="customers", columns=column("id", "name", "tenant", "ssn")),
             Table(name="salaries", columns=column("id", "amount")),
         ),
-    )
-    query = _tool(
-        "query",
-        Effect.READ,
-        SqlBinding(dialect="sqlite", operation="query"),
-        {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]},
-        DATABASE,
-    )
-    tools = [*(_http(name, Effect.READ, server) for name in _READS), _http("asked", Effect.DESTRUCTIVE, server), query]
-    return assemble(
-        {
-            SOURCE: SourceInfo(kind="openapi", digest="", title="", version=""),
-            DATABASE: SourceInfo(kind="sql", digest="", title="", version="", database=database),
-        },
-        tools,
-        (),
     )
 
 
@@ -272,6 +276,8 @@ class Attempt:
     shown: str
     guards: tuple[Guard, ...]
     make: _Make
+    module: str = ""
+    """What must be installed for it, as it is imported: behind an extra."""
     unguarded: _Make | None = None
     """What is attempted without the guards, where `make` would do real harm then."""
 
@@ -279,16 +285,18 @@ class Attempt:
 class Attempts(list[Attempt]):
     """Attempts in the order in which they are written down, each above the function that makes it."""
 
-    def add(self, name: str, shown: str, *guard: Any) -> Callable[[_Make], _Make]:
+    def add(self, name: str, shown: str, *guard: Any, module: str = "") -> Callable[[_Make], _Make]:
         """`guard` is what `Guard` is made of."""
 
         def added(make: _Make) -> _Make:
-            self.append(Attempt(name=name, shown=shown, guards=(Guard(*guard),), make=make))
+            self.append(Attempt(name=name, shown=shown, guards=(Guard(*guard),), make=make, module=module))
             return make
 
         return added
 
-    def add_in_scratch(self, name: str, shown: str, *guard: Any, **made: Any) -> Callable[[_Check], _Check]:
+    def add_in_scratch(
+        self, name: str, shown: str, *guard: Any, module: str = "", **made: Any
+    ) -> Callable[[_Check], _Check]:
         """The same, in a gateway of its own."""
 
         def added(check: _Check) -> _Check:
@@ -296,7 +304,7 @@ class Attempts(list[Attempt]):
                 async with scratch(**made) as place:
                     return await check(place)
 
-            self.add(name, shown, *guard)(make)
+            self.add(name, shown, *guard, module=module)(make)
             return check
 
         return added

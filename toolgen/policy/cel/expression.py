@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from cel_expr_python import cel
-
-from toolgen.errors import PolicyError
+from toolgen.errors import ConfigError, PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
@@ -34,6 +33,10 @@ from toolgen.policy.cel.tree import (
     reason_of,
     walk,
 )
+
+_INSTALLED = find_spec("cel_expr_python") is not None
+if TYPE_CHECKING or _INSTALLED:
+    from cel_expr_python import cel
 
 __all__ = [
     "EVERYTHING",
@@ -303,6 +306,11 @@ def _scope_of(receiver: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> cel.Env:
+    if not _INSTALLED:
+        raise ConfigError(
+            "the policy has an expression in CEL (`when:`, `bind:`), and what evaluates it is not installed",
+            suggestion='install it with: pip install "toolgen[cel]"',
+        )
     kinds = cel.Type
     types = {"map": kinds.Map(kinds.STRING, kinds.DYN), "any": kinds.DYN, "time": kinds.TIMESTAMP}
 

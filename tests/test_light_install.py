@@ -1,0 +1,189 @@
+"""`pip install toolgen` without extras: its size, what works in it, and what is said of what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+MIB = 1_048_576
+DESCRIPTION = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shelf", "version": "1"},
+    "servers": [{"url": "http://127.0.0.1:9"}],
+    "paths": {
+        "/books/{id}": {
+            "get": {
+                "operationId": "getBook",
+                "summary": "One book",
+                "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}],
+                "responses": {"200": {"description": "the book"}},
+            }
+        }
+    },
+}
+
+
+def closure(name: str) -> dict[str, metadata.Distribution]:
+    """What pip installs for a distribution without extras, itself left out."""
+    found: dict[str, metadata.Distribution] = {}
+    waiting = [(name, frozenset[str]())]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        one, extras = waiting.pop()
+        one = canonicalize_name(one)
+        if (one, extras) in seen:
+            continue
+        seen.add((one, extras))
+        distribution = metadata.distribution(one)
+        found[one] = distribution
+        for line in distribution.requires or ():
+            wanted = Requirement(line)
+            marked = wanted.marker
+            if marked is None or any(marked.evaluate({"extra": extra}) for extra in {"", *extras}):
+                waiting.append((wanted.name, frozenset(wanted.extras)))
+    del found[name]
+    return found
+
+
+def files_of(distribution: metadata.Distribution) -> list[tuple[Path, Path]]:
+    """Where each file is, and where it belongs in site-packages. Scripts and bytecode are left out."""
+    files = [Path(str(file)) for file in distribution.files or ()]
+    kept = [file for file in files if file.parts[0] != ".." and file.suffix != ".pyc"]
+    return [(Path(str(distribution.locate_file(file))), file) for file in kept]
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment that has the package and what it requires: nothing from extras."""
+    folder = tmp_path_factory.mktemp("light")
+    venv.create(folder / "venv", with_pip=False)
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    for distribution in closure("toolgen").values():
+        for there, here in files_of(distribution):
+            (packages / here).parent.mkdir(parents=True, exist_ok=True)
+            (packages / here).symlink_to(there)
+    (packages / "toolgen").symlink_to(ROOT / "toolgen")
+    for there, here in files_of(metadata.distribution("toolgen")):
+        if here.name == "METADATA":
+            (packages / here).parent.mkdir()
+            (packages / here).symlink_to(there)
+    return folder / "venv" / "bin" / "python"
+
+
+def ran(light: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(light), "-m", "toolgen", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+
+
+@pytest.fixture
+def project(light: Path, tmp_path: Path) -> Path:
+    (tmp_path / "shelf.json").write_text(json.dumps(DESCRIPTION))
+    for command in (("init", "shelf.json"), ("build",)):
+        done = ran(light, tmp_path, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path
+
+
+def test_an_installation_without_extras_takes_at_most_120_mb() -> None:
+    distributions = closure("toolgen")
+    assert not {"sqlglot", "sqlglotc", "cel-expr-python", "psycopg", "duckdb"} & set(distributions)
+    sizes = {name: sum(there.stat().st_size for there, _ in files_of(one)) for name, one in distributions.items()}
+    ours = sum(
+        file.stat().st_size for file in (ROOT / "toolgen").rglob("*") if file.suffix != ".pyc" and file.is_file()
+    )
+    # pip writes bytecode beside what it installs: as much again as the Python files, at most.
+    python = sum(
+        there.stat().st_size for one in distributions.values() for there, _ in files_of(one) if there.suffix == ".py"
+    )
+    assert sum(sizes.values()) + 2 * ours + python < 120 * MIB, dict(sorted(sizes.items(), key=lambda one: one[1])[-9:])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--help",),
+        ("tools",),
+        ("lint", "--fail-on", "error"),
+        ("policy", "check"),
+        ("policy", "explain", "shelf__get_book", "id=1"),
+        ("call", "shelf__get_book", "--dry-run", "id=1"),
+        ("config", "show"),
+        ("doctor", "--json"),
+        ("keys", "list"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_extra_works_without_any(light: Path, project: Path, command: tuple[str, ...]) -> None:
+    done = ran(light, project, *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_doctor_tries_what_there_is(light: Path, project: Path) -> None:
+    told = json.loads(ran(light, project, "doctor", "--json").stdout)
+    assert told["ok"]
+    assert len(told["trials"]) > 20
+    assert not {one["name"] for one in told["trials"]} & {"SQL", "SQL rows", "bound argument"}
+
+
+def test_a_call_is_refused_or_made_and_recorded_without_extras(light: Path, project: Path) -> None:
+    done = ran(light, project, "call", "shelf__get_book", "id=1", "--json")
+    assert '"audit_seq"' in done.stdout, done.stdout + done.stderr
+    assert ran(light, project, "audit", "verify").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "command", "extra"),
+    [
+        ("sources: {shop: {sql: 'sqlite:///shop.db'}}\n", ("build",), "sql"),
+        ("", ("demo",), "sql"),
+        ("", ("sql", "check", "--source", "shelf", "SELECT 1"), "sql"),
+    ],
+)
+def test_what_is_missing_is_said_with_the_command_that_installs_it(
+    light: Path, project: Path, written: str, command: tuple[str, ...], extra: str
+) -> None:
+    if written:
+        (project / "shop.db").touch()
+        (project / "toolgen.yaml").write_text(written)
+    done = ran(light, project, *command)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f'pip install "toolgen[{extra}]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_condition_in_a_policy_says_what_evaluates_it(light: Path, project: Path) -> None:
+    rule = "rules:\n- {id: late, to: [agent], tools: ['*'], verdict: deny, when: 'now.getHours() > 20'}\n"
+    (project / "policies" / "late.yaml").write_text(rule)
+    done = ran(light, project, "policy", "check")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert 'pip install "toolgen[cel]"' in done.stderr
+
+
+def test_drivers_bring_what_reads_sql_and_all_brings_what_is_asked_for_by_need() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    brought = {
+        extra: {more for line in lines if (one := Requirement(line)).name == "toolgen" for more in one.extras}
+        for extra, lines in extras.items()
+    }
+    for driver in ("postgres", "mysql", "duckdb"):
+        assert brought[driver] == {"sql"}
+    # By their own names only: a GPL library, frameworks that one has anyway, weights that come without their package, and pictures.
+    apart = {"pglast", "langgraph", "openai-agents", "pydantic-ai", "minilm", "plot"}
+    assert brought["all"] == set(extras) - apart - {"all"}

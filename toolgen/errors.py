@@ -14,6 +14,7 @@ ToolgenError                 anything a person can put right: text, where, what 
 from __future__ import annotations
 
 __all__ = [
+    "UNKNOWN_AUTHORITY",
     "AuditError",
     "CanonicalError",
     "ConfigError",
@@ -23,8 +24,12 @@ __all__ = [
     "SecretError",
     "StateError",
     "ToolgenError",
+    "connection_failure",
     "place_of",
 ]
+
+UNKNOWN_AUTHORITY = "set SSL_CERT_FILE to a PEM file with the authority that signed it"
+"""What to do where the certificate of a server is of an authority that this machine does not know."""
 
 _MAX_FRAMES = 8
 
@@ -93,6 +98,29 @@ class AuditError(ToolgenError):
 
 class StateError(ToolgenError):
     """What outlives a call (calls that wait, pauses) cannot be kept or read."""
+
+
+def connection_failure(error: BaseException) -> tuple[str, str]:
+    """Why a server was not reached, and what to do: never the text of an exception, which may quote what was sent.
+
+    The exceptions that this one came from are asked too: libraries hide the system's own behind theirs.
+    """
+    import os  # noqa: PLC0415
+    import socket  # noqa: PLC0415 - both are had where there is a connection, and every command imports this module
+    import ssl  # noqa: PLC0415
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate was not accepted: {cause.verify_message}", UNKNOWN_AUTHORITY
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed: {cause.reason or 'no reason was given'}", "check that this port speaks TLS"
+        if isinstance(cause, socket.gaierror):
+            return "its name was not found", "check the name"
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno).lower(), "check the URL and the network"
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__, "check the URL and the network"
 
 
 def place_of(error: BaseException) -> str:

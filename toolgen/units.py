@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["parse_duration", "parse_size"]
+__all__ = ["in_words", "parse_duration", "parse_size"]
 
 _SIZE = re.compile(r"(\d{1,9}) ?(KiB|MiB|GiB|TiB)\Z")
 _SIZES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -27,3 +27,11 @@ def parse_duration(text: str) -> float | None:
     """Seconds, or None for what is no duration."""
     found = _DURATION.match(text)
     return float(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def in_words(seconds: float) -> str:
+    """A length of time in its largest unit."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

@@ -253,6 +253,11 @@ def test_a_password_written_out_is_a_warning_and_shown_nowhere(tmp_path: Path) -
 WRONG = [
     '{sql: "postgresql://app:${env:A}@db/shop", auth: {password: "${env:B}"}}',
     '{sql: "postgresql://app@db/shop", auth: {token: "${env:B}"}}',
+    '{sql: "postgresql://app@db/shop", auth: {password: {username: app, password: "${env:B}"}}}',
+    '{sql: "postgresql://app@db/shop", auth: {password: {token: "${env:B}"}}}',
+    '{sql: "postgresql://app@db/shop", auth: {password: {}}}',
+    '{sql: "sqlite:///shop.db", auth: {password: "${env:B}"}}',
+    '{sql: "duckdb:///shop.db", auth: {password: "${env:B}"}}',
     '{sql: "postgresql://app:s3cr3t@db/shop?sslmode=maybe"}',
     '{sql: "oracle://app:s3cr3t@db/shop"}',
 ]

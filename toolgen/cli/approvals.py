@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -14,7 +15,7 @@ import httpx
 
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
-from toolgen.errors import ConfigError, ToolgenError
+from toolgen.errors import ConfigError, ToolgenError, connection_failure
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.rest.calls import approval_json
@@ -160,13 +161,15 @@ def _request(method: str, url: str, path: str, body: object = None) -> Any:
     if parts.scheme == "http" and not is_loopback(host):
         raise ConfigError("a key is not sent over plain http", suggestion="use https")
     try:
-        with httpx.Client(trust_env=False, follow_redirects=False, timeout=_TIMEOUT_S) as client:
+        tls = ssl.create_default_context()
+        with httpx.Client(verify=tls, trust_env=False, follow_redirects=False, timeout=_TIMEOUT_S) as client:
             answer = client.request(
                 method, url.rstrip("/") + path, json=body, headers={"authorization": f"Bearer {key}"}
             )
         told = answer.json()
     except httpx.HTTPError as error:
-        raise ConfigError(f"the gateway cannot be reached: {type(error).__name__}", where=url) from error
+        reason, suggestion = connection_failure(error)
+        raise ConfigError(f"the gateway cannot be reached: {reason}", where=url, suggestion=suggestion) from error
     except ValueError as error:
         raise ConfigError("what answers there is no gateway", where=url) from error
     if answer.status_code != 200:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from toolgen.cli.install import connections
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
-from toolgen.doctor.examination import DatabaseReport, Report, examine
+from toolgen.doctor.examination import Report, examine
 from toolgen.gateway.service import Gateway
+
+if TYPE_CHECKING:
+    from toolgen.doctor.database_accounts import DatabaseReport
 
 _SHOWN = 40
 

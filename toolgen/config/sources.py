@@ -328,6 +328,8 @@ def _parted(location: str, auth: Mapping[str, Any], where: str) -> tuple[str, di
         raise ConfigError("the password stands both in the location and under auth:", where=where)
     if unknown := auth.keys() - {"password"}:
         raise ConfigError(f"auth: of a database takes password alone, and not {short(min(unknown))}", where=where)
+    if auth and (not isinstance(auth["password"], str) or location.startswith(("sqlite:", "duckdb:"))):
+        raise ConfigError("auth: password: is one value, of a database that is a server", where=where)
     return location, {"password": password} if password else dict(auth)
 
 

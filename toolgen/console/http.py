@@ -30,6 +30,7 @@ from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
 from toolgen.state.sessions import Session
+from toolgen.units import in_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,7 +56,6 @@ __all__ = [
     "render",
     "seconds_of",
     "shown",
-    "span",
 ]
 
 
@@ -89,20 +89,12 @@ def moment(value: object) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def span(seconds: float) -> str:
-    """A length of time in its largest unit."""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if abs(seconds) >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
-
-
 def ago(seconds: float | None, now: float) -> str:
     """How long ago, or how long until, a time is."""
     if seconds is None:
         return ""
     distance = now - seconds
-    return f"{span(distance)} ago" if distance >= 0 else f"in {span(-distance)}"
+    return f"{in_words(distance)} ago" if distance >= 0 else f"in {in_words(-distance)}"
 
 
 Header = tuple[bytes, bytes]
@@ -141,7 +133,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": span}
+    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": in_words}
     return environment
 
 

@@ -17,7 +17,7 @@ import httpx
 import orjson
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.errors import DescriptionError
+from toolgen.errors import DescriptionError, connection_failure
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.references import UnsafeUrlError, canonical, is_below, joined
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
@@ -154,7 +154,10 @@ def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) 
     where = url.partition("?")[0]
     headers = {"Accept": "application/json, application/yaml, text/yaml, */*;q=0.5", "Accept-Encoding": "identity"}
     try:
-        with httpx.Client(trust_env=False, follow_redirects=False, timeout=_STEP, headers=headers) as client:
+        tls = ssl.create_default_context()
+        with httpx.Client(
+            verify=tls, trust_env=False, follow_redirects=False, timeout=_STEP, headers=headers
+        ) as client:
             for _ in range(_MAX_REDIRECTS + 1):
                 with client.stream("GET", url) as response:
                     if response.has_redirect_location:
@@ -162,9 +165,8 @@ def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) 
                         continue
                     return url, _body(response, where, bounds)
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-        raise DescriptionError(
-            f"cannot be fetched: {type(error).__name__}", where=where, suggestion="check the URL and the network"
-        ) from error
+        reason, suggestion = connection_failure(error)
+        raise DescriptionError(f"cannot be fetched: {reason}", where=where, suggestion=suggestion) from error
     raise DescriptionError(f"redirects more than {_MAX_REDIRECTS} times", where=where, suggestion=_SAVE)
 
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from toolgen.clock import Clock
+from toolgen.errors import connection_failure
 from toolgen.state.count_connection import TIMEOUT_S, Script, UnreachableError
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class RedisLink:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the client raises, nothing was counted that can be relied on
             await self._drop()
-            raise UnreachableError(type(error).__name__) from None
+            location = self.location
+            raise UnreachableError(f"{location.host}:{location.port}: {connection_failure(error)[0]}") from None
 
     async def _run(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         from redis.exceptions import NoScriptError  # noqa: PLC0415 - an optional dependency

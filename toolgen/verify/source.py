@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from toolgen.builder.named_queries import read_database
 from toolgen.errors import ToolgenError, place_of
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
@@ -172,6 +171,8 @@ def _prover(
                 tool, schema, graph=reading.info.graph, examples=examples, seed=seed
             )
         case "sql":
+            from toolgen.builder.named_queries import read_database  # noqa: PLC0415 - behind an extra
+
             return read_database(config, password).tools, _no_description
         case "python":
             return read_python(config).tools, _own_code

@@ -22,9 +22,7 @@ from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.deliver import failure
-from toolgen.pipeline.stages.inspect_guards import sql_guard
 from toolgen.policy.arguments import Validator, excess, misspelt
-from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.wiring.executors import make_executors
@@ -92,6 +90,9 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
     database = manifest.sources[call.tool.source].database
     if database is None:
         return Deny(rule="sql", code="sql_refused", reason="the manifest holds no tables for this source")
+    from toolgen.pipeline.stages.inspect_guards import sql_guard  # noqa: PLC0415 - behind an extra
+    from toolgen.policy.sql.grants import SqlScope, TableScope, full_name  # noqa: PLC0415 - as above
+
     scope = SqlScope(tables={full_name(table): TableScope() for table in database.tables})
     answer = sql_guard(call, database=database, scope=scope)
     match answer:

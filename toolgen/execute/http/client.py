@@ -161,7 +161,8 @@ class Http1Client:
         except TimeoutError:
             raise UnsentError("", late=True) from None
         except ssl.SSLCertVerificationError as error:
-            raise UnsentError(f"its certificate was not accepted: {error.verify_message}") from None
+            reason = f"its certificate was not accepted: {error.verify_message}"
+            raise UnsentError(reason, distrusted=True) from None
         except ssl.SSLError as error:
             raise UnsentError(f"TLS failed: {error.reason or 'no reason was given'}") from None
         except OSError as error:

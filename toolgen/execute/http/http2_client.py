@@ -27,6 +27,7 @@ _MAX_RESTING = 256
 # pyreqwest calls every failure before the answer's head a ConnectError, also when the request was already on its way; what happened stands
 # in the causes that hyper reports, so only this one of them counts as "nothing was sent".
 _CONNECTING = "client error (Connect)"
+_DISTRUSTED = "invalid peer certificate"  # as rustls begins
 
 
 def library_builder(
@@ -150,7 +151,10 @@ def _ending(error: PyreqwestError) -> Exception:
     if _CONNECTING in said:
         # The innermost cause ("Connection refused") is the system's or the TLS library's, and never holds the URL.
         reason = said[-1] if "://" not in said[-1] else ""
-        return UnsentError("" if late else reason, late=late)
+        distrusted = reason.startswith(_DISTRUSTED)
+        if distrusted:
+            reason = f"its certificate was not accepted: {reason.removeprefix(_DISTRUSTED).strip(': ')}"
+        return UnsentError("" if late else reason, late=late, distrusted=distrusted)
     if isinstance(error, ValueError):
         return ValueError("the request cannot be built")
     return TimedOutError() if late else BrokenError()

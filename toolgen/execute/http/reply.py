@@ -11,12 +11,14 @@ __all__ = ["BrokenError", "Listener", "Reply", "TimedOutError", "UnsentError"]
 
 
 class UnsentError(Exception):
-    """No connection was made, so nothing was sent. `reason` is the system's word for it; `late` says that it was not refused but slow."""
+    """No connection was made, so nothing was sent. `reason` is the system's word for it; `late` says that it was not refused but slow,
+    `distrusted` that the server's certificate was not accepted."""
 
-    def __init__(self, reason: str, *, late: bool = False) -> None:
+    def __init__(self, reason: str, *, late: bool = False, distrusted: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.late = late
+        self.distrusted = distrusted
 
 
 class BrokenError(Exception):

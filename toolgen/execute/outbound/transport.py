@@ -21,6 +21,7 @@ import httpcore
 import httpx
 from msgspec.structs import replace
 
+from toolgen.errors import connection_failure
 from toolgen.execute.outbound.request import (
     OutboundError,
     OutboundRequest,
@@ -38,7 +39,7 @@ __all__ = ["exchange"]
 def context_of(tls: Tls) -> ssl.SSLContext:
     """What a connection is made with. The server's own certificate and name are checked as ever. Raises `OutboundError`, with nothing in it
     of what it was given."""
-    context = httpx.create_ssl_context(trust_env=False)
+    context = ssl.create_default_context()
     if tls.authorities:
         try:
             context.load_verify_locations(cadata=tls.authorities)
@@ -101,7 +102,7 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
     except (httpx.TimeoutException, httpcore.TimeoutException):
         raise UnreachableError(f"{host} did not answer in time") from None
     except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
-        raise UnreachableError(f"no answer from {host} ({type(error).__name__})") from None
+        raise UnreachableError(f"no answer from {host} ({connection_failure(error)[0]})") from None
     return OutboundResponse(
         status=response.status_code,
         content_type=response.headers.get("content-type", ""),

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from toolgen.units import in_words
+
 __all__ = ["LEEWAY_S", "RefusedTokenError", "Token", "Told", "Unaccepted", "check_claims", "read_token"]
 
 
@@ -99,11 +101,13 @@ def check_claims(claims: Mapping[str, Any], now: float) -> float:
     if expires is None:
         raise RefusedTokenError("it never expires")
     if expires + LEEWAY_S <= now:
-        raise RefusedTokenError("it has expired")
+        raise RefusedTokenError(f"it has expired ({in_words(now - expires)} ago by this machine's clock)")
     for name in ("nbf", "iat"):
         begins = _time(claims, name)
         if begins is not None and begins - LEEWAY_S > now:
-            raise RefusedTokenError("it is not valid yet")
+            raise RefusedTokenError(
+                f"it is not valid yet ({in_words(begins - now)} ahead of this machine's clock, so one of two clocks is wrong)"
+            )
     if "cnf" in claims:  # RFC 9449 section 7.1, RFC 8705 section 3: such a token is no bearer token
         raise RefusedTokenError("it is bound to a key whose possession is not proven here")
     return expires + LEEWAY_S

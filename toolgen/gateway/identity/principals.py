@@ -32,6 +32,7 @@ from toolgen.policy.credentials import (
     subject_of,
     user_of,
 )
+from toolgen.units import in_words
 
 __all__ = ["NO_CLAIMS", "Claims", "Identity"]
 
@@ -112,8 +113,10 @@ class Identity:
         principal = self._known(digest)
         if principal is not None:
             return principal
-        if digest in self._keys:
-            return Unaccepted("this key has expired")
+        whose, until = self._keys.get(digest, (None, None))
+        if whose is not None and until is not None:
+            past = in_words(self._clock.now() - until)
+            return Unaccepted(f"this key has expired ({whose.id}'s, {past} ago by this machine's clock)")
         if digest in self._revoked_keys:
             return Unaccepted("this key was revoked")
         if not self._rules or credential.count(".") != 2:

@@ -18,7 +18,7 @@ import msgspec
 import orjson
 from graphql import GraphQLError, get_introspection_query, parse_const_value
 
-from toolgen.errors import DescriptionError
+from toolgen.errors import DescriptionError, connection_failure
 from toolgen.sources.graphql.repair import Fault, prose
 
 __all__ = ["introspect", "parse_introspection"]
@@ -69,7 +69,8 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
     where = url.partition("?")[0]
     modern = get_introspection_query(specified_by_url=True, input_value_deprecation=True, one_of=True)
     try:
-        with httpx.Client(trust_env=False, follow_redirects=False, timeout=_SECONDS) as client:
+        tls = ssl.create_default_context()
+        with httpx.Client(verify=tls, trust_env=False, follow_redirects=False, timeout=_SECONDS) as client:
             for question in (modern, get_introspection_query()):
                 answer = _asked(client, url, question, headers, largest)
                 if not answer.errors:
@@ -78,7 +79,10 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
         message = f"answers with more than {largest // 2**20} MiB, for longer than {_WHOLE:.0f} seconds, or with a compressed body"
         raise DescriptionError(message, where=where) from None
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-        raise DescriptionError(f"cannot be asked: {type(error).__name__}", where=where, suggestion=_SAVE) from None
+        reason, suggestion = connection_failure(error)
+        raise DescriptionError(
+            f"cannot be asked: {reason}", where=where, suggestion=f"{suggestion}, or {_SAVE}"
+        ) from None
     if answer.status not in {401, 403} and answer.errors:
         told = _first(answer.errors)
         secrets = [word for value in headers.values() for word in (value, *_BETWEEN.split(value)) if word]

@@ -1,53 +1,100 @@
-"""Calls inside other calls count as themselves: in a batch, and behind the tools that search the catalog."""
+"""Calls that a call makes: each through every stage as itself, for the same caller, and bounded in depth."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
-import httpx
-import orjson
+from msgspec.structs import replace
 
-from tests.gateway.clients import BASE, JSON, bearer
-from tests.projects import KEY, POLICY, make_project
-from toolgen.gateway.asgi.app import App
+from tests.gateway.governed import project, upstream, write_policy
+from toolgen.gateway.inner_calls import MAX_DEPTH, NestedCalls
 from toolgen.gateway.service import Gateway
+from toolgen.model.call import Call
 
-LIMITS = [{"id": "lists", "per": ["tool"], "rate": "2/h"}]
-
-
-def test_each_call_of_a_batch_counts(tmp_path: Path) -> None:
-    path = make_project(tmp_path, policy={**POLICY, "limits": LIMITS})
-    calls = [{"type": "tool_call", "id": str(number), "name": "shop__list_tables", "args": {}} for number in range(4)]
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY)) as http:
-                answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps(calls))
-            statuses = [message["status"] for message in answer.json()]
-            assert sorted(statuses) == ["error", "error", "success", "success"]
-            assert sum("rate_limited" in message["content"] for message in answer.json()) == 2
-
-    asyncio.run(main())
+HEALTH, LIST, MAIL = "orders__get_health", "orders__list_orders", "orders__send_mail"
+RULES = [
+    {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"},
+    {"id": "no-mail", "to": ["bot"], "tools": [MAIL], "verdict": "deny"},
+]
+Scenario = Callable[[Gateway, NestedCalls, Call], Awaitable[Any]]
 
 
-def test_a_call_behind_call_tool_counts_as_the_tool_that_is_called(tmp_path: Path) -> None:
-    path = make_project(tmp_path, policy={**POLICY, "limits": LIMITS})
-    said = {**json.loads(path.read_text(encoding="utf-8")), "gateway": {"search_above": 0}}
-    path.write_text(json.dumps(said), encoding="utf-8")
+def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+    """What a scenario comes to, the record, and what reached the API."""
 
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            inner = {"name": "shop__list_tables", "arguments": {}}
-            answers = [
-                await gateway.call("call_tool", inner, principal="bot"),
-                await gateway.call("shop__list_tables", {}, principal="bot"),
-                await gateway.call("call_tool", inner, principal="bot"),
-            ]
-            assert [answer.status for answer in answers] == ["ok", "ok", "refused"]
-            assert answers[2].error is not None
-            assert answers[2].error.rule == "lists"
+    async def run(server: str) -> Any:
+        async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
+            inner = NestedCalls(gateway.current)
+            inner.calls = gateway.tool_calls
+            outer = gateway.current.governance.call(HEALTH, {}, gateway.principal("bot"), "talk", "client")
+            return await scenario(gateway, inner, outer)
 
-    asyncio.run(main())
+    with upstream() as (seen, server):
+        answer = asyncio.run(run(server))
+        lines = [line for path in (root / "var/audit").glob("*.jsonl") for line in path.read_text().splitlines()]
+        return answer, [json.loads(line) for line in lines], seen.requests
+
+
+def test_an_inner_call_is_made_as_itself_and_says_inside_of_which_it_was(tmp_path: Path) -> None:
+    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
+        return await inner.call(outer, LIST, {"tenant_id": "acme"}), outer.id
+
+    (answer, outer_id), record, reached = within(tmp_path, scenario)
+    assert (answer.envelope.status, answer.envelope.data, answer.http_status) == ("ok", {"ok": True}, 200)
+    (intent,) = [entry for entry in record if entry["event"] == "intent"]
+    told = {name: intent[name] for name in ("tool", "principal", "parent", "session", "client")}
+    assert told == {"tool": LIST, "principal": "bot", "parent": outer_id, "session": "talk", "client": "client"}
+    assert [path for _, path, _ in reached] == ["/orders?tenant_id=acme"]
+
+
+def test_the_policy_decides_about_an_inner_call_too(tmp_path: Path) -> None:
+    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
+        denied = await inner.call(outer, MAIL, {"to": "ann"})
+        unknown = await inner.call(outer, "orders__nothing", {})
+        return denied.envelope, unknown.envelope
+
+    (denied, unknown), record, reached = within(tmp_path, scenario)
+    assert (denied.status, denied.error.code, unknown.error.code) == ("refused", "unknown_tool", "unknown_tool")
+    assert [entry["event"] for entry in record].count("outcome") == 2
+    assert reached == []
+
+
+def test_an_inner_call_is_decided_by_the_policy_in_force_when_it_is_made(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, inner: NestedCalls, outer: Call) -> Any:
+        write_policy(tmp_path, {"rules": [{**RULES[0], "tools": [LIST]}]})
+        assert await gateway.operations.reload()
+        return [tool.name for tool in inner.catalog(outer)], (await inner.call(outer, HEALTH, {})).envelope
+
+    (names, envelope), _, reached = within(tmp_path, scenario)
+    assert (names, envelope.error.code, reached) == ([LIST], "unknown_tool", [])
+
+
+def test_calls_inside_of_calls_are_limited(tmp_path: Path) -> None:
+    policy = {"limits": [{"id": "few", "per": ["principal"], "rate": "2/hour", "burst": 2}]}
+
+    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
+        return [(await inner.call(outer, HEALTH, {})).envelope.status for _ in range(3)]
+
+    statuses, _, reached = within(tmp_path, scenario, **policy)
+    assert (statuses, len(reached)) == (["ok", "ok", "refused"], 2)
+
+
+def test_calls_are_nested_only_so_deep(tmp_path: Path) -> None:
+    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
+        last = await inner.call(replace(outer, depth=MAX_DEPTH - 1), HEALTH, {})
+        return last.envelope, (await inner.call(replace(outer, depth=MAX_DEPTH), HEALTH, {})).envelope
+
+    (last, beyond), _, reached = within(tmp_path, scenario)
+    assert (last.status, beyond.status, beyond.error.rule, len(reached)) == ("ok", "refused", "depth", 1)
+
+
+def test_what_is_no_json_is_refused_before_anything(tmp_path: Path) -> None:
+    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
+        return (await inner.call(outer, LIST, {"tenant_id": float("nan")})).envelope
+
+    envelope, _, reached = within(tmp_path, scenario)
+    assert (envelope.error.code, reached) == ("validation", [])

@@ -285,12 +285,8 @@ def _filter(given: _Filter | None) -> Mapping[str, Any]:
 def _is_origin(address: str) -> bool:
     try:
         parts = urlsplit(address)
-        return (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not (parts.username or parts.password or parts.query or parts.fragment)
-        )
+        more = parts.username or parts.password or parts.query or parts.fragment
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and not more
     except ValueError:
         return False
 

@@ -14,15 +14,18 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from toolgen.model.call import Call
-from toolgen.model.result import Failed, Refused, Success
+from toolgen.model.result import Envelope, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 
 __all__ = [
+    "Answered",
     "BreakerConfig",
     "Destination",
     "Executor",
     "FunctionCounts",
+    "InnerCalls",
     "Permit",
     "ResilienceConfig",
     "Resolver",
@@ -54,6 +57,27 @@ class SourcePermit(Protocol):
     """The same question of all sources: `source` is the one that is called, or "" for what belongs to none."""
 
     def __call__(self, destination: Destination, source: str = "") -> Verdict: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """How an inner call ended. `http_status` is that of the system's answer, None where it did not answer over HTTP."""
+
+    envelope: Envelope
+    http_status: int | None = None
+
+
+class InnerCalls(Protocol):
+    """What an executor makes calls with on behalf of the call it carries out."""
+
+    async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
+        """A call through the whole pipeline, as itself: the outer call's principal makes it, and the outer call's id is its parent.
+
+        Never raises. It is refused where calls are nested too deep.
+        """
+
+    def catalog(self, outer: Call) -> Sequence[Tool]:
+        """The tools that the outer call's principal may call by now."""
 
 
 class Executor(Protocol):

@@ -22,7 +22,7 @@ from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
 from toolgen.gateway.search_tools import CALLING, INPUTS
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Refused, Result, Success
+from toolgen.model.result import Envelope, Error, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
@@ -33,9 +33,9 @@ from toolgen.responses.answer_argument import WHOLE, Reading
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import Turns
 
-__all__ = ["REVIEWER", "Asked", "Callers", "Calls", "Running"]
+__all__ = ["GONE", "REVIEWER", "Asked", "Callers", "Calls", "Running"]
 
-_GONE = Error(
+GONE = Error(
     code="forbidden",
     message="the policy has changed since this caller was let in, and does not know it any more",
     suggestion="authenticate again",
@@ -262,7 +262,7 @@ class Calls:
             return unmade(name, invalid(fault))
         caller = governance.by_now(principal)
         if caller is None:
-            return unmade(name, _GONE)
+            return unmade(name, GONE)
         principal = caller
         asked = await self.asked(governance, name, arguments, principal)
         if isinstance(asked, Envelope):
@@ -294,7 +294,7 @@ class Calls:
         governance = self._current.governance
         caller = governance.by_now(principal)
         if caller is None:
-            return unmade(name, _GONE)
+            return unmade(name, GONE)
         asked = await self.asked(governance, name, arguments, caller)
         if isinstance(asked, Envelope):
             return asked
@@ -347,6 +347,7 @@ class Calls:
         started = self._clock.monotonic()
         trail = trail or Trail()
         result = await self._running.run(governance, call, trail)
+        trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading)
         if isinstance(result, Refused):

@@ -23,6 +23,7 @@ from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Callers, Calls, Running
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
+from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
@@ -107,6 +108,7 @@ class Gateway:
             clock=clock,
             functions=functions,
             commands=None if above is None else make_command_client(above.commands),
+            inner=(inner := NestedCalls(current)),
         )
         self._executors = stand_in or make_executors(settings.sources, manifest, current.permit, backing)
         self.operations = status = Status(
@@ -127,7 +129,7 @@ class Gateway:
         self.approvals = Approvals(store=shared.invocations, log=log, current=current)
         pagings = pagings_of(settings, manifest)
         self._answering = self._made_answering(clock, pagings)
-        self.tool_calls = self._made_calls(clock)
+        self.tool_calls = inner.calls = self._made_calls(clock)
         self._runner = self._made_runner(clock)
         self.unknown_outcomes = self._made_unknown_outcomes(clock)
         self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)

@@ -138,6 +138,7 @@ class Trail:
     labels: list[Json] = field(default_factory=list)  # of the session
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
+    http_status: int | None = None  # of the system's answer
 
 
 Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]

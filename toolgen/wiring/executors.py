@@ -16,7 +16,7 @@ from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import DescriptionError
-from toolgen.execute.base import Destination, Executor, Permit, ResilienceConfig, SourcePermit
+from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, ResilienceConfig, SourcePermit
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials, Provision
@@ -61,7 +61,7 @@ class Backing:
     """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own,
     what runs its functions and, in one of several workers, the way to the commands of MCP servers, which another process holds.
 
-    `assigned` is asked with a source and the caller.
+    `assigned` is asked with a source and the caller. `inner` makes the calls that calls make.
     """
 
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
@@ -69,6 +69,7 @@ class Backing:
     clock: Clock
     functions: FunctionRuntime
     commands: CommandClient | None = None
+    inner: InnerCalls | None = None
 
 
 def make_executors(

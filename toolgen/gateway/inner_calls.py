@@ -1,0 +1,73 @@
+"""Calls that a call makes while it is carried out: a step of a workflow, a function that calls tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from toolgen.execute.base import Answered
+from toolgen.gateway.call_service import GONE, Calls
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.json_body import invalid, unmade
+from toolgen.model.call import Call
+from toolgen.model.result import Envelope, Error
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
+from toolgen.pipeline.middleware import Trail
+
+__all__ = ["MAX_DEPTH", "NestedCalls"]
+
+MAX_DEPTH = 5
+"""How many calls one may be made inside of."""
+
+
+class NestedCalls:
+    """`InnerCalls` of one gateway, for its executors, which are made before its `calls` are.
+
+    Each is decided by the policy that is in force when it is made, for the caller as that policy knows it by then: limited, approved and
+    recorded like any other, with the outer call's id as its parent. The turn that the outer call took is not taken again.
+    """
+
+    calls: Calls
+
+    def __init__(self, current: CurrentPolicy) -> None:
+        self._current = current
+
+    async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
+        """As `InnerCalls.call`."""
+        if outer.depth >= MAX_DEPTH:
+            return Answered(envelope=unmade(name, _TOO_DEEP))
+        governance = self._current.governance
+        caller = governance.by_now(outer.principal)
+        if caller is None:
+            return Answered(envelope=unmade(name, GONE))
+        asked = await self.calls.asked(governance, name, arguments, caller)
+        if isinstance(asked, Envelope):
+            return Answered(envelope=asked)
+        reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
+        if isinstance(reading, Error):
+            return Answered(envelope=unmade(asked.name, reading))
+        if reading.cursor:
+            return Answered(
+                envelope=unmade(asked.name, invalid("an inner call has its answer whole: leave the cursor out"))
+            )
+        made = governance.call(asked.name, given, asked.principal, outer.session, outer.client, outer.id)
+        made = msgspec.structs.replace(made, depth=outer.depth + 1, trace=outer.trace)
+        trail = Trail()
+        envelope = await self.calls.carry_out(governance, made, trail, reading)
+        return Answered(envelope=envelope, http_status=trail.http_status)
+
+    def catalog(self, outer: Call) -> Sequence[Tool]:
+        """As `InnerCalls.catalog`."""
+        governance = self._current.governance
+        caller = governance.by_now(outer.principal)
+        return () if caller is None or isinstance(caller, str) else governance.catalog(caller)
+
+
+_TOO_DEEP = Error(
+    code="forbidden",
+    message=f"calls may be made inside of each other {MAX_DEPTH} deep at most",
+    suggestion="let the outer tools call fewer others",
+    rule="depth",
+)

@@ -55,8 +55,8 @@ def test_a_union_of_everything_is_cut_to_some_of_its_types(tmp_path: Path) -> No
 
 
 def test_arguments_that_lead_to_thousands_of_types_cost_the_operation_its_tool(tmp_path: Path) -> None:
-    types = "\n".join(f"input I{number} {{ next: I{number + 1} }}" for number in range(3000))
-    reading = read_sdl(tmp_path, f"{types}\ninput I3000 {{ a: Int }} type Query {{ big(i: I0): Int small: Int }}")
+    types = "\n".join(f"input I{number} {{ next: I{number + 1} }}" for number in range(12_000))
+    reading = read_sdl(tmp_path, f"{types}\ninput I12000 {{ a: Int }} type Query {{ big(i: I0): Int small: Int }}")
     assert [tool.name for tool in reading.tools] == ["s__get_small"]
     assert [(one.level, one.code, one.origin) for one in reading.problems] == [
         ("error", "schema_too_large", "Query.big")

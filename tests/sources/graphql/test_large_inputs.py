@@ -146,6 +146,17 @@ def test_a_call_is_held_against_the_whole_schema(tmp_path: Path) -> None:
     assert catalog["s__list_t0"].input_schema["properties"]["limit"]["maximum"] == 100
 
 
+def test_a_filter_that_leads_to_thousands_of_types_keeps_its_tool(tmp_path: Path) -> None:
+    """As in a database of some hundred tables, each of which is related to others."""
+    count = 2_500
+    linked = " ".join(f"input Filter{one} {{ id: Int next: Filter{(one + 1) % count} }}" for one in range(count))
+    manifest = built(tmp_path, f"type Query {{ rows(where: Filter0): Int }} {linked}")
+    tool = manifest.tools["s__get_rows"]
+    assert list(manifest.problems) == []
+    assert len(tool.input_schema["$defs"]) == count
+    assert cost(shown(tool).input_schema) < BUDGET
+
+
 @pytest.mark.exhaustive
 def test_large_schemas_fit_into_20_mb(tmp_path: Path) -> None:
     """Linear has about 200 entities' worth of operations (430), a Hasura project of 60 tables 420."""

@@ -111,7 +111,7 @@ _MAX_INLINE = 16  # values of an enum that is written out where it is used; long
 _MAX_SIZE = 2**53 - 1
 
 
-_MAX_DEFINITIONS = 10_000  # types that the arguments of one operation lead to; a database of a thousand tables has 8,000
+_MAX_DEFINITIONS = 10_000  # types that arguments of one operation lead to; a database of 1,000 tables has 8,000
 _MAX_VALUES_LENGTH = 4096  # characters about all values of an enum
 _MAX_NOTE_LENGTH = 300  # characters about one enum value or scalar
 _MAX_GIST_LENGTH = 56

@@ -1,0 +1,84 @@
+"""An MCP server that a source bridges: its URL, or the command that starts it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from toolgen.errors import ConfigError
+from toolgen.model.auth import AuthError, parsed_auth
+from toolgen.model.secret import SecretReference
+from toolgen.yaml_file import Document
+
+__all__ = ["McpKeys", "McpServer", "read_mcp"]
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+_CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
+
+
+class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys below `mcp:`."""
+
+    url: str = ""
+    command: list[str] = msgspec.field(default_factory=list)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: Literal["", "trusted"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """One server. `environment` are the variables that its command is given beside the few that every program needs."""
+
+    location: str = ""
+    command: tuple[str, ...] = ()
+    annotations: Literal["", "trusted"] = ""
+    environment: Mapping[str, SecretReference] = field(default_factory=dict)
+
+
+def read_mcp(keys: McpKeys, document: Document, source: str, warnings: list[str], has_auth: bool) -> McpServer:
+    """The server of a source. Raises `ConfigError`, with the line, for what is none."""
+    path = ("sources", source, "mcp")
+    if bool(keys.url) == bool(keys.command):
+        raise ConfigError(
+            "mcp: takes either a url or a command",
+            where=document.where(*path),
+            suggestion="write mcp: {url: https://…/mcp}, or mcp: {command: [program, argument]}",
+        )
+    if keys.url:
+        if keys.env:
+            raise ConfigError("env: belongs to a command", where=document.where(*path, "env"))
+        return McpServer(location=keys.url, annotations=keys.annotations)
+    if has_auth:
+        raise ConfigError(
+            "auth: belongs to a server with a URL",
+            where=document.where("sources", source, "auth"),
+            suggestion='a command has its credentials in its environment: env: {TOKEN: "${env:TOKEN}"}',
+        )
+    if not keys.command[0] or any("\0" in one for one in keys.command):
+        raise ConfigError("command: names no program", where=document.where(*path, "command"))
+    return McpServer(
+        location="stdio:" + shlex.join(keys.command),
+        command=tuple(keys.command),
+        annotations=keys.annotations,
+        environment={name: _variable(name, keys.env[name], document, path, warnings) for name in keys.env},
+    )
+
+
+def _variable(name: str, value: str, document: Document, path: tuple[str, ...], warnings: list[str]) -> SecretReference:
+    where = document.where(*path, "env", name)
+    if not _VARIABLE.match(name):
+        raise ConfigError("env: takes names of environment variables", where=where)
+    try:
+        parsed = parsed_auth(value)
+    except AuthError as error:
+        raise ConfigError(f"env {name}: {error.message}", where=where, suggestion=error.suggestion) from error
+    if not isinstance(parsed, SecretReference):
+        raise ConfigError(f"env {name}: takes text", where=where)
+    if parsed.provider == "literal" and _CREDENTIAL.search(name):
+        warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
+    return parsed

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pygments.lexers.special import TextLexer
+
 project = "toolgen"
 extensions = ["myst_parser"]
 root_doc = "README"
@@ -51,5 +53,6 @@ def begin_at_index(app: Any, failed: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
+    app.add_lexer("mermaid", TextLexer)  # hosts of repositories draw it; here it is read as the text it is
     app.connect("source-read", add_chapters)
     app.connect("build-finished", begin_at_index)

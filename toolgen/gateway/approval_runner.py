@@ -11,8 +11,9 @@ import msgspec
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError, place_of
-from toolgen.gateway.approvals import LEASE_S, Approvals, of_party
+from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.waiting_calls import LEASE_S, of_party
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.state.count_connection import UnreachableError
@@ -90,22 +91,23 @@ class Runner:
 
     async def round(self) -> None:
         """Moves on every call that can be."""
-        for known in await self._store.unfinished():
+        now = await self._store.now()
+        for claimed in [one for one in self._claims.values() if one.lease - now < LEASE_S / 2]:
+            await self._renew(claimed, now)
+        for known in await self._store.due(now):
             try:
                 await self._look_after(known)
             except (ToolgenError, asyncio.CancelledError):
                 raise
             except Exception as error:  # noqa: BLE001 - a call that nobody can look after holds up no other
                 _logger.error("call %s is left alone: %s", known.id, place_of(error))  # noqa: TRY400
-        await self._store.forget(await self._store.now() - KEPT_S)
+        await self._store.forget(now - KEPT_S)
 
     async def _look_after(self, known: Invocation) -> None:
         now = await self._store.now()
-        if known.id in self._claims:
-            await self._renew(known, now)
-        elif known.lease > now:
+        if known.id in self._claims or known.lease > now:
             return
-        elif known.status == "running":
+        if known.status == "running":
             error = Error(
                 code="outcome_unknown",
                 message="the gateway stopped while it carried this call out, and nobody knows how far it came",
@@ -119,9 +121,14 @@ class Runner:
         elif known.status == "approved":
             await self._begin(known, now)
 
-    async def _renew(self, known: Invocation, now: float) -> None:
-        if known.owner != self._approvals.owner or known.lease - now < LEASE_S / 2:
-            await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
+    async def _renew(self, claimed: Invocation, now: float) -> None:
+        """Holds on to a call for longer, also where somebody else changed it, or took it for lost, meanwhile."""
+        known = await self._store.get(claimed.id)
+        if known is None or known.status == "ended":
+            return
+        renewed = await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
+        if renewed is not None and claimed.id in self._claims:
+            self._claims[claimed.id] = renewed
 
     async def _begin(self, known: Invocation, now: float) -> None:
         governance = self._approvals.current.governance

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import secrets
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
 from toolgen.audit.log import AuditLog
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import StateError
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
-from toolgen.gateway.json_body import encode, envelope_json
+from toolgen.gateway.json_body import encode
+from toolgen.gateway.waiting_calls import WaitingCalls, of_party, party_of
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Meta, Pending, Refused, Result
+from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.guards import STALE, Question, approval_digest
-from toolgen.state.invocations import Invocation, Invocations, Party
+from toolgen.state.invocations import Invocation, Invocations
 
-__all__ = ["LEASE_S", "MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals", "of_party", "party_of"]
+__all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals"]
 
-LEASE_S = 10.0
-"""How long a worker that stopped may hold a call before others look after it."""
 MAX_EACH = 20
 MAX_WAITING = 500
 MAX_ARGUMENTS_SIZE = 65_536
 MAX_NOTE_LENGTH = 500
 _STORM_RETRY_S = 30.0
 _logger = logging.getLogger(__name__)
-
-_STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 
 
 _UNKEPT = Error(
@@ -44,16 +36,14 @@ _UNKEPT = Error(
 )
 
 
-class Approvals:
+class Approvals(WaitingCalls):
     """Calls that wait for a person. `current` has the policy as it is now: an answer counts only under the policy it was asked under."""
 
     def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
-        self.store = store
-        self.owner = secrets.token_hex(8)
+        super().__init__(store=store, log=log)
         self.current = current
-        self._log = log
-        self.news = asyncio.Event()
-        """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
+        self.tells["approval", "pending"] = lambda known: _asked(known, self.current.governance.policy.approval.roles)
+        self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
 
     async def ask(self, question: Question) -> Result:
         """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
@@ -148,10 +138,10 @@ class Approvals:
             )
             closed = await self.close(known, by=by, verdict="deny", error=error, note=note)
             return closed or _too_late(known)
-        held = await self._hold(known)
+        held = await self.hold(known)
         if held is None:
             return _too_late(known)
-        await self._record(held, by=by, verdict="approve", note=note)
+        await self.record(held, by=by, verdict="approve", note=note)
         approved = msgspec.structs.replace(held, status="approved", lease=0.0)
         kept = await self.store.replace(held, approved)
         self.announce()
@@ -160,44 +150,6 @@ class Approvals:
     def _concerned(self, principal: Principal, known: Invocation) -> bool:
         """Whether this call is the principal's own, or made for it, under whichever of its identities."""
         return self.current.governance.identity.concerns(principal.id, parties(of_party(known.principal)))
-
-    async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
-        """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + wait
-        while True:
-            news = self.news
-            known = await self.own(call_id, caller)
-            if known is None:
-                return None
-            left = until - loop.time()
-            if known.status == "ended" or left <= 0:
-                return self.envelope(known)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await news.wait()
-
-    async def repeated(self, envelope: Envelope, caller: Principal) -> Envelope:
-        """What a repetition of a call is told, whose first waited for a person: how that stands now."""
-        if envelope.error is None or envelope.error.code != "approval_required":
-            return envelope
-        gone = Error(
-            code="expired",
-            message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
-            suggestion="look at what it was to change; another call takes another key",
-        )
-        known = await self.outcome(envelope.call_id, caller)
-        return known or msgspec.structs.replace(envelope, status="refused", error=gone)
-
-    async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
-        """Withdraws a caller's own call that nobody began to carry out, and says how it stands then; None as above."""
-        known = await self.own(call_id, caller)
-        if known is None:
-            return None
-        if known.status in {"pending", "approved"}:
-            error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
-            await self.close(known, by=caller.id, verdict="cancel", error=error)
-        return await self.outcome(call_id, caller)
 
     def stale(self, known: Invocation, now: float) -> str:
         """Why an answer for this call can no longer count, "" when it can."""
@@ -226,121 +178,6 @@ class Approvals:
             withheld=governance.withheld,
         )
         return call if approval_digest(call, governance.concern(principal, call.tool)) == known.digest else None
-
-    async def close(
-        self, known: Invocation, *, by: str, verdict: str, error: Error, note: str = ""
-    ) -> Invocation | None:
-        """Ends a call that is not carried out (any more), on record first. None where somebody else was quicker."""
-        held = await self._hold(known)
-        if held is None:
-            return None
-        status = _STATUS[error.code]
-        seq = await self._record(held, by=by, verdict=verdict, note=note, ending={"status": status, "code": error.code})
-        meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
-        return await self.end(
-            held, Envelope(status=status, tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
-        )
-
-    async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:
-        """Keeps the ending of a call for its caller."""
-        written = envelope_json(envelope)
-        if envelope.content is not None:
-            written["content"] = envelope.content
-        ended = msgspec.structs.replace(
-            known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written
-        )
-        kept = await self.store.replace(known, ended)
-        self.announce()
-        return kept
-
-    def envelope(self, known: Invocation) -> Envelope:
-        """What the caller is told now."""
-        if known.envelope is not None:
-            return _envelope(known.envelope)
-        if known.status == "pending":
-            error = _asked(known, self.current.governance.policy.approval.roles)
-        else:
-            error = Error(
-                code="approval_required",
-                message="a person agreed to this call; it is being carried out",
-                rule=known.rule,
-            )
-        meta = Meta(duration_ms=0.0, truncated=False)
-        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
-
-    def announce(self) -> None:
-        """Wakes all that wait for a change."""
-        news, self.news = self.news, asyncio.Event()
-        news.set()
-
-    async def changed(self, within: float) -> None:
-        """Returns when something was announced, or after `within` seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self.news.wait()
-
-    async def own(self, call_id: str, caller: Principal) -> Invocation | None:
-        """A caller's own call, as it is kept; None for one that is another's, or none."""
-        known = await self.store.get(call_id)
-        return known if known is not None and parties(of_party(known.principal)) == parties(caller) else None
-
-    async def _hold(self, known: Invocation) -> Invocation | None:
-        """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
-        now = await self.store.now()
-        if known.lease > now:
-            return None
-        return await self.store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
-
-    async def _record(
-        self, known: Invocation, *, by: str, verdict: str, note: str, ending: Mapping[str, str] | None = None
-    ) -> int:
-        """The number of the entry. What cannot be recorded was not answered: the call is let go again."""
-        fields: dict[str, Any] = {
-            "event": "decision",
-            "call_id": known.id,
-            "principal": by,
-            "tool": known.tool,
-            "tool_digest": known.tool_digest,
-            "policy_digest": known.policy_digest,
-            "verdict": verdict,
-            "rule": known.rule,
-            "parent": known.parent,
-            **(ending or {}),
-        }
-        if note:
-            fields["arguments"] = {"note": note}
-        try:
-            _, seq = await self._log.append(fields)
-        except AuditError:
-            await self.store.replace(known, msgspec.structs.replace(known, lease=0.0))
-            raise
-        return seq
-
-
-def of_party(party: Party) -> Principal:
-    """The principal as it was when it called."""
-    return Principal(
-        id=party.id,
-        roles=frozenset(party.roles),
-        attributes=party.attributes,
-        on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
-        toolsets=frozenset(party.toolsets),
-        proof=party.proof,
-        origin=party.origin,
-    )
-
-
-def party_of(principal: Principal) -> Party:
-    """A principal as it is kept."""
-    return Party(
-        id=principal.id,
-        roles=tuple(sorted(principal.roles)),
-        attributes=dict(principal.attributes),
-        on_behalf_of=None if principal.on_behalf_of is None else party_of(principal.on_behalf_of),
-        toolsets=tuple(sorted(principal.toolsets)),
-        proof=principal.proof,
-        origin=principal.origin,
-    )
 
 
 def _invocation(question: Question, now: float) -> Invocation:
@@ -379,22 +216,15 @@ def _asked(known: Invocation, roles: frozenset[str]) -> Error:
     )
 
 
+def _agreed(known: Invocation) -> Error:
+    message = "a person agreed to this call; it is being carried out"
+    return Error(code="approval_required", message=message, rule=known.rule)
+
+
 def _too_late(known: Invocation) -> Error:
     return Error(
         code="conflict",
         message="this call waits for no answer any more"
         if known.status != "pending"
         else "somebody else is answering for this call",
-    )
-
-
-def _envelope(kept: Mapping[str, Any]) -> Envelope:
-    return Envelope(
-        status=kept["status"],
-        tool=kept["tool"],
-        call_id=kept["call_id"],
-        data=kept.get("data"),
-        error=msgspec.convert(kept["error"], Error) if "error" in kept else None,
-        meta=msgspec.convert(kept["meta"], Meta),
-        content=kept.get("content"),
     )

@@ -1,63 +1,115 @@
 -- Calls that wait, one step each. KEYS[1] is what every name begins with. ARGV[1] says which:
 --   key id                                              -> 1 where these calls are sealed with this key, and from now on are
---   add id principal each total asked box               -> 1, or 0 where too many wait
+--   add id principal each total asked box kind status due -> 1, or 0 where too many of this status wait
 --   get id                                              -> {version, box} or nothing
---   unfinished                                          -> {id, version, box, …}, the oldest first
---   replace id known status principal ended box         -> 1, or 0 where another version is kept, or it has ended
+--   unfinished kind                                     -> {id, version, box, …}, the oldest first
+--   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
+--   renew at id …                                       -> 1: these are looked at then
+--   replace id known status principal at box kind       -> 1, or 0 where another version is kept, or it has ended
 --   forget before                                       -> how many
 --   changes                                             -> a number that changes with every change
+-- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is.
 local op = ARGV[1]
 local function name(part) return KEYS[1] .. ':' .. part end
-local open, ended, changes = name('open'), name('ended'), name('changes')
+local ended, changes, due = name('ended'), name('changes'), name('due')
 local LONGEST_MS = 691200000 -- a day more than a question may stand
 
 local function box_of(id) return redis.call('HMGET', name('call:' .. id), 'version', 'box') end
+local function open_of(kind) return kind == 'approval' and name('open') or name('open:' .. kind) end
+local function like(status, principal)
+  return name('waiting:' .. status), name('waiting:' .. status .. ':' .. principal)
+end
 
-if op == 'key' then
-  redis.call('SETNX', name('key'), ARGV[2])
-  return redis.call('GET', name('key')) == ARGV[2] and 1 or 0
-elseif op == 'add' then
-  local id, principal, each, total, asked, box = unpack(ARGV, 2)
-  local own, all = 0, 0
-  for _, other in ipairs(redis.call('ZRANGE', open, 0, -1)) do
-    local found = redis.call('HMGET', name('call:' .. other), 'status', 'principal')
-    if not found[1] then
-      redis.call('ZREM', open, other)
-    elseif found[1] == 'pending' then
-      all = all + 1
-      if found[2] == principal then own = own + 1 end
+local function count(status, principal, asked, id)
+  for _, set in ipairs({like(status, principal)}) do
+    redis.call('ZADD', set, asked, id)
+    redis.call('PEXPIRE', set, LONGEST_MS)
+  end
+end
+
+local function uncount(status, principal, id)
+  for _, set in ipairs({like(status, principal)}) do redis.call('ZREM', set, id) end
+end
+
+-- How many are counted in a set: those whose time is over are looked for only where there seem to be too many.
+local function counted(set, most)
+  if redis.call('ZCARD', set) >= most then
+    for _, id in ipairs(redis.call('ZRANGE', set, 0, -1)) do
+      if redis.call('EXISTS', name('call:' .. id)) == 0 then redis.call('ZREM', set, id) end
     end
   end
-  if own >= tonumber(each) or all >= tonumber(total) then return 0 end
-  if redis.call('EXISTS', name('call:' .. id)) == 1 then return redis.error_reply('that call is kept already') end
-  redis.call('HSET', name('call:' .. id), 'version', '1', 'status', 'pending', 'principal', principal, 'box', box)
-  redis.call('PEXPIRE', name('call:' .. id), LONGEST_MS)
-  redis.call('ZADD', open, asked, id)
-  redis.call('INCR', changes)
-  return 1
-elseif op == 'get' then
-  return box_of(ARGV[2])
-elseif op == 'unfinished' then
+  return redis.call('ZCARD', set)
+end
+
+local function boxes(ids, set)
   local found = {}
-  for _, id in ipairs(redis.call('ZRANGE', open, 0, -1)) do
+  for _, id in ipairs(ids) do
     local kept = box_of(id)
     if kept[1] then
       found[#found + 1] = id
       found[#found + 1] = kept[1]
       found[#found + 1] = kept[2]
+    else
+      redis.call('ZREM', set, id)
     end
   end
   return found
+end
+
+if op == 'key' then
+  redis.call('SETNX', name('key'), ARGV[2])
+  for _, id in ipairs(redis.call('ZRANGE', name('open'), 0, -1)) do -- what an earlier release kept
+    local known = redis.call('HMGET', name('call:' .. id), 'status', 'principal', 'kind')
+    if known[1] and not known[3] then
+      redis.call('HSET', name('call:' .. id), 'kind', 'approval')
+      redis.call('ZADD', due, 0, id)
+      count(known[1], known[2], redis.call('ZSCORE', name('open'), id), id)
+    end
+  end
+  return redis.call('GET', name('key')) == ARGV[2] and 1 or 0
+elseif op == 'add' then
+  local id, principal, each, total, asked, box, kind, status, at = unpack(ARGV, 2)
+  local all, own = like(status, principal)
+  each, total = tonumber(each), tonumber(total)
+  if counted(own, each) >= each or counted(all, total) >= total then return 0 end
+  if redis.call('EXISTS', name('call:' .. id)) == 1 then return redis.error_reply('that call is kept already') end
+  redis.call('HSET', name('call:' .. id), 'version', '1', 'status', status, 'principal', principal, 'box', box, 'kind', kind)
+  redis.call('PEXPIRE', name('call:' .. id), LONGEST_MS)
+  redis.call('ZADD', open_of(kind), asked, id)
+  redis.call('ZADD', due, at, id)
+  count(status, principal, asked, id)
+  redis.call('INCR', changes)
+  return 1
+elseif op == 'get' then
+  return box_of(ARGV[2])
+elseif op == 'unfinished' then
+  return boxes(redis.call('ZRANGE', open_of(ARGV[2]), 0, -1), open_of(ARGV[2]))
+elseif op == 'due' then
+  return boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due)
+elseif op == 'renew' then
+  for number = 3, #ARGV do redis.call('ZADD', due, 'XX', ARGV[2], ARGV[number]) end
+  return 1
 elseif op == 'replace' then
-  local id, known, status, principal, at, box = unpack(ARGV, 2)
+  local id, known, status, principal, at, box, kind = unpack(ARGV, 2)
   local kept = name('call:' .. id)
-  local there = redis.call('HMGET', kept, 'version', 'status')
+  local there = redis.call('HMGET', kept, 'version', 'status', 'kind', 'principal')
   if there[1] ~= known or there[2] == 'ended' then return 0 end
   local version = string.format('%d', tonumber(known) + 1)
-  redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box)
+  local before = there[3] or 'approval'
+  local asked = redis.call('ZSCORE', open_of(before), id) or '0'
+  redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box, 'kind', kind)
+  if there[2] ~= status then uncount(there[2], there[4], id) end
   if status == 'ended' then
-    redis.call('ZREM', open, id)
+    redis.call('ZREM', open_of(before), id)
+    redis.call('ZREM', due, id)
     redis.call('ZADD', ended, at, id)
+  else
+    redis.call('ZADD', due, at, id)
+    if there[2] ~= status then count(status, principal, asked, id) end
+    if before ~= kind then
+      redis.call('ZREM', open_of(before), id)
+      redis.call('ZADD', open_of(kind), asked, id)
+    end
   end
   redis.call('INCR', changes)
   return 1

@@ -6,19 +6,28 @@ Invocations in a SQLite file: seen by every process of one machine, and there ag
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from toolgen.clock import Clock
 from toolgen.model.call import Origin, Proof
+from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
-__all__ = ["Invocation", "Invocations", "Party", "SqliteInvocations", "Status", "as_json", "from_json"]
-
-Status = Literal["pending", "approved", "running", "ended"]
+__all__ = [
+    "Invocation",
+    "Invocations",
+    "Party",
+    "SqliteInvocations",
+    "as_json",
+    "counted_as",
+    "due_at",
+    "from_json",
+    "may_follow",
+]
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,13 +45,18 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way: it waits for an answer (`pending`), may be carried out (`approved`), is being so (`running`) or `ended`.
 
+    `kind` says whose answer: a person's, or that of its caller's device. A `call` waits for nobody, it runs without its caller.
     `digest` is what an answer is bound to. `home` is the machine that took the call on, which alone carries it out; `attempt` counts how
     often it was let go again before anything happened. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an
     owner that dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set.
     `envelope` is the JSON the caller gets once it ended.
+
+    `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
+    worker. `progress` is how far it said it had come, and `partial` counts the pieces of its answer that were kept so far.
     """
 
     id: str
+    kind: Kind = "approval"
     status: Status = "pending"
     version: int = 1
     principal: Party
@@ -67,23 +81,58 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 0.0
     ended: float = 0.0
     envelope: dict[str, Any] | None = None
+    request: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
+    cancel: bool = False
+    progress: dict[str, Any] | None = None
+    partial: int = 0
+
+    @property
+    def state(self) -> CallState:
+        """How the call stands, as everybody is told."""
+        return state_of(self.status, self.envelope)
+
+
+def may_follow(known: Invocation, changed: Invocation) -> bool:
+    """Whether a call may change so: it stays the same call, and how far it is follows from how far it was."""
+    return known.id == changed.id and changed.status in NEXT[known.status]
+
+
+def counted_as(invocation: Invocation) -> str:
+    """What a call is counted with, where those of one kind that are as far are bounded."""
+    if invocation.status == "ended" or invocation.kind == "approval":
+        return invocation.status
+    return f"{invocation.kind} {invocation.status}"
+
+
+def due_at(invocation: Invocation) -> float:
+    """When somebody has to look at a call: nobody answered for it in time, or its owner's hold on it lapsed. Of one that ended, when."""
+    if invocation.status == "ended":
+        return invocation.ended
+    return max(invocation.lease, invocation.expires) if invocation.status == "pending" else invocation.lease
 
 
 class Invocations(Protocol):
     """Where invocations are kept, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        """Keeps a new one; False where its principal has `each` that wait for an answer already, or all principals together `total`."""
+        """Keeps a new one; False where its principal has `each` of this kind that are as far, or all principals together `total`."""
 
     async def get(self, call_id: str) -> Invocation | None:
         """The invocation of a call, as it is now."""
 
-    async def unfinished(self) -> tuple[Invocation, ...]:
-        """Those that have not ended, the oldest first."""
+    async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
+        """Those of a kind that have not ended, the oldest first."""
+
+    async def due(self, now: float) -> tuple[Invocation, ...]:
+        """Those of any kind that have not ended and that somebody has to look at (`due_at`), the longest overdue first."""
+
+    async def renew(self, call_ids: Sequence[str], until: float) -> None:
+        """Puts off when these, which run, have to be looked at: their owner is there. Nothing else about them changes."""
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
         """Puts `changed` in place of `known` and returns it as it is kept, or None where that may not be: somebody else was quicker, it
-        has ended, or it is another machine's to carry out. Then nothing happened."""
+        has ended, it is another machine's to carry out, or `may_follow` says no. Then nothing happened. Of many who try, one does it."""
 
     async def now(self) -> float:
         """The time that all who share these go by, in seconds since the epoch."""
@@ -119,12 +168,21 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS invocations (
   id TEXT PRIMARY KEY, version INTEGER NOT NULL, status TEXT NOT NULL, principal TEXT NOT NULL, asked REAL NOT NULL, ended REAL NOT NULL,
   body BLOB NOT NULL
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS counted ON invocations (status, principal);
+CREATE INDEX IF NOT EXISTS due ON invocations (ended) WHERE status <> 'ended';
+CREATE INDEX IF NOT EXISTS over ON invocations (ended) WHERE status = 'ended'
 """
+_COUNT = "SELECT count(*) FROM invocations"
+_MAX_DUE = 1000
 
 
 class SqliteInvocations:
-    """Made at the first call that has to wait; until then there is no file."""
+    """Made at the first call that has to wait; until then there is no file.
+
+    Columns are what is looked for. `status` is `counted_as`, and `ended` is `due_at`: of a call that an earlier release kept it is 0, so it
+    is looked at until it is over.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = SqliteFile(path, kept="the calls that wait", schema=_SCHEMA, pragmas=DURABLE)
@@ -133,11 +191,10 @@ class SqliteInvocations:
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
-            waiting = (
-                "SELECT count(*), count(CASE WHEN principal = ? THEN 1 END) FROM invocations WHERE status = 'pending'"
-            )
+            like = (counted_as(invocation), invocation.principal.id)
             with transaction(connection):
-                everybody, own = connection.execute(waiting, (invocation.principal.id,)).fetchone()
+                (everybody,) = connection.execute(f"{_COUNT} WHERE status = ?", like[:1]).fetchone()
+                (own,) = connection.execute(f"{_COUNT} WHERE status = ? AND principal = ?", like).fetchone()
                 if everybody >= total or own >= each:
                     return False
                 connection.execute("INSERT INTO invocations VALUES (?, ?, ?, ?, ?, ?, ?)", _row(invocation))
@@ -152,14 +209,41 @@ class SqliteInvocations:
 
         return await self._run(work, absent=None)
 
-    async def unfinished(self) -> tuple[Invocation, ...]:
+    async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
+        statuses = ("pending", "approved", "running")
+        wanted = statuses if kind == "approval" else tuple(f"{kind} {status}" for status in statuses)
+
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
-            rows = connection.execute("SELECT body FROM invocations WHERE status <> 'ended' ORDER BY asked, id")
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status IN (?, ?, ?) ORDER BY asked, id", wanted
+            )
             return tuple(from_json(row[0]) for row in rows)
 
         return await self._run(work, absent=())
 
+    async def due(self, now: float) -> tuple[Invocation, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status <> 'ended' AND ended <= ? ORDER BY ended, asked LIMIT ?",
+                (now, _MAX_DUE),
+            )
+            return tuple(from_json(row[0]) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def renew(self, call_ids: Sequence[str], until: float) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                connection.executemany(
+                    "UPDATE invocations SET ended = ? WHERE id = ? AND status <> 'ended'",
+                    [(until, call_id) for call_id in call_ids],
+                )
+
+        await self._run(work, absent=None)
+
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+        if not may_follow(known, changed):
+            return None
         kept = msgspec.structs.replace(changed, version=known.version + 1)
 
         def work(connection: sqlite3.Connection) -> Invocation | None:
@@ -204,9 +288,9 @@ def _row(invocation: Invocation) -> tuple[object, ...]:
     return (
         invocation.id,
         invocation.version,
-        invocation.status,
+        counted_as(invocation),
         invocation.principal.id,
         invocation.asked,
-        invocation.ended,
+        due_at(invocation),
         as_json(invocation),
     )

@@ -10,15 +10,16 @@ import logging
 import secrets
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from toolgen.errors import StateError
+from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
-from toolgen.state.invocations import Invocation, as_json, from_json
+from toolgen.state.invocations import Invocation, as_json, counted_as, due_at, from_json, may_follow
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -95,7 +96,8 @@ class BegunCalls:
 
 
 _SCRIPT = Script.named("invocations")
-_MAX_MOVED = 10_000
+_MAX_MOVED = 50_000
+_MAX_DUE = 1000
 _LOST = "Redis has lost how far a call had come; it is not carried out again"
 _logger = logging.getLogger(__name__)
 
@@ -120,8 +122,9 @@ class RedisInvocations:
         seal = await self._redis.seal()
         kept = msgspec.structs.replace(invocation, home=await self._begun.home())
         box = seal.close(as_json(kept), _about(invocation.id, 1))
-        who = _who(invocation)
-        added = await self._redis.run("add", invocation.id, who, str(each), str(total), repr(invocation.asked), box)
+        limits = (str(each), str(total))
+        what = (kept.kind, counted_as(kept), repr(due_at(kept)))
+        added = await self._redis.run("add", kept.id, _who(kept), *limits, repr(kept.asked), box, *what)
         return bool(added == 1)
 
     async def get(self, call_id: str) -> Invocation | None:
@@ -132,9 +135,20 @@ class RedisInvocations:
             raise StateError(_LOST)
         return known
 
-    async def unfinished(self) -> tuple[Invocation, ...]:
+    async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
-        found = await self._redis.run("unfinished")
+        return self._all_opened(seal, await self._redis.run("unfinished", kind))
+
+    async def due(self, now: float) -> tuple[Invocation, ...]:
+        seal = await self._redis.seal()
+        return self._all_opened(seal, await self._redis.run("due", repr(now), str(_MAX_DUE)))
+
+    async def renew(self, call_ids: Sequence[str], until: float) -> None:
+        await self._redis.seal()
+        for start in range(0, len(call_ids), _MAX_DUE):
+            await self._redis.run("renew", repr(until), *call_ids[start : start + _MAX_DUE])
+
+    def _all_opened(self, seal: Seal, found: list[bytes]) -> tuple[Invocation, ...]:
         opened = []
         for call_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
             try:
@@ -147,16 +161,15 @@ class RedisInvocations:
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
         seal = await self._redis.seal()
-        if not await self._may(known, changed):
+        if not may_follow(known, changed) or not await self._may(known, changed):
             return None
         attempt = known.attempt + (known.status == "running" and changed.status == "approved")
         kept = msgspec.structs.replace(changed, version=known.version + 1, attempt=attempt)
         box = seal.close(as_json(kept), _about(kept.id, kept.version))
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
         self._remember(known.id, known.version)
-        done = await self._redis.run(
-            "replace", kept.id, str(known.version), kept.status, _who(kept), repr(kept.ended), box
-        )
+        what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind)
+        done = await self._redis.run("replace", kept.id, str(known.version), *what)
         if done != 1:
             return None
         self._remember(kept.id, kept.version)

@@ -1,0 +1,204 @@
+"""Calls that are kept while they wait, or run without their caller: whose they are, how they stand, and that each ends once, on record."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from toolgen.audit.log import AuditLog
+from toolgen.errors import AuditError
+from toolgen.gateway.json_body import envelope_json
+from toolgen.model.call import Principal, parties
+from toolgen.model.result import Envelope, Error, Meta
+from toolgen.state.call_states import Kind, Status
+from toolgen.state.invocations import Invocation, Invocations, Party
+
+__all__ = ["LEASE_S", "WaitingCalls", "of_party", "party_of"]
+
+LEASE_S = 10.0
+"""How long a worker that stopped may hold a call before others look after it."""
+_STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
+
+
+class WaitingCalls:
+    """The calls of every kind that are kept in one store. `tells` has what the caller of a kind that is so far is told while it waits."""
+
+    def __init__(self, *, store: Invocations, log: AuditLog) -> None:
+        self.store = store
+        self.owner = secrets.token_hex(8)
+        self.tells: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
+        self._log = log
+        self.news = asyncio.Event()
+        """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
+
+    async def own(self, call_id: str, caller: Principal) -> Invocation | None:
+        """A caller's own call, as it is kept; None for one that is another's, or none."""
+        known = await self.store.get(call_id)
+        return known if known is not None and parties(of_party(known.principal)) == parties(caller) else None
+
+    async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
+        """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        while True:
+            news = self.news
+            known = await self.own(call_id, caller)
+            if known is None:
+                return None
+            left = until - loop.time()
+            if known.status == "ended" or left <= 0:
+                return self.envelope(known)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await news.wait()
+
+    async def repeated(self, envelope: Envelope, caller: Principal) -> Envelope:
+        """What a repetition of a call is told, whose first waited for a person: how that stands now."""
+        if envelope.error is None or envelope.error.code != "approval_required":
+            return envelope
+        gone = Error(
+            code="expired",
+            message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
+            suggestion="look at what it was to change; another call takes another key",
+        )
+        known = await self.outcome(envelope.call_id, caller)
+        return known or msgspec.structs.replace(envelope, status="refused", error=gone)
+
+    async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
+        """Withdraws a caller's own call that nobody began to carry out, and says how it stands then; None as above."""
+        known = await self.own(call_id, caller)
+        if known is None:
+            return None
+        if known.status in {"pending", "approved"}:
+            error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
+            await self.close(known, by=caller.id, verdict="cancel", error=error)
+        return await self.outcome(call_id, caller)
+
+    async def close(
+        self, known: Invocation, *, by: str, verdict: str, error: Error, note: str = ""
+    ) -> Invocation | None:
+        """Ends a call that is not carried out (any more), on record first. None where somebody else was quicker."""
+        held = await self.hold(known)
+        if held is None:
+            return None
+        status = _STATUS[error.code]
+        seq = await self.record(held, by=by, verdict=verdict, note=note, ending={"status": status, "code": error.code})
+        meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
+        return await self.end(
+            held, Envelope(status=status, tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
+        )
+
+    async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:
+        """Keeps the ending of a call for its caller."""
+        written = envelope_json(envelope)
+        if envelope.content is not None:
+            written["content"] = envelope.content
+        ended = msgspec.structs.replace(
+            known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written
+        )
+        kept = await self.store.replace(known, ended)
+        self.announce()
+        return kept
+
+    def envelope(self, known: Invocation) -> Envelope:
+        """What the caller is told now."""
+        if known.envelope is not None:
+            return _envelope(known.envelope)
+        error = self.tells.get((known.kind, known.status), _deferred)(known)
+        meta = Meta(duration_ms=0.0, truncated=False)
+        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
+
+    def announce(self) -> None:
+        """Wakes all that wait for a change."""
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+    async def changed(self, within: float) -> None:
+        """Returns when something was announced, or after `within` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self.news.wait()
+
+    async def hold(self, known: Invocation) -> Invocation | None:
+        """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
+        now = await self.store.now()
+        if known.lease > now:
+            return None
+        return await self.store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
+
+    async def record(
+        self, known: Invocation, *, by: str, verdict: str, note: str, ending: Mapping[str, str] | None = None
+    ) -> int:
+        """The number of the entry. What cannot be recorded was not answered: the call is let go again."""
+        fields: dict[str, Any] = {
+            "event": "decision",
+            "call_id": known.id,
+            "principal": by,
+            "tool": known.tool,
+            "tool_digest": known.tool_digest,
+            "policy_digest": known.policy_digest,
+            "verdict": verdict,
+            "rule": known.rule,
+            "parent": known.parent,
+            **(ending or {}),
+        }
+        if note:
+            fields["arguments"] = {"note": note}
+        try:
+            _, seq = await self._log.append(fields)
+        except AuditError:
+            await self.store.replace(known, msgspec.structs.replace(known, lease=0.0))
+            raise
+        return seq
+
+
+def of_party(party: Party) -> Principal:
+    """The principal as it was when it called."""
+    return Principal(
+        id=party.id,
+        roles=frozenset(party.roles),
+        attributes=party.attributes,
+        on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
+        toolsets=frozenset(party.toolsets),
+        proof=party.proof,
+        origin=party.origin,
+    )
+
+
+def party_of(principal: Principal) -> Party:
+    """A principal as it is kept."""
+    return Party(
+        id=principal.id,
+        roles=tuple(sorted(principal.roles)),
+        attributes=dict(principal.attributes),
+        on_behalf_of=None if principal.on_behalf_of is None else party_of(principal.on_behalf_of),
+        toolsets=tuple(sorted(principal.toolsets)),
+        proof=principal.proof,
+        origin=principal.origin,
+    )
+
+
+def _deferred(known: Invocation) -> Error:
+    return Error(
+        code="deferred",
+        message="this call is being carried out",
+        suggestion=f"do not make it again: its result will be at /v1/calls/{known.id}",
+        rule=known.rule,
+    )
+
+
+def _envelope(kept: Mapping[str, Any]) -> Envelope:
+    return Envelope(
+        status=kept["status"],
+        tool=kept["tool"],
+        call_id=kept["call_id"],
+        data=kept.get("data"),
+        error=msgspec.convert(kept["error"], Error) if "error" in kept else None,
+        meta=msgspec.convert(kept["meta"], Meta),
+        content=kept.get("content"),
+    )

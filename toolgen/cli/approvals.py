@@ -16,9 +16,9 @@ import httpx
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ConfigError, ToolgenError, connection_failure
+from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.rest.calls import approval_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.sources.references import is_loopback
@@ -48,7 +48,7 @@ def command() -> None:
 @as_json
 @config
 def list_approvals(principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
-    """List the calls that wait, with their exact arguments; with --as, those that PRINCIPAL may answer for."""
+    """List the calls that wait, with their exact arguments and what would be sent; with --as, those that PRINCIPAL may answer for."""
     if url is not None:
         _alone(principal)
         found = _request("GET", url, "/v1/approvals")["approvals"]
@@ -111,9 +111,9 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
             found = await queue.answerable(gateway.callers.named(principal))
         else:
             found = tuple(item for item in await queue.store.unfinished() if item.status == "pending")
+        return await listed(queue, found)
     finally:
         await queue.store.close()
-    return [approval_json(item) for item in found]
 
 
 async def _answer(gateway: Administration, call_id: str, decision: str, note: str, who: str) -> str:
@@ -192,5 +192,9 @@ def _print(approvals: Sequence[Mapping[str, Any]]) -> None:
             click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
         if item.get("sql"):
             click.echo(f"would run     {printable(item['sql'])}")
+        elif "request" in item:
+            click.echo(f"would send    {printable(json.dumps(item['request'], ensure_ascii=False))}")
+        if "refusal" in item:
+            click.echo(f"would not be sent: {printable(item['refusal']['message'])}")
     if not approvals:
         click.echo("nothing waits for an answer")

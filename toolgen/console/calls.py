@@ -17,6 +17,7 @@ from toolgen.console.http import Visit, render
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Records, Row
 from toolgen.errors import AuditError, ConfigError, StateError
+from toolgen.gateway.approval_requests import request_of
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.asgi.request import Rejected, Response, Stream
 from toolgen.gateway.policy_replay import hidden_note
@@ -191,6 +192,7 @@ async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str 
         known=known,
         tool=visit.gateway.manifest.tools.get(known.tool),
         rule=rule_of(visit, known.rule),
+        sends=await request_of(visit.gateway.tool_calls.approvals, known, visit.gateway.current.governance),
         longest_note=MAX_NOTE_LENGTH,
         fault=fault,
         note=note,

@@ -362,7 +362,7 @@ class Calls:
     async def dry_run(self, governance: Governance, call: Call) -> Envelope:
         """What `carry_out` would send, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
-        result = await self._guided(governance, call, await governance.dry_pipeline(call, Trail()))
+        result = await self._guided(governance, call, await governance.would_send(call, Trail()))
         return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
     async def _fall_back(

@@ -148,7 +148,7 @@ class Governance:
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
         parts = self._parts(runtime)
         self._pipeline = Plans(parts)
-        self.dry_pipeline = dry_pipeline(parts)
+        self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)
 
     async def run(self, call: Call, trail: Trail) -> Result:

@@ -31,6 +31,7 @@ from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.streamable_http import McpEndpoint
 from toolgen.gateway.metrics import MEDIA_TYPE
 from toolgen.gateway.protocol import Facade
+from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
 from toolgen.gateway.rest.calls import CallEvents, RestCalls
 from toolgen.gateway.rest.openapi_document import openapi_json
@@ -96,6 +97,7 @@ class App:
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
+        self._approvals = RestApprovals(gateway.tool_calls.approvals)
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._audit = RestAudit(gateway)
@@ -217,6 +219,8 @@ class App:
             request.take("GET")
             return await self._rest.kept_answer(request, principal, found[1], found[2])
         if response := await self._calls.answer(request, principal):
+            return response
+        if response := await self._approvals.answer(request, principal):
             return response
         if events := await self._events.answer(request, principal):
             return events

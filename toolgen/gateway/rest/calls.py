@@ -1,4 +1,4 @@
-"""REST for calls that wait: their approvals, their outcomes, and taking them back.
+"""REST for calls that wait: their outcomes, and taking them back.
 
 GET /v1/calls/{id}/events: how a call that had to wait goes on, as Server-Sent Events, until it has ended.
 """
@@ -7,38 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from types import MappingProxyType
-from typing import Annotated, Literal
 
-import msgspec
-
-from toolgen.audit.entry import timestamp
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
-from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response, read_json_body
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, enveloped, whole
+from toolgen.gateway.rest.tools import enveloped, whole
 from toolgen.model.call import Principal, parties
-from toolgen.model.result import Envelope, Error
-from toolgen.state.invocations import Invocation
+from toolgen.model.result import Envelope
 
-__all__ = ["DEFAULT_WAIT_S", "MAX_WAIT_S", "CallEvents", "RestCalls", "approval_json"]
+__all__ = ["DEFAULT_WAIT_S", "MAX_WAIT_S", "CallEvents", "RestCalls"]
 
 _CALL = re.compile(r"/v1/calls/([^/]{1,128})(/cancel)?\Z")
-_APPROVAL = re.compile(r"/v1/approvals/([^/]{1,128})\Z")
-_STATUS: Mapping[str, int] = MappingProxyType({"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409})
-
-
-class _Decision(msgspec.Struct, forbid_unknown_fields=True):
-    decision: Literal["approve", "deny"]
-    note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
 
 
 class RestCalls:
-    """The routes below /v1/approvals and /v1/calls. A call that is not the caller's own is the same as one that never was."""
+    """The routes below /v1/calls. A call that is not the caller's own is the same as one that never was."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
@@ -46,12 +33,6 @@ class RestCalls:
     async def answer(self, request: Request, principal: Principal) -> Response | None:
         """The answer to a request for one of these routes; None for a path that is another's."""
         try:
-            if request.path == "/v1/approvals":
-                request.take("GET")
-                return await self._list(request, principal)
-            if found := _APPROVAL.match(request.path):
-                request.take("POST")
-                return await self._decide(request, principal, found[1])
             if found := _CALL.match(request.path):
                 request.take("POST" if found[2] else "GET")
                 request.parameters()
@@ -71,30 +52,6 @@ class RestCalls:
             ) from None
         return None
 
-    async def _list(self, request: Request, principal: Principal) -> Response:
-        """GET /v1/approvals: what this principal may answer for, the oldest first, with the exact arguments."""
-        limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_WAITING)
-        if not self._approvals.may_answer(principal):
-            raise Rejected(
-                403,
-                "forbidden",
-                "this principal may not answer for the calls of others",
-                suggestion="approvals.approvers in the policy names the roles that may",
-            )
-        found = await self._approvals.answerable(principal)
-        return json_response({"approvals": [approval_json(item) for item in found[:limit]]})
-
-    async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
-        """POST /v1/approvals/{id}: an answer, which counts when it is the first."""
-        request.parameters()
-        body: _Decision = decoded(await read_json_body(request), _Decision)
-        answer = await self._approvals.decide(
-            call_id, approve=body.decision == "approve", note=body.note, principal=principal
-        )
-        if isinstance(answer, Error):
-            raise Rejected(_STATUS[answer.code], answer.code, answer.message, suggestion=answer.suggestion)
-        return json_response({"id": answer.id, "decision": body.decision, "status": answer.status})
-
 
 def _own(envelope: Envelope | None) -> Envelope:
     if envelope is None:
@@ -105,27 +62,6 @@ def _own(envelope: Envelope | None) -> Envelope:
 def _withdrawn(envelope: Envelope) -> Response:
     """POST /v1/calls/{id}/cancel: 200 where the call is cancelled, which is what was asked for, and otherwise how it stands."""
     return json_response(envelope_json(envelope)) if envelope.status == "cancelled" else enveloped(envelope)
-
-
-def approval_json(known: Invocation) -> dict[str, object]:
-    """What an approver is shown. Times are RFC 3339."""
-    party = known.principal.on_behalf_of
-    shown: dict[str, object] = {
-        "id": known.id,
-        "principal": known.principal.id,
-        "on_behalf_of": "" if party is None else party.id,
-        "tool": known.tool,
-        "effect": known.effect,
-        "arguments": known.arguments,
-        "sql": known.sql,
-        "rule": known.rule,
-        "asked": timestamp(known.asked),
-        "expires": timestamp(known.expires),
-        "session": known.session,
-        "client": known.client,
-        "parent": known.parent,
-    }
-    return {name: value for name, value in shown.items() if value != ""}
 
 
 DEFAULT_WAIT_S = 60

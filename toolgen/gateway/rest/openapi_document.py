@@ -132,7 +132,7 @@ def _waiting_paths() -> Node:
         ),
         "/v1/approvals": _get(
             "listApprovals",
-            "The calls this principal may answer for, the oldest first, with their exact arguments",
+            "The calls this principal may answer for, the oldest first, with their exact arguments and the request as it would be sent",
             _responses(_answer("Calls that wait.", "Approvals"), "403", "503"),
             [_query("limit", _whole(MAX_WAITING, DEFAULT_PAGE))],
         ),

@@ -127,15 +127,21 @@ def _answer_forms() -> Node:
 
 
 def _approval_schemas() -> Node:
-    texts = ("id", "principal", "on_behalf_of", "tool", "effect", "sql", "rule", "asked", "expires")
+    texts = ("id", "principal", "on_behalf_of", "tool", "effect", "sql", "rule", "digest", "asked", "expires")
     approval: Node = dict.fromkeys((*texts, "session", "client", "parent"), TEXT)
+    refusal = described({"code": TEXT, "message": TEXT}, "code", "message")
+    shown: Node = {
+        "arguments": _ANYTHING,
+        "request": {**_ANYTHING, "description": "What would be sent now, secrets masked, as a dry run shows it."},
+        "refusal": {**refusal, "description": "In place of `request`: why the call would not be sent now."},
+    }
     decision: Node = {
         "decision": {"enum": ["approve", "deny"]},
         "note": {"type": "string", "maxLength": MAX_NOTE_LENGTH},
     }
     decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": {"enum": ["approved", "ended"]}}
     return {
-        "Approval": described({**approval, "arguments": _ANYTHING}, "id", "principal", "tool", "arguments", "expires"),
+        "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
         "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
         "Decision": {**described(decision, "decision"), "additionalProperties": False},
         "Decided": described(decided, *decided),

@@ -1,0 +1,80 @@
+"""REST for the people who answer for calls that wait: GET /v1/approvals, POST /v1/approvals/{id}."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+import msgspec
+
+from toolgen.errors import AuditError, StateError
+from toolgen.gateway.approval_requests import listed
+from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
+from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
+from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
+from toolgen.model.call import Principal
+from toolgen.model.result import Error
+
+__all__ = ["RestApprovals"]
+
+_APPROVAL = re.compile(r"/v1/approvals/([^/]{1,128})\Z")
+_STATUS: Mapping[str, int] = MappingProxyType({"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409})
+
+
+class _Decision(msgspec.Struct, forbid_unknown_fields=True):
+    decision: Literal["approve", "deny"]
+    note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
+
+
+class RestApprovals:
+    """The routes below /v1/approvals."""
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    async def answer(self, request: Request, principal: Principal) -> Response | None:
+        """The answer to a request for one of these routes; None for a path that is another's."""
+        found = _APPROVAL.match(request.path)
+        if found is None and request.path != "/v1/approvals":
+            return None
+        request.take("GET" if found is None else "POST")
+        try:
+            return await (
+                self._list(request, principal) if found is None else self._decide(request, principal, found[1])
+            )
+        except StateError:
+            message = "the calls that wait cannot be read now; the operator's log says why"
+            raise Rejected(503, "internal", message) from None
+        except AuditError:
+            raise Rejected(
+                503,
+                "audit_unavailable",
+                "nothing was changed, because it could not be recorded",
+                suggestion="try again once the gateway's audit log works",
+            ) from None
+
+    async def _list(self, request: Request, principal: Principal) -> Response:
+        """What this principal may answer for, the oldest first, with the exact arguments and the request as it would be sent."""
+        limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_WAITING)
+        if not self._approvals.may_answer(principal):
+            raise Rejected(
+                403,
+                "forbidden",
+                "this principal may not answer for the calls of others",
+                suggestion="approvals.approvers in the policy names the roles that may",
+            )
+        found = await self._approvals.answerable(principal)
+        return json_response({"approvals": await listed(self._approvals, found[:limit])})
+
+    async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
+        """An answer, which counts when it is the first."""
+        request.parameters()
+        body: _Decision = decoded(await read_json_body(request), _Decision)
+        answer = await self._approvals.decide(
+            call_id, approve=body.decision == "approve", note=body.note, principal=principal
+        )
+        if isinstance(answer, Error):
+            raise Rejected(_STATUS[answer.code], answer.code, answer.message, suggestion=answer.suggestion)
+        return json_response({"id": answer.id, "decision": body.decision, "status": answer.status})

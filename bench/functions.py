@@ -1,18 +1,25 @@
 """What it costs that functions do not run on the gateway's loop: CPU of the process per call, hop included, with 1, 16 and 64 in flight.
 
 Held against what is cheapest and holds up everybody: a coroutine awaited where the gateway itself runs, and asyncio's own pool of threads.
+Then functions that do nothing, called as the pipeline does (arguments read, context, folder and answer included), at most 60 us each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import uvloop
 
+from toolgen.builder.build import build
+from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.function_threads import FunctionLoop, FunctionThreads, Shares, Watch
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Success
 
 CALLS = 5_000
 ROUNDS = 5
@@ -39,7 +46,52 @@ async def measured(call: Callable[[], Awaitable[int]], lanes: int) -> float:
     return (time.process_time() - began) / CALLS * 1e6
 
 
+MODULE = """
+import toolgen
+
+@toolgen.tool(effect="read")
+async def nothing(n: int) -> int:
+    return n
+
+@toolgen.tool(effect="read")
+def nothing_in_a_thread(n: int) -> int:
+    return n
+
+@toolgen.tool(effect="read")
+async def nothing_with_context(n: int, ctx: toolgen.ToolContext) -> int:
+    return n
+"""
+GOAL_US = 60
+
+
+def written(folder: str) -> None:
+    """The module of functions that do nothing."""
+    Path(folder, "bench_functions_module.py").write_text(MODULE, encoding="utf-8")
+
+
+async def executed() -> None:
+    """CPU microseconds that the executor takes for a function that does nothing: all that is not policy and record."""
+    with tempfile.TemporaryDirectory() as folder:
+        written(folder)
+        manifest = build({"own": {"python": "bench_functions_module"}}, root=folder)
+        runtime = FunctionRuntime()
+        executor = FunctionExecutor("bench_functions_module", folder, runtime)
+        for tool in manifest.tools.values():
+            call = Call(id="call_1", tool=tool, arguments={"n": 1}, principal=Principal(id="ann"))
+
+            async def once(call: Call = call) -> int:
+                result = await executor.execute(call)
+                assert isinstance(result, Success), result
+                return 1
+
+            found = [await measured(once, 1) for _ in range(ROUNDS)]
+            print(f"  {tool.name:<30} {statistics.median(found):7.1f} ({min(found):.1f}); goal {GOAL_US}")
+        await runtime.close()
+
+
 async def main() -> None:
+    print(f"a function that does nothing, as the pipeline calls it, CPU us per call: median (least) of {ROUNDS} rounds")
+    await executed()
     own, threads = FunctionLoop(Watch(), lambda: None), FunctionThreads(PLENTY)
     ways: dict[str, Callable[[], Awaitable[int]]] = {
         "async, on the gateway's loop": coroutine,

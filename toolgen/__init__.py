@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolgen.builder.build import build
-    from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolContext, ToolError, tool
+    from toolgen.functions.context import ToolContext
+    from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.gateway.service import Gateway
     from toolgen.search.bm25 import ToolIndex
     from toolgen.server.http import serve
@@ -19,6 +20,7 @@ __all__ = [
     "EmbeddedResource",
     "Gateway",
     "Image",
+    "Retry",
     "ToolContext",
     "ToolError",
     "ToolIndex",
@@ -34,7 +36,8 @@ _HOMES = {
     "EmbeddedResource": "toolgen.functions.decorator",
     "Gateway": "toolgen.gateway.service",
     "Image": "toolgen.functions.decorator",
-    "ToolContext": "toolgen.functions.decorator",
+    "Retry": "toolgen.functions.decorator",
+    "ToolContext": "toolgen.functions.context",
     "ToolError": "toolgen.functions.decorator",
     "ToolIndex": "toolgen.search.bm25",
     "build": "toolgen.builder.build",

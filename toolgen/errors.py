@@ -123,7 +123,7 @@ def connection_failure(error: BaseException) -> tuple[str, str]:
     return type(error).__name__, "check the URL and the network"
 
 
-def place_of(error: BaseException) -> str:
+def place_of(error: BaseException, depth: int = 0) -> str:
     """The type of an exception and the lines it came through, the one that raised it first, for a log.
 
     Never its text, nor that of what it came from: whatever quotes a value there would have it written down.
@@ -135,5 +135,6 @@ def place_of(error: BaseException) -> str:
     lines = " < ".join(frames[: -_MAX_FRAMES - 1 : -1]) or "?"
     inner = error.exceptions[:1] if isinstance(error, BaseExceptionGroup) else ()
     cause = next((one for one in (*inner, error.__cause__) if one is not None), None)
-    below = f", from {place_of(cause)}" if cause is not None and cause is not error else ""
+    # Somebody's exceptions may be the causes of one another.
+    below = f", from {place_of(cause, depth + 1)}" if cause is not None and depth < _MAX_FRAMES else ""
     return f"{type(error).__name__} at {lines}{below}"

@@ -178,7 +178,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     """A toolgen.yaml for the example of every key, but for those of credentials, which go together in other ways."""
     paths = paths_of("toolgen.yaml")
     by_name = described("toolgen.yaml")
-    needed = {"Mcp": "mcp", "Queries": "graphql", "Subscriptions": "graphql", "Tool": "graphql"}
+    needed = {"Mcp": "mcp", "Python": "python", "Queries": "graphql", "Subscriptions": "graphql", "Tool": "graphql"}
     required = {
         name: {one.name: one.example for one in own if one.required} for name, own in by_name.items() if name != "File"
     }
@@ -197,7 +197,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         for kind in kinds:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
-            base = {} if structure == "Mcp" or key.name in OF_KIND else OF_KIND[kind]
+            base = {} if structure in {"Mcp", "Python"} or key.name in OF_KIND else OF_KIND[kind]
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})

@@ -12,8 +12,10 @@ import pytest
 
 from toolgen.execute.function import FunctionRuntime
 from toolgen.execute.function_threads import Crowded, Escaped, Shares, Watch
-from toolgen.functions.decorator import Mark, ToolContext
+from toolgen.functions.context import ToolContext
+from toolgen.functions.decorator import Mark
 from toolgen.functions.signature import Offer
+from toolgen.model.call import Principal
 from toolgen.model.client_channel import InputNeeded
 from toolgen.model.schema import Json, JsonObject
 
@@ -376,7 +378,7 @@ class _Answering:
 def test_questions_and_progress_reach_the_caller_on_its_own_loop_and_cost_the_function_no_time(way: str) -> None:
     async def main(runtime: FunctionRuntime) -> None:
         line = _Answering()
-        context = ToolContext(call_id="c", principal="ann", line=line, loop=asyncio.get_running_loop())
+        context = ToolContext(call_id="c", principal=Principal(id="ann"), line=line, loop=asyncio.get_running_loop())
 
         async def asks() -> Any:
             await context.progress(1)
@@ -413,7 +415,7 @@ def test_a_question_is_withdrawn_when_its_function_is_cancelled() -> None:
             return None
 
         line.ask = ask  # type: ignore[method-assign]
-        context = ToolContext(call_id="c", principal="ann", line=line, loop=asyncio.get_running_loop())
+        context = ToolContext(call_id="c", principal=Principal(id="ann"), line=line, loop=asyncio.get_running_loop())
 
         async def asks() -> None:
             await context.elicit("which?", {"type": "object"})

@@ -152,5 +152,5 @@ def _resumed(ctx: RunContext[Any]) -> Mapping[str, Any] | None:
 
 def _correctable(envelope: Envelope, metadata: Mapping[str, Any]) -> bool:
     """Whether the model should be asked to call again. What may have taken effect is repeated only where that does no harm."""
-    code = envelope.error.code if envelope.error else ""
-    return code in _CORRECTABLE or (code == "upstream_error" and metadata.get("idempotent") is True)
+    code, rule = (envelope.error.code, envelope.error.rule) if envelope.error else ("", "")
+    return code in _CORRECTABLE or rule == "retry" or (code == "upstream_error" and metadata.get("idempotent") is True)

@@ -147,15 +147,12 @@ def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Pr
         problems += reading.problems
         for tool in reading.tools:
             if tool.name in tools:
+                other = tools[tool.name]
+                clash = f"its tool would be called {tool.name}, as one of {other.source} already is; rename one of the two sources"
+                if other.source == name:
+                    clash = f"its tool would be called {tool.name}, as the one of {other.origin} already is; rename one of the two"
                 problems.append(
-                    Problem(
-                        level="error",
-                        source=name,
-                        origin=tool.origin,
-                        code="duplicate_name",
-                        message=f"its tool would be called {tool.name}, as one of {tools[tool.name].source} already is; "
-                        "rename one of the two sources",
-                    )
+                    Problem(level="error", source=name, origin=tool.origin, code="duplicate_name", message=clash)
                 )
             else:
                 tools[tool.name] = tool

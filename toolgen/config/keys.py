@@ -37,7 +37,13 @@ _TEXTS: Mapping[FileKind, tuple[str, ...]] = {
 }
 _FOLDER = Path(__file__).parent / "described"
 _OWN = frozenset({"text", "example", "is", "for", "with", "least", "most"})
-_EXCEPTIONS = {"GivenFile": "File", "GivenSource": "Source", "CredentialKeys": "Credential", "McpKeys": "Mcp"}
+_EXCEPTIONS = {
+    "GivenFile": "File",
+    "GivenSource": "Source",
+    "CredentialKeys": "Credential",
+    "McpKeys": "Mcp",
+    "PythonKeys": "Python",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,8 +231,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
             **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
-            **({"prefix": config.prefix} if config.prefix else {}),
-            **({"annotations": config.annotations} if config.annotations else {}),
+            **{key: value for key in ("prefix", "adopted", "annotations") if (value := getattr(config, key))},
         }
     )
 

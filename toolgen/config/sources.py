@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolgen.config.mcp import McpKeys, McpServer, read_mcp
+from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.errors import ConfigError
 from toolgen.execute.base import ResilienceConfig
@@ -35,7 +35,6 @@ __all__ = ["Auth", "GivenSource", "SourceSettings", "read_source", "short"]
 Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _OWNERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("overlay", "server"), ("openapi",)),
     "endpoint": ("graphql",),
@@ -58,7 +57,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     openapi: str | None = None
     graphql: str | None = None
     sql: str | None = None
-    python: str | None = None
+    python: str | PythonKeys | None = None
     mcp: McpKeys | None = None
     prefix: str = ""
     server: str = ""
@@ -95,7 +94,10 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
-    location = getattr(source, kind) if source.mcp is None else server.location
+    location = server.location if kind == "mcp" else getattr(source, kind)
+    adopted: Adopted = ""
+    if source.python is not None:
+        location, adopted = read_python(source.python, document, name)
     if kind == "sql":
         location, auth = _parted(location, auth, where)
     return SourceSettings(
@@ -116,6 +118,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             command=server.command,
             annotations=server.annotations,
             prefix=source.prefix,
+            adopted=adopted,
             queries=_queries(document, name, source, root),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
@@ -235,8 +238,6 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
             raise ConfigError(error.message, where=where, suggestion=error.suggestion) from error
         return given
     if kind == "python":
-        if not _MODULE.match(given):
-            raise ConfigError(f"python: '{short(given)}' is no module like my_package.tools", where=where)
         return given
     if kind == "mcp" and given.startswith("stdio:"):
         return given
@@ -324,8 +325,3 @@ def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: li
             for key in literals(parsed[scheme])
         ]
     return MappingProxyType(parsed)
-
-
-def short(text: str) -> str:
-    """At most 40 characters of what somebody wrote, to be said back."""
-    return text if len(text) <= 40 else text[:39] + "…"

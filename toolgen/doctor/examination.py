@@ -22,20 +22,25 @@ from toolgen.doctor.call_trials import CALL_ATTEMPTS, free_pass
 from toolgen.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_ATTEMPTS
 from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_record
 from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
-from toolgen.errors import SecretError
+from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.functions.adopted import load_tools
+from toolgen.functions.signature import Broken, Offer
 from toolgen.gateway.service import Gateway
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
+from toolgen.model.tool import FunctionBinding, Tool
 from toolgen.model.verdict import Verdict
 from toolgen.policy.access import Access
+from toolgen.wiring.executors import make_function_runtime
 
 if TYPE_CHECKING:
     from toolgen.doctor.database_accounts import DatabaseReport
 
 __all__ = ["Report", "attempts_on", "examine", "run_trials"]
 
+_IMPORT_S = 30.0
 _NOBODY: Final = Principal(id="toolgen-doctor", roles=frozenset({"toolgen-doctor"}))
 
 
@@ -193,7 +198,7 @@ async def examine(gateway: Gateway) -> Report:
         trials=tuple(trials),
         databases=tuple(_databases(gateway)),
         references=await check_references(gateway),
-        uncallable=tuple(_uncallable(gateway)),
+        uncallable=(*_uncallable(gateway), *await _function_faults(gateway)),
     )
 
 
@@ -217,3 +222,36 @@ def _uncallable(gateway: Gateway) -> Iterator[str]:
         auth = set(with_headers({}, source.auth)[1]).union(*given)
         for wanted, names in unpaid(tools, auth).items():
             yield f"{len(names)} tools of {name} need a credential for {wanted[:200]}, and none is configured: {names_in_short(names)}"
+
+
+async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
+    """Which functions a call could not reach: their module cannot be imported, or they are not what was built."""
+    found: list[str] = []
+    runtime = make_function_runtime()
+    for name, source in gateway.settings.sources.items():
+        config = source.config
+        if config.kind != "python":
+            continue
+        tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
+        load = partial(load_tools, config.location, config.root, config.adopted)
+        try:
+            async with runtime.time_limit(_IMPORT_S):
+                offers = await runtime.apart("doctor", name, load)
+        except ToolgenError as error:
+            found.append(f"{len(tools)} tools of {name} cannot be called: {error.message}")
+            continue
+        except TimeoutError:
+            found.append(f"{len(tools)} tools of {name} cannot be called: importing {config.location} does not end")
+            continue
+        changed = [tool.name for tool in tools if not _is_built(tool, offers)]
+        if changed:
+            found.append(
+                f"{len(changed)} tools of {name} are not what was built, run `toolgen build`: {names_in_short(changed)}"
+            )
+    return tuple(found)
+
+
+def _is_built(tool: Tool, offers: Mapping[str, Offer | Broken]) -> bool:
+    binding = tool.binding
+    offer = offers.get(binding.function) if isinstance(binding, FunctionBinding) else None
+    return isinstance(offer, Offer) and isinstance(binding, FunctionBinding) and offer.code == binding.code

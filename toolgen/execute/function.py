@@ -8,23 +8,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+import jsonschema_rs
 import msgspec
 import orjson
 
 from toolgen.errors import DescriptionError, place_of
-from toolgen.execute.base import FunctionCounts
+from toolgen.execute.base import FunctionCounts, InnerCalls
 from toolgen.execute.function_threads import Crowded, Escaped, FunctionLoop, FunctionThreads, Shares, Watch
-from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolContext, ToolError
-from toolgen.functions.signature import Broken, Offer, load_offers
+from toolgen.execute.work_folder import MAX_FILES, MAX_SIZE, CallFolder, WorkFolders
+from toolgen.functions.adopted import load_tools
+from toolgen.functions.context import ToolContext
+from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
+from toolgen.functions.pydantic_types import is_model
+from toolgen.functions.signature import Broken, Offer
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
-from toolgen.model.result import Delivery, Error, Failed, Refused, Shape, Success
+from toolgen.model.result import Delivery, Envelope, Error, Failed, Meta, Refused, Shape, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
 
@@ -38,7 +46,10 @@ _SHARES = Shares()
 class FunctionRuntime:
     """One for all functions of a gateway: what they share, a client of a database say, lives on the one loop of them all."""
 
-    def __init__(self, shares: Shares = _SHARES, watch: Watch = _WATCH) -> None:
+    def __init__(self, shares: Shares = _SHARES, watch: Watch = _WATCH, folder: Path | None = None) -> None:
+        self.folders = WorkFolders(folder)
+        self.inner: InnerCalls | None = None
+        """How functions call other tools, in a gateway."""
         self._threads = FunctionThreads(shares)
         self._watch = watch
         self._loops: list[FunctionLoop] = []  # the last is in use, unless it is lost as all before it are
@@ -92,6 +103,7 @@ class FunctionRuntime:
         for loop in loops:
             if not loop.lost:
                 await loop.close()
+        await asyncio.to_thread(self.folders.close)
 
     def _loop_now(self) -> FunctionLoop:
         self._loops = [loop for loop in self._loops if loop.alive]
@@ -114,11 +126,14 @@ _logger = logging.getLogger("toolgen.tools")
 class FunctionExecutor:
     """The functions of one module, which is imported at its first call. What a function raises is for the log; its type is told."""
 
-    def __init__(self, module: str, root: str, runtime: FunctionRuntime) -> None:
+    def __init__(
+        self, module: str, root: str, runtime: FunctionRuntime, adopted: Literal["", "fastmcp", "langchain"] = ""
+    ) -> None:
         self._module = module
-        self._root = root
+        self._load_tools = partial(load_tools, module, root, adopted)
         self._runtime = runtime
         self._offers: Mapping[str, Offer | Broken] | None = None
+        self._promised: dict[str, jsonschema_rs.Validator] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Calls the function, for as long as its mark says."""
@@ -140,17 +155,14 @@ class FunctionExecutor:
         except msgspec.ValidationError as error:
             return Refused(error=Error(code="validation", message=str(error), rule="arguments"))
         if offer.context:
-            arguments[offer.context] = ToolContext(
-                call_id=call.id, principal=call.principal.id, line=call.line, loop=asyncio.get_running_loop()
-            )
-        return await self._carried(offer, arguments, call, content=binding.content)
+            return await self._with_context(offer, arguments, call)
+        return await self._carried(offer, arguments, call, None)
 
     async def _load(self, call: Call) -> Refused | None:
         """Imports the module, which runs it, and so may take for ever: not here, and not without an end."""
-        work = partial(load_offers, self._module, self._root)
         try:
             async with self._runtime.time_limit(_IMPORT_S):
-                self._offers = await self._runtime.apart(call.principal.id, call.tool.name, work)
+                self._offers = await self._runtime.apart(call.principal.id, call.tool.name, self._load_tools)
         except Crowded:
             return _crowded()
         except Escaped as escaped:
@@ -160,20 +172,38 @@ class FunctionExecutor:
             return Refused(error=Error(code="upstream_unavailable", message=message))
         return None
 
+    async def _with_context(self, offer: Offer, arguments: dict[str, Any], call: Call) -> Success | Failed | Refused:
+        loop, inner = asyncio.get_running_loop(), self._runtime.inner
+        folder = CallFolder(self._runtime.folders, loop)
+        context = arguments[offer.context] = ToolContext(
+            call_id=call.id,
+            principal=call.principal,
+            line=call.line,
+            loop=loop,
+            call=None if inner is None else partial(_inner, inner, call),
+            folder=folder.path,
+        )
+        try:
+            result = await self._carried(offer, arguments, call, (context, folder))
+        finally:
+            context.end()
+            await folder.close()
+        return _OVERFULL if folder.overfull else result
+
     async def _carried(
-        self, offer: Offer, arguments: dict[str, Any], call: Call, *, content: bool
+        self, offer: Offer, arguments: dict[str, Any], call: Call, given: tuple[ToolContext, CallFolder] | None
     ) -> Success | Failed | Refused:
-        context = arguments[offer.context] if offer.context else None
         try:
             async with self._runtime.time_limit(offer.mark.timeout_s) as time_limit:
-                if context is not None:
-                    context.limited(time_limit)
+                if given is not None:
+                    given[0].limited(time_limit)
+                    given[1].bounded_by(partial(_ends, time_limit))
                 try:
                     answer = await self._runtime.run(offer, arguments, who=call.principal.id, name=call.tool.name)
                 finally:
-                    if context is not None:
-                        context.limited(None)
-            return _answered(answer, Shape.PARTS if content else Shape.WHOLE)
+                    if given is not None:
+                        given[0].limited(None)
+            return self._answered(answer, offer, call)
         except Crowded:
             return _crowded()
         except InputNeeded:
@@ -181,7 +211,9 @@ class FunctionExecutor:
         except BaseExceptionGroup as group:
             return _broken(group, call.id) if group.subgroup(InputNeeded) is None else _ASKS
         except ToolError as error:
-            told = Error(code="handler_error", message=error.message, suggestion=error.suggestion)
+            message = bounded(error.message, offer.mark.error_message_limit)
+            rule = "retry" if isinstance(error, Retry) else ""
+            told = Error(code="handler_error", message=message, suggestion=error.suggestion, rule=rule)
             return Failed(error=told, quotes=True)
         except TimeoutError as error:
             return self._too_long(offer) if time_limit.expired() else _broken(error, call.id)
@@ -189,6 +221,31 @@ class FunctionExecutor:
             return _broken(escaped.error, call.id)
         except Exception as error:  # noqa: BLE001 - whatever somebody's function may raise
             return _broken(error, call.id)
+
+    def _answered(self, answer: Any, offer: Offer, call: Call) -> Success | Failed:
+        """The answer as JSON, held against what the function says that it answers."""
+        try:
+            data, size = _portable(offer.written(answer, _plain))
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            return _unusable(f"the function's answer has no JSON form: {type(error).__name__}")
+        if size > _MAX_SIZE:
+            message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the most"
+            return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
+        if call.tool.output_schema is not None and (fault := self._fault(data, call)):
+            return _unusable(f"the function's answer is not what it says: {fault}")
+        return Success(data=data, delivery=Delivery(bytes=size), shape=Shape.PARTS if offer.content else Shape.WHOLE)
+
+    def _fault(self, data: Json, call: Call) -> str:
+        """Where an answer breaks its schema, and how, without a word of the answer; "" where it does not."""
+        tool = call.tool
+        if tool.digest not in self._promised:
+            self._promised[tool.digest] = jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)
+        validator = self._promised[tool.digest]
+        if validator.is_valid(data):
+            return ""
+        fault = next(validator.iter_errors(data))
+        place = "/".join(("", *(str(step)[:40] for step in fault.instance_path))) or "the answer"
+        return f"{place} breaks `{fault.kind.name}` of its schema"
 
     def _too_long(self, offer: Offer) -> Failed:
         message = f"the function did not end within {offer.mark.timeout_s:g} s, and may still be running"
@@ -229,35 +286,87 @@ def _crowded() -> Refused:
     )
 
 
-def _answered(answer: Any, shape: Shape) -> Success | Failed:
-    try:
-        data: Json = msgspec.to_builtins(answer, str_keys=True, enc_hook=_plain)
-        data, size = _portable(data)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        return Failed(
-            error=Error(code="handler_error", message=f"the function's answer has no JSON form: {type(error).__name__}")
+_OVERFULL = Failed(
+    error=Error(
+        code="handler_error",
+        message=f"the function's folder held more than {MAX_SIZE // 1_048_576} MiB or {MAX_FILES} files",
+        suggestion="ask for less; what it did before stays done",
+    )
+)
+
+
+_CHAIN: ContextVar[tuple[str, ...]] = ContextVar(
+    "toolgen_function_calls", default=()
+)  # the tools being called, outermost first
+_MAX_CHAIN = 5
+_CALLS_ITSELF = "this tool is being called already: it would call itself"
+
+
+async def _inner(inner: InnerCalls, outer: Call, name: str, arguments: JsonObject) -> Envelope:
+    """A call that a function makes. None comes back to a tool that is being called already, not even by way of others."""
+    chain = (*_CHAIN.get(), outer.tool.name)
+    if name in chain or len(chain) > _MAX_CHAIN:
+        error = Error(
+            code="forbidden",
+            message="this tool is being called already: it would call itself"
+            if name in chain
+            else "too many calls are inside of one another",
+            suggestion="tell the operator of the gateway which tools call one another",
+            rule="recursion",
         )
-    if size > _MAX_SIZE:
-        message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the most"
-        return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
-    return Success(data=data, delivery=Delivery(bytes=size), shape=shape)
+        meta = Meta(duration_ms=0.0, truncated=False)
+        return Envelope(status="refused", tool=name, call_id="", data=None, error=error, meta=meta)
+    before = _CHAIN.set(chain)
+    try:
+        return (await inner.call(outer, name, arguments)).envelope
+    finally:
+        _CHAIN.reset(before)
+
+
+def _ends(time_limit: asyncio.Timeout) -> None:
+    if not time_limit.expired():
+        time_limit.reschedule(asyncio.get_running_loop().time())
+
+
+def _unusable(message: str) -> Failed:
+    suggestion = "it has run, so do not repeat it for this; tell the operator of the gateway that its answer is wrong"
+    return Failed(error=Error(code="handler_error", message=message, suggestion=suggestion))
 
 
 def _portable(data: Json) -> tuple[Json, int]:
-    """An answer that every JSON program can be given, and its size."""
+    """An answer that every JSON program can be given, and its size. Raises `ValueError` for NaN and infinities, which no JSON has."""
     with suppress(TypeError):  # of what orjson has no form for
         written = orjson.dumps(data)
         if b"null" not in written:  # which it writes for NaN and infinities too
             return data, len(written)
+    if not _is_finite(data):
+        raise ValueError("a number that is none")
     data = carried(data)
     return data, len(encode_json(data))
+
+
+def _is_finite(data: Json) -> bool:
+    waiting: list[Any] = [data]
+    while waiting:
+        match waiting.pop():
+            case float() as number if not math.isfinite(number):
+                return False
+            case Mapping() as found:
+                waiting += found.values()
+            case list() | tuple() as found:
+                waiting += found
+    return True
 
 
 def _plain(value: object) -> object:
     if isinstance(value, Image | Audio | EmbeddedResource):
         return value.to_json()
+    if isinstance(value, str):  # of a class of its own, as `ctx.principal` is
+        return str(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if is_model(type(value)) and hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True, warnings="none")
     raise TypeError(type(value).__name__)
 
 

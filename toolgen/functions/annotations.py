@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from toolgen.functions.pydantic_types import discriminating, is_field, model_type, models_in
+
 __all__ = ["NOTHING", "Parameter", "honoured", "is_any", "parameter"]
 
 NOTHING: Any = object()
@@ -48,12 +50,15 @@ class Parameter:
 
 def parameter(name: str, hint: Any, default: Any) -> Parameter:
     """A parameter of this type and default, either of which may be pydantic's `Field(…)`. Raises `TypeError`."""
-    fields = [one for one in (*_said(hint), default) if _is_field(one)]
+    fields = [one for one in (*_said(hint), default) if is_field(one)]
     if len(fields) > 1:
         raise TypeError(f"{name} has more than one pydantic.Field(…); write one")
     found = fields[0] if fields else None
     if found is not None and default is found:  # `x: int = Field(…)`
         hint, default = Annotated[hint, found], NOTHING
+    if models_in(hint):
+        made = _of_models(name, hint, default)
+        return made if found is None else _with_field(name, made, found)
     said = [one for meta in _said(hint) for one in _metas(meta, name, outermost=True)]
     kind = honoured(typing.get_args(hint)[0] if _said(hint) else hint, name)
     made = Parameter(
@@ -70,6 +75,8 @@ def honoured(hint: Any, where: str) -> Any:
     Raises `TypeError` for what has none."""
     if hint is object:
         return Any
+    if models_in(hint):
+        return model_type(hint, where)
     if _is_class(hint):
         _check(hint, where, set())
         return hint
@@ -97,10 +104,34 @@ def _annotated(kind: Any, said: list[msgspec.Meta]) -> Any:
     """A type with what is said beside it. Limits of one that may be null are those of its other values: msgspec takes them there alone."""
     members = typing.get_args(kind) if typing.get_origin(kind) in {typing.Union, types.UnionType} else ()
     if type(None) in members:
-        limits = [one for one in said if any(getattr(one, name) is not None for name in (*_LIMITS.values(), "pattern"))]
+        limits = [one for one in said if _limits(one)]
         kind = typing.Union[tuple(one if one is type(None) else _annotated(one, limits) for one in members)]  # noqa: UP007
         said = [one for one in said if one not in limits]
     return Annotated[kind, *said] if said else kind
+
+
+def _of_models(name: str, hint: Any, default: Any) -> Parameter:
+    """A parameter whose value pydantic reads, with all that is said beside its type but for what concerns the parameter as a whole."""
+    held: list[Any] = []
+    metas: list[msgspec.Meta] = []
+    for said in _said(hint):
+        if is_field(said):
+            held += [*said.metadata, *([discriminating(said)] if said.discriminator else [])]
+            own = _of_field(said, name, outermost=True, beside=frozenset({"discriminator"}))
+            metas += [one for one in own if not _limits(one)]
+        elif isinstance(said, str) or type(said).__name__ == "Doc":
+            metas += _metas(said, name, outermost=True)
+        else:
+            held.append(said)
+            metas += [msgspec.Meta(description=said.description)] if isinstance(said, msgspec.Meta) else []
+    inner = typing.get_args(hint)[0] if _said(hint) else hint
+    kind = model_type(Annotated[inner, *held] if held else inner, name)
+    described = any(one.description for one in metas)
+    return Parameter(kind=Annotated[kind, *metas] if metas else kind, default=default, described=described)
+
+
+def _limits(meta: msgspec.Meta) -> bool:
+    return any(getattr(meta, name) is not None for name in (*_LIMITS.values(), "pattern"))
 
 
 def _with_field(name: str, made: Parameter, found: Any) -> Parameter:
@@ -135,7 +166,7 @@ def _metas(said: Any, where: str, *, outermost: bool) -> Iterator[msgspec.Meta]:
         yield msgspec.Meta(description=said)
     elif kind == "Doc" and module in {"typing", "typing_extensions", "annotated_doc"}:
         yield msgspec.Meta(description=said.documentation)
-    elif _is_field(said):
+    elif is_field(said):
         yield from _of_field(said, where, outermost=outermost)
     elif kind in _LIMITS and module == "annotated_types":
         yield msgspec.Meta(**{_LIMITS[kind]: getattr(said, _LIMITS[kind])})
@@ -148,11 +179,13 @@ def _metas(said: Any, where: str, *, outermost: bool) -> Iterator[msgspec.Meta]:
         raise TypeError(f"{where}: Annotated[…, {_shown(said)}] would have no effect; {_WRITE}, or leave it out")
 
 
-def _of_field(said: Any, where: str, *, outermost: bool) -> Iterator[msgspec.Meta]:
+def _of_field(
+    said: Any, where: str, *, outermost: bool, beside: frozenset[str] = frozenset()
+) -> Iterator[msgspec.Meta]:
     empty = type(said)()
     names = [name for name in type(empty).__slots__ if not name.startswith("_")]
     changed = {name for name in names if getattr(said, name, None) != getattr(empty, name, None)}
-    if unknown := changed - _FIELD_SAYS:
+    if unknown := changed - _FIELD_SAYS - beside:
         raise TypeError(f"{where}: {min(unknown)} of pydantic.Field(…) would have no effect; leave it out")
     whole = changed & {"alias", "default", "default_factory", "serialization_alias", "validation_alias"}
     if whole and not outermost:
@@ -181,10 +214,6 @@ def _pattern(said: Any) -> str:
     return text if set(found) == {"pattern"} and isinstance(text, str) else ""
 
 
-def _is_field(said: Any) -> bool:
-    return type(said).__name__ == "FieldInfo" and type(said).__module__ == "pydantic.fields"
-
-
 def _shown(said: Any) -> str:
     """By its type alone: what it holds may be anything, and long."""
     kind = said if isinstance(said, type) else type(said)
@@ -210,13 +239,9 @@ def _check(hint: Any, where: str, seen: set[Any]) -> None:
     if kind in seen:
         return
     seen.add(kind)
-    if hasattr(kind, "__pydantic_fields__"):
-        raise TypeError(
-            f"{where}: {kind.__name__} is pydantic's dataclass, whose Field(…) would have no effect; write dataclasses'"
-        )
     for name, member in typing.get_type_hints(kind, include_extras=True).items():
         place = f"{where}: {kind.__name__}.{name}"
-        if _is_field(getattr(kind, name, None)):
+        if is_field(getattr(kind, name, None)):
             raise TypeError(f"{place} = pydantic.Field(…) would have no effect; write Annotated[…, msgspec.Meta(…)]")
         _inside(member, place, seen)
 

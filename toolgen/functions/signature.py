@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-import re
 import sys
 import threading
 import types
@@ -14,22 +13,24 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from toolgen.errors import DescriptionError
 from toolgen.functions.annotations import NOTHING, honoured, is_any, parameter
-from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, Mark, ToolContext
+from toolgen.functions.context import ToolContext
+from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, Mark
+from toolgen.functions.docstrings import documented
+from toolgen.functions.pydantic_types import ModelType, is_model
 from toolgen.model.schema import JsonObject, Schema
 
-__all__ = ["Broken", "Offer", "load_offers", "module_file"]
+__all__ = ["Broken", "Offer", "imported", "load_offers", "module_file"]
 
 _CONTENT = (Image, Audio, EmbeddedResource)
-_SECTION = re.compile(r"\s*(?:Args|Arguments|Parameters|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*\Z")
-_ARGUMENTS = re.compile(r"\s*(?:Args|Arguments|Parameters):\s*\Z")
-_ENTRY = re.compile(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)\Z")
 _ANY = {"$toolgen": "any JSON"}
+_PARTS = object()
+_STRUCT = "_ArgumentsOfTool"  # no type of the function's own is called so
 _IMPORTING = threading.Lock()
 
 
@@ -38,7 +39,7 @@ class Offer:
     """One marked function. `struct` takes its arguments from JSON, None where it takes them as they are (`**arguments`).
 
     `context` is the parameter that gets the `ToolContext`, "" where there is none. `content`: it answers with pictures, recordings or
-    documents. `code` is the SHA-256 of its text.
+    documents. `code` is the SHA-256 of its text. `answer` writes its answer, where pydantic has to.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Offer:
     content: bool
     code: str
     line: int
+    answer: type[ModelType] | None = None
 
     @property
     def is_async(self) -> bool:
@@ -64,6 +66,12 @@ class Offer:
             return dict(given)
         made = msgspec.convert(dict(given), self.struct, dec_hook=_any)
         return {name: getattr(made, name) for name in self.struct.__struct_fields__}
+
+    def written(self, answer: Any, encode: Callable[[Any], Any]) -> Any:
+        """The JSON of an answer; `encode` is asked for what msgspec has no form for. Raises `TypeError` and `ValueError`."""
+        if self.answer is not None:
+            return self.answer.written(answer)
+        return msgspec.to_builtins(answer, str_keys=True, enc_hook=encode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,7 @@ def load_offers(module: str, root: str) -> Mapping[str, Offer | Broken]:
 
     Imports it, from `root` before any other place, which runs it: it is the project's own code. Raises `DescriptionError`.
     """
-    loaded = _imported(module, root)
+    loaded = imported(module, root)
     found: dict[str, Offer | Broken] = {}
     for name, function in vars(loaded).items():
         mark = getattr(function, MARK, None)
@@ -91,11 +99,12 @@ def load_offers(module: str, root: str) -> Mapping[str, Offer | Broken]:
 
 def module_file(module: str, root: str) -> Path | None:
     """The file that a module stands in; None for one that has none."""
-    file = getattr(_imported(module, root), "__file__", None)
+    file = getattr(imported(module, root), "__file__", None)
     return Path(file) if file else None
 
 
-def _imported(module: str, root: str) -> types.ModuleType:
+def imported(module: str, root: str) -> types.ModuleType:
+    """The module, from `root` before any other place. Raises `DescriptionError`, in words without what its own error says."""
     with _IMPORTING:
         if module in sys.modules:
             return sys.modules[module]
@@ -104,7 +113,7 @@ def _imported(module: str, root: str) -> types.ModuleType:
             sys.path.insert(0, root)
         try:
             return importlib.import_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise DescriptionError(
                 f"the module cannot be imported: {_told(error, module)}",
                 where=module,
@@ -115,7 +124,7 @@ def _imported(module: str, root: str) -> types.ModuleType:
                 sys.path.remove(root)
 
 
-def _told(error: Exception, module: str) -> str:
+def _told(error: BaseException, module: str) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name and module.startswith(error.name):
         return f"there is no module {error.name}"
     trace = error.__traceback__
@@ -131,9 +140,9 @@ def _offer(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broke
         text, line = name, 0
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-        summary, told = _documented(inspect.getdoc(function) or "")
+        summary, told = documented(inspect.getdoc(function) or "")
         context, struct, schema = _input(name, function, mark, hints, told)
-        content, output = _output(hints.get("return"))
+        answer, output = _output(hints.get("return"))
     except (AttributeError, TypeError, ValueError, NameError) as error:
         return Broken(name=name, reason=str(error), line=line)
     return Offer(
@@ -145,7 +154,8 @@ def _offer(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broke
         output_schema=output,
         struct=struct,
         context=context,
-        content=content,
+        content=answer is _PARTS,
+        answer=answer if isinstance(answer, type) else None,
         code=hashlib.sha256(text.encode()).hexdigest(),
         line=line,
     )
@@ -171,7 +181,7 @@ def _input(
         raise TypeError("**arguments and input_schema go with each other, and with nothing but a context")
     if mark.input_schema is not None:
         return context, None, dict(mark.input_schema)
-    struct = msgspec.defstruct(name, fields, kw_only=True)
+    struct = msgspec.defstruct(_STRUCT, fields, kw_only=True)
     return context, struct, _schema(struct)
 
 
@@ -183,7 +193,7 @@ def _field(given: inspect.Parameter, hint: Any, told: str) -> Any:
         return given.name, kind, msgspec.field(default_factory=found.factory, name=alias)
     if default is NOTHING:
         return (given.name, kind, msgspec.field(name=alias)) if alias else (given.name, kind)
-    if isinstance(default, (list, dict, set, bytearray)):
+    if isinstance(default, (list, dict, set, bytearray)) or is_model(type(default)):
         return given.name, kind, msgspec.field(default_factory=lambda: copy(default), name=alias)
     return given.name, kind, msgspec.field(default=default, name=alias)
 
@@ -192,28 +202,50 @@ def _schema(struct: type[msgspec.Struct]) -> Schema:
     """The struct's schema with the struct itself as its root."""
     whole = _schema_of(struct)
     definitions: dict[str, Any] = dict(whole.get("$defs", {}))
-    root = definitions.pop(struct.__name__)
+    root = definitions.pop(_STRUCT)
     built: dict[str, Any] = {"type": "object", "properties": root.get("properties", {})}
     if root.get("required"):
         built["required"] = root["required"]
     return built | ({"$defs": definitions} if definitions else {})
 
 
-def _schema_of(kind: Any) -> dict[str, Any]:
-    schema: dict[str, Any] = _unmarked(msgspec.json.schema(kind, schema_hook=_any_schema))
-    return schema
+def _schema_of(kind: Any, mode: Literal["validation", "serialization"] = "validation") -> dict[str, Any]:
+    """The schema of a type. Definitions of pydantic's stand beside the others, under names of their own where two are called alike."""
+    hoisted: dict[str, Any]
+    template, hoisted, count = "#/$defs/{model}", {}, 0
+    clashes: set[str] = set()
+
+    def schema_hook(custom: type) -> dict[str, Any]:
+        nonlocal count
+        if custom is object:
+            return _ANY  # msgspec takes {} for no answer
+        if not issubclass(custom, ModelType):
+            raise NotImplementedError
+        count += 1
+        schema = custom.schema(mode, template.format(model="{model}", count=count))
+        inner = schema.pop("$defs", {})
+        prefix = template.format(model="", count=count).rpartition("/")[2]
+        for name, definition in inner.items():
+            clashes.update({name} if hoisted.get(prefix + name, definition) != definition else set())
+            hoisted[prefix + name] = definition
+        return schema or _ANY
+
+    schema: dict[str, Any] = msgspec.json.schema(kind, schema_hook=schema_hook)
+    if clashes or hoisted.keys() & schema.get("$defs", {}).keys():
+        template, hoisted, count = "#/$defs/model{count}_{model}", {}, 0
+        schema = msgspec.json.schema(kind, schema_hook=schema_hook)
+    if hoisted:
+        schema["$defs"] = {**schema.get("$defs", {}), **hoisted}
+    found: dict[str, Any] = _unmarked(schema)
+    return found
 
 
 def _any(kind: type, value: Any) -> Any:
     """A value of a type that msgspec does not know by itself."""
     if kind is object:
         return value
-    raise NotImplementedError
-
-
-def _any_schema(kind: type) -> dict[str, Any]:
-    if kind is object:
-        return _ANY  # msgspec takes {} for no answer
+    if issubclass(kind, ModelType):
+        return kind.read(value)
     raise NotImplementedError
 
 
@@ -223,13 +255,14 @@ def _unmarked(schema: Any) -> Any:
     return [_unmarked(value) for value in schema] if isinstance(schema, list) else schema
 
 
-def _output(hint: Any) -> tuple[bool, Schema | None]:
-    """Whether an answer is more than JSON, and the schema of one that is not."""
+def _output(hint: Any) -> tuple[object, Schema | None]:
+    """The schema of an answer that is JSON, and what writes it: pydantic, or `_PARTS` for one that is more than JSON, or None."""
     if hint is None or hint is type(None) or is_any(hint):
-        return False, None
+        return None, None
     if any(one in _CONTENT for one in _mentioned(hint)):
-        return True, None
-    schema = _schema_of(honoured(hint, "the answer"))
+        return _PARTS, None
+    kind = honoured(hint, "the answer")
+    schema = _schema_of(kind, "serialization")
     reference = schema.get("$ref")
     if isinstance(reference, str):  # providers and clients look for the type at the root
         name = reference.rpartition("/")[2]
@@ -238,29 +271,10 @@ def _output(hint: Any) -> tuple[bool, Schema | None]:
         if f'"#/$defs/{name}"' in msgspec.json.encode([root, inner]).decode():  # it holds others of itself
             inner = dict(schema["$defs"])
         schema = root | ({"$defs": inner} if inner else {})
-    return False, schema
+    return kind if isinstance(kind, type) and issubclass(kind, ModelType) else None, schema
 
 
 def _mentioned(hint: Any) -> Iterator[Any]:
     yield hint
     for inner in typing.get_args(hint):
         yield from _mentioned(inner)
-
-
-def _documented(text: str) -> tuple[str, Mapping[str, str]]:
-    """A docstring's description, and what its `Args:` say of each argument (Google's style)."""
-    said: list[str] = []
-    told: dict[str, str] = {}
-    within, last = "", ""
-    for line in text.splitlines():
-        if _SECTION.match(line):
-            within = "arguments" if _ARGUMENTS.match(line) else "other"
-        elif within == "arguments" and line.strip():
-            if found := _ENTRY.match(line):
-                last = found[1]
-                told[last] = found[2].strip()
-            elif last:
-                told[last] = f"{told[last]} {line.strip()}".strip()
-        elif not within:
-            said.append(line)
-    return "\n".join(said).strip(), told

@@ -100,7 +100,7 @@ class Gateway:
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
         self._running, self._background = Running(), Background()
         self._meaning = meaning_of(settings, manifest.tools.values())
-        functions = make_function_runtime()
+        functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
         backing = Backing(
             assigned=current.assigned,

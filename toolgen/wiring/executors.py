@@ -88,6 +88,7 @@ def make_executors(
                 name, source.config.kind, source.auth, schemes, schemes.keys() | with_headers({}, source.auth)[0]
             )
     functions = FunctionRuntime() if backing is None else backing.functions
+    functions.inner = None if backing is None else backing.inner
     return {
         name: _make(
             source,
@@ -109,9 +110,9 @@ def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing |
     return Provision(grants=grants, assigned=partial(backing.assigned, source))
 
 
-def make_function_runtime() -> FunctionRuntime:
-    """What runs the functions of one gateway. It starts nothing before the first call."""
-    return FunctionRuntime()
+def make_function_runtime(folder: Path | None = None) -> FunctionRuntime:
+    """What runs the functions of one gateway, with the folders of calls below `folder`. It starts nothing before the first call."""
+    return FunctionRuntime(folder=folder)
 
 
 def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
@@ -155,7 +156,7 @@ def _make(
 
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case "python":
-            return FunctionExecutor(config.location, config.root, functions)
+            return FunctionExecutor(config.location, config.root, functions, config.adopted)
         case "mcp":
             mcp = _mcp(source, secrets, permit, provision, commands)
             return mcp if config.command else _resilient(mcp, source.resilience)

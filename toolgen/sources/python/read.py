@@ -1,12 +1,14 @@
-"""A module of functions marked with `@tool` -> a Tool for each."""
+"""A module of functions marked with `@tool`, or of tools that another framework made -> a Tool for each."""
 
 from __future__ import annotations
 
 import hashlib
 
 from toolgen.canonical import digest
+from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.functions.signature import Broken, Offer, load_offers, module_file
+from toolgen.functions.adopted import load_tools
+from toolgen.functions.signature import Broken, Offer, module_file
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join
 from toolgen.model.tool import Effect, FunctionBinding, Tool
@@ -18,17 +20,21 @@ _MAX_SIZE = 16 * 1024 * 1024
 
 
 def read_python(config: SourceConfig) -> Reading:
-    """Imports the module and reads what it marks. Raises `DescriptionError` for one that cannot be imported.
+    """Imports the module and reads what it marks. One that cannot be imported costs its own tools, and is a problem that says so.
 
     What else it imports is not looked at, so a build is never taken for unchanged.
     """
-    offers = load_offers(config.location, config.root)
+    module = config.location.partition(":")[0]
+    try:
+        offers = load_tools(config.location, config.root, config.adopted)
+    except DescriptionError as error:
+        return _unread(config, error)
     tools: list[Tool] = []
     problems: list[Problem] = []
     places: dict[str, str] = {}
     for offer in offers.values():
         origin = f"{config.location}.{offer.name}"
-        places[origin] = f"{config.location.replace('.', '/')}.py:{offer.line}"
+        places[origin] = f"{module.replace('.', '/')}.py:{offer.line}"
         if isinstance(offer, Broken):
             problems.append(
                 _problem(config, origin, "bad_function", f"{places[origin]}: {offer.reason}; the function has no tool")
@@ -41,7 +47,7 @@ def read_python(config: SourceConfig) -> Reading:
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
         tools.append(_tool(config, offer, name, origin))
-    path = module_file(config.location, config.root)
+    path = module_file(module, config.root)
     files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()}
     info = SourceInfo(
         kind="python",
@@ -58,6 +64,17 @@ def read_python(config: SourceConfig) -> Reading:
         files=files,
         complete=False,
         places=places,
+    )
+
+
+def _unread(config: SourceConfig, error: DescriptionError) -> Reading:
+    message = f"{error.message}; it has no tools until that is put right"
+    return Reading(
+        info=SourceInfo(kind="python", digest=digest({}), title=config.location, version=""),
+        tools=(),
+        problems=(_problem(config, config.location, "bad_module", message),),
+        operations=1,
+        complete=False,
     )
 
 

@@ -1,0 +1,53 @@
+"""What stands below `python:` of a source: a module of functions, or what another framework made."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolgen.errors import ConfigError
+from toolgen.yaml_file import Document
+
+__all__ = ["Adopted", "PythonKeys", "read_python", "short"]
+
+Adopted: TypeAlias = Literal["", "fastmcp", "langchain"]
+"""Whose tools a module has: our own, or those of another framework, taken as they are."""
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+
+
+def short(text: str) -> str:
+    """At most 40 characters of what somebody wrote, to be said back."""
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+class PythonKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys below `python:`, where it is more than a module."""
+
+    fastmcp: str = ""
+    langchain: str = ""
+
+
+def read_python(given: str | PythonKeys, document: Document, source: str) -> tuple[str, Adopted]:
+    """The module, or `module:name` of what another framework made, and which one. Raises `ConfigError`, with the line."""
+    where = document.where("sources", source, "python")
+    if isinstance(given, str):
+        if not _MODULE.match(given):
+            raise ConfigError(f"python: '{short(given)}' is no module like my_package.tools", where=where)
+        return given, ""
+    if bool(given.fastmcp) == bool(given.langchain):
+        raise ConfigError(
+            "python: takes a module, or one of fastmcp and langchain",
+            where=where,
+            suggestion="write python: my_package.tools, or python: {fastmcp: my_package.server:mcp}",
+        )
+    adopted: Adopted = "fastmcp" if given.fastmcp else "langchain"
+    place = given.fastmcp or given.langchain
+    module, _, name = place.partition(":")
+    if not _MODULE.match(module) or not _MODULE.match(name) or "." in name:
+        raise ConfigError(
+            f"{adopted}: '{short(place)}' is no module and name like my_package.server:mcp",
+            where=document.where("sources", source, "python", adopted),
+        )
+    return place, adopted

@@ -1,0 +1,149 @@
+"""Folders that calls of functions work in: one a call, bounded in size, and removed when it ends.
+
+Each process has a folder of its own for them, which a later one removes if this process was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["MAX_FILES", "MAX_SIZE", "CallFolder", "WorkFolders"]
+
+MAX_SIZE = 64 * 1024 * 1024
+MAX_FILES = 10_000
+_LOOK_S = 0.2
+_LOCK = "lock"
+
+
+class WorkFolders:
+    """Where the folders of one process are: below `root`, or among the system's temporary ones."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root
+        self._own: Path | None = None
+        self._lock = threading.Lock()
+        self._held: int | None = None
+
+    def make(self) -> Path:
+        """A new folder that only this user can read. Raises `OSError`."""
+        with self._lock:
+            if self._own is None:
+                self._own = self._opened()
+        return Path(tempfile.mkdtemp(prefix="call-", dir=self._own))
+
+    def close(self) -> None:
+        """Removes what is left."""
+        with self._lock:
+            if self._own is not None:
+                shutil.rmtree(self._own, ignore_errors=True)
+            if self._held is not None:
+                os.close(self._held)
+            self._own = self._held = None
+
+    def _opened(self) -> Path:
+        if self._root is None:
+            return self._made()
+        self._root.mkdir(parents=True, exist_ok=True)
+        turn = os.open(self._root / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # nobody takes a folder that is just being made for one that was left
+            for left in self._root.glob("process-*"):
+                if not _is_held(left):
+                    shutil.rmtree(left, ignore_errors=True)
+            return self._made()
+        finally:
+            os.close(turn)
+
+    def _made(self) -> Path:
+        own = Path(tempfile.mkdtemp(prefix="process-" if self._root else "toolgen-calls-", dir=self._root))
+        self._held = os.open(own / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return own
+
+
+class CallFolder:
+    """The folder of one call: made when the function first asks for it. `full` is called, on the gateway's loop, when it is too large."""
+
+    __slots__ = ("_folders", "_full", "_loop", "_making", "_path", "_watching", "overfull")
+
+    def __init__(self, folders: WorkFolders, loop: asyncio.AbstractEventLoop) -> None:
+        self._folders = folders
+        self._loop = loop
+        self._full: Callable[[], None] | None = None
+        self._path: Path | None = None
+        self._making = threading.Lock()
+        self._watching: asyncio.Task[None] | None = None
+        self.overfull = False
+
+    def path(self) -> Path:
+        """From the function's thread. Raises `OSError`."""
+        with self._making:
+            if self._path is None:
+                self._path = self._folders.make()
+                self._loop.call_soon_threadsafe(self._watch)
+            return self._path
+
+    def bounded_by(self, full: Callable[[], None]) -> None:
+        """What ends the call."""
+        self._full = full
+
+    async def close(self) -> None:
+        """Looks at it once more, and removes it."""
+        self._full = None
+        if self._watching is not None:
+            self._watching.cancel()
+        if (path := self._path) is not None:
+            self.overfull = self.overfull or await asyncio.to_thread(_closed, path)
+
+    def _watch(self) -> None:
+        if self._full is not None:
+            self._watching = self._loop.create_task(self._look())
+
+    async def _look(self) -> None:
+        while self._path is not None and not self.overfull:
+            await asyncio.sleep(_LOOK_S)
+            self.overfull = await asyncio.to_thread(_is_full, self._path)
+        if self._full is not None:
+            self._full()
+
+
+def _closed(path: Path) -> bool:
+    full = _is_full(path)
+    shutil.rmtree(path, ignore_errors=True)
+    return full
+
+
+def _is_full(path: Path) -> bool:
+    """Whether it holds more than it may. Links are not followed; what vanishes while it is counted counts nothing."""
+    size = files = 0
+    for folder, _, names in os.walk(path):
+        files += len(names) + 1
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+        if size > MAX_SIZE or files > MAX_FILES:
+            return True
+    return False
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether the process that made it still runs."""
+    try:
+        found = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(found)
+    return False

@@ -1,0 +1,194 @@
+"""Types that pydantic reads and writes: its models and dataclasses, and classes of others whose members have its `Field(…)`.
+
+pydantic is the function's own: nothing here imports it before a module of functions did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+
+from toolgen.json_codec import encode_json
+from toolgen.model.schema import Json
+
+__all__ = ["ModelType", "discriminating", "faults_of", "is_field", "is_model", "model_type", "models_in"]
+
+_MAX_FAULTS = 3
+_SHOWN = 200
+_LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
+_WHOLE = frozenset({"description", "title", "examples"})
+
+
+class _StandsIn(type):
+    """msgspec asks of what was read for a type whether it is of that type; what pydantic made is, whatever it is."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return True
+
+
+class ModelType(metaclass=_StandsIn):
+    """Stands in for a type that pydantic reads, where msgspec reads the rest. Each such type has a class of its own below this one."""
+
+    adapter: ClassVar[Any]
+
+    @classmethod
+    def read(cls, value: Json) -> Any:
+        """The value of JSON. Raises `ValueError`, which says where and what to change, and quotes nothing that was sent."""
+        from pydantic import ValidationError  # noqa: PLC0415 - it is there: the function's own module imported it
+
+        try:
+            return cls.adapter.validate_json(encode_json(value))
+        except ValidationError as error:
+            raise ValueError(faults_of(error)) from None
+
+    @classmethod
+    def written(cls, value: Any) -> Any:
+        """The JSON of an answer of this type. Raises `ValueError` and `TypeError` for what has none."""
+        return cls.adapter.dump_python(value, mode="json", by_alias=True, warnings="none")
+
+    @classmethod
+    def schema(cls, mode: Literal["validation", "serialization"], template: str) -> dict[str, Any]:
+        """Its JSON Schema; `template` says where its definitions will stand."""
+        from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - as above
+
+        class Untitled(GenerateJsonSchema):
+            """Without the titles that say a member's name once more."""
+
+            def field_title_should_be_set(self, schema: Any) -> bool:
+                return False
+
+        made: dict[str, Any] = cls.adapter.json_schema(mode=mode, ref_template=template, schema_generator=Untitled)
+        return made
+
+
+def is_model(hint: Any) -> bool:
+    """Whether this is a class of pydantic's: a model, or a dataclass that it made."""
+    return isinstance(hint, type) and (
+        hasattr(hint, "__pydantic_fields__") or hasattr(hint, "__pydantic_core_schema__")
+    )
+
+
+def is_field(said: Any) -> bool:
+    """Whether this is what `pydantic.Field(…)` makes."""
+    return type(said).__name__ == "FieldInfo" and type(said).__module__ == "pydantic.fields"
+
+
+def discriminating(said: Any) -> Any:
+    """A field that says by which member pydantic tells models apart, and nothing else that this one says."""
+    from pydantic import Field  # noqa: PLC0415 - it is there: this is one
+
+    return Field(discriminator=said.discriminator)
+
+
+def models_in(hint: Any) -> bool:
+    """Whether pydantic has to read values of this type: it is a model, holds one, or has members that only pydantic understands."""
+    return "pydantic" in sys.modules and any(_needs(one) for one in _reached(hint, set()))
+
+
+def model_type(hint: Any, where: str) -> type[ModelType]:
+    """What stands in for a type that pydantic reads. Raises `TypeError` where pydantic has no form for it either."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - as above
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+
+    for one in _reached(hint, set()):
+        if isinstance(one, msgspec.Meta) and any(getattr(one, name) is not None for name in _LIMITS):
+            raise TypeError(f"{where}: msgspec.Meta(…) would have no effect beside pydantic's types; write Field(…)")
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            raise TypeError(
+                f"{where}: {one.__name__} is msgspec's and cannot hold or be held by pydantic's; write one kind"
+            )
+    try:
+        adapter = TypeAdapter(hint)
+        made = types.new_class("Model", (ModelType,))
+        made.adapter = adapter  # type: ignore[attr-defined]
+        made.schema("validation", "#/$defs/{model}")  # type: ignore[attr-defined]
+    except PydanticUserError as error:
+        raise TypeError(f"{where}: pydantic says: {str(error).splitlines()[0][:_SHOWN]}") from error
+    return typing.cast("type[ModelType]", made)
+
+
+def _needs(one: Any) -> bool:
+    if is_model(one):
+        return True
+    kind = _class_of(one)
+    if kind is None or issubclass(kind, msgspec.Struct):
+        return False
+    return any(is_field(said) or _is_limit(said) for said in _said_of_members(kind))
+
+
+def _is_limit(said: Any) -> bool:
+    return type(said).__module__.partition(".")[0] in {"annotated_types", "pydantic"}
+
+
+def _said_of_members(kind: type) -> Iterator[Any]:
+    """What stands beside the members of a class, in `Annotated[…]` or as its default."""
+    for name, hint in _members(kind).items():
+        yield getattr(kind, name, None)
+        waiting = [hint]
+        while waiting:
+            one = waiting.pop()
+            if typing.get_origin(one) is Annotated:
+                yield from typing.get_args(one)[1:]
+                waiting.append(typing.get_args(one)[0])
+            elif typing.get_origin(one) is not Literal:
+                waiting += typing.get_args(one)
+
+
+def _reached(hint: Any, seen: set[Any]) -> Iterator[Any]:
+    """A type, what is said beside it, and all the types that it leads to, through members of classes too; not into pydantic's own."""
+    yield hint
+    if typing.get_origin(hint) is Annotated:
+        inner, *said = typing.get_args(hint)
+        yield from said
+        yield from _reached(inner, seen)
+        return
+    if typing.get_origin(hint) is Literal:
+        return
+    for inner in typing.get_args(hint):
+        yield from _reached(inner, seen)
+    kind = _class_of(hint)
+    if kind is None or kind in seen:
+        return
+    seen.add(kind)
+    for member in _members(kind).values():
+        yield from _reached(member, seen)
+
+
+def _class_of(hint: Any) -> type | None:
+    """A class with members of its own that is not pydantic's."""
+    kind = typing.get_origin(hint) or hint
+    if not isinstance(kind, type) or is_model(kind):
+        return None
+    has = (
+        dataclasses.is_dataclass(kind)
+        or issubclass(kind, msgspec.Struct)
+        or typing.is_typeddict(kind)
+        or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+    )
+    return kind if has else None
+
+
+def _members(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind, include_extras=True)
+    except (NameError, TypeError):
+        return dict(inspect.get_annotations(kind))
+
+
+def faults_of(error: Any) -> str:
+    """What pydantic found wrong, without what was sent; its first faults alone."""
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    told = [f"{_place(one['loc'])}: {one['msg']}"[:_SHOWN] for one in faults[:_MAX_FAULTS]]
+    more = len(faults) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return "/" + "/".join(str(step)[:40] for step in location) if location else "the value"

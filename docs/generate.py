@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,20 @@ import click
 import yaml
 from msgspec import inspect
 
+from toolgen.audit.batch import AuditCounts
 from toolgen.audit.entry import FIELDS
 from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import EXIT_CODES, cli
 from toolgen.config.keys import FORMS, FileKind, Key, described, name_of, places, structures
 from toolgen.config.structure import alternatives
+from toolgen.execute.base import SystemHealth
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.prometheus import DETAILS, Snapshot, rendered
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import STATUS_OF_CODE
-from toolgen.model.result import Error, Failed, Success
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Error, Failed, Refused, Success
+from toolgen.model.tool import Effect, NoBinding, Tool
 
 __all__ = ["PAGES", "pages"]
 
@@ -241,31 +246,68 @@ def _record() -> str:
     )
 
 
-def rendered_metrics() -> str:
+def rendered_metrics(detail: Collection[str] = ()) -> str:
     """What a process tells Prometheus that has seen one of everything."""
     metrics = Metrics()
-    for result in (Success(data=None), Failed(error=Error(code="internal", message=""))):
+    called = Tool(
+        name="shop__list_orders",
+        title="",
+        description="",
+        input_schema={},
+        output_schema=None,
+        effect=Effect.READ,
+        idempotent=True,
+        source="shop",
+        origin="",
+        binding=NoBinding(),
+        digest="sha256:1",
+    )
+    call = Call(id="call_1", tool=called, arguments={}, principal=Principal(id="agent"))
+    error = Error(code="internal", message="")
+    refused = Refused(error=Error(code="rate_limited", message="", rule="per-agent"))
+    for result in (Success(data=None), Failed(error=error), refused):
         metrics.begin()
-        metrics.end(result, 0.1)
+        metrics.end(call, result, 0.1)
     metrics.operated("tools/call", "", 0.1)
     metrics.answered(200)
-    return metrics.rendered(worker="1", ready=True, restarts={"task": 1}).decode()
+    state = Snapshot(
+        policy_digest="sha256:1",
+        systems={"shop": (SystemHealth(system="api.example.com:443", breaker="closed"),)},
+        audit=AuditCounts(entries={"intent": 1}),
+        restarts={"task": 1},
+    )
+    return rendered(metrics, state, worker="1", detail=detail).decode()
 
 
-def _metrics() -> str:
-    said, text = meanings()["labels"], rendered_metrics()
+def _metric_rows(text: str) -> list[tuple[str, str, str, str]]:
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     rows = []
     for name, meaning in re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE):
         sample = re.search(rf"^{name}(?:_bucket)?{{(.*)}}", text, re.MULTILINE)
         labels = [one for one in re.findall(r'(\w+)="', sample[1] if sample else "") if one not in {"le", "worker"}]
         rows.append((f"`{name}`", kinds[name], ", ".join(f"`{one}`" for one in labels), meaning))
-    used = sorted({one for row in rows for one in re.findall(r"`(\w+)`", row[2])} | {"worker"})
+    return rows
+
+
+def _metrics() -> str:
+    said, header = meanings()["labels"], ("Metric", "Type", "Labels", "Meaning")
+    sums = _metric_rows(rendered_metrics())
+    names = [row for row in _metric_rows(rendered_metrics(DETAILS)) if row not in sums]
+    used = sorted({one for row in [*sums, *names] for one in re.findall(r"`(\w+)`", row[2])} | {"worker"})
+    words = ", ".join(f"`{one}`" for one in DETAILS)
     parts = [
         "# Metrics\n",
         _NOTE,
-        "What `/metrics` of a gateway tells Prometheus. Every sample has the label `worker`. How to scrape it is in [REST](rest.md).\n",
-        _table(("Metric", "Type", "Labels", "Meaning"), rows) + "\n",
+        "What `/metrics` of a gateway tells Prometheus. Every sample has the label `worker`. What to look at is in\n"
+        "[Watching a gateway](../how-to/monitoring.md).\n",
+        "## Sums\n",
+        "For anybody who can reach the path: no name is in them.\n",
+        _table(header, sums) + "\n",
+        "## Names\n",
+        f"`/metrics?detail={','.join(DETAILS)}` tells these besides, to a principal with the role `reviewer`. `detail` is one of\n"
+        f"{words}, several of them with commas between, or `all`. Names of tools that do not exist, which\n"
+        "agents make up, are counted nowhere. Of principals and of rules at most 2,000 are told apart; the rest is `other`.\n",
+        _table(header, names) + "\n",
         "## Labels\n",
         _table(("Label", "Meaning"), [(f"`{one}`", said[one]) for one in used]) + "\n",
         _example("By tool and principal, from the record:", "toolgen audit stats"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from toolgen import background
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, SeldomLog
 from toolgen.clock import FixedClock
 
 
@@ -104,3 +104,21 @@ def test_the_same_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture
     assert (trouble.lasting, bool(trouble.fault)) == ("", True)
     trouble.clear()
     assert (trouble.lasting, trouble.fault) == ("", "")
+
+
+def test_what_happens_again_and_again_is_said_once_a_minute_with_how_often(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FixedClock()
+    told = SeldomLog(logging.getLogger("toolgen.test"), clock)
+    for sentence in ("one", "one", "other", "one"):
+        told.say(sentence)
+    clock.advance(59)
+    told.say("one")
+    clock.advance(1)
+    told.say("one")
+    told.say("other")
+    assert [record.getMessage() for record in caplog.records] == [
+        "one",
+        "other",
+        "one (and 3 times since this was said last)",
+        "other",
+    ]

@@ -17,6 +17,7 @@ from tests.projects import make_project
 from toolgen.audit.entry import FIELDS
 from toolgen.cli.main import EXIT_CODES
 from toolgen.config.keys import FileKind, described
+from toolgen.gateway.prometheus import DETAILS
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import STATUS_OF_CODE
 
@@ -56,9 +57,9 @@ def test_every_code_field_metric_and_route_is_on_its_page() -> None:
     for code, status in STATUS_OF_CODE.items():
         assert f"| `{code}` | {status} |" in TEXTS["errors.md"]
     assert all(f"| `{name}` |" in TEXTS["record.md"] for name in FIELDS)
-    labels = set(re.findall(r'[{,](\w+)="', rendered_metrics())) - {"le"}
+    labels = set(re.findall(r'[{,](\w+)="', rendered_metrics(DETAILS))) - {"le"}
     assert said["labels"].keys() == labels
-    for name in re.findall(r"^# TYPE (\S+)", rendered_metrics(), re.MULTILINE):
+    for name in re.findall(r"^# TYPE (\S+)", rendered_metrics(DETAILS), re.MULTILINE):
         assert f"| `{name}` |" in TEXTS["metrics.md"]
     for path, methods in json.loads(openapi_json())["paths"].items():
         for method in methods:

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from toolgen.clock import Clock
+from toolgen.clock import Clock, SystemClock
 from toolgen.errors import place_of
 
-__all__ = ["Background", "FaultLog"]
+__all__ = ["Background", "FaultLog", "SeldomLog"]
 
 _logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.5
@@ -84,3 +84,23 @@ class FaultLog:
     def clear(self) -> None:
         """It is right again."""
         self.fault = self.lasting = ""
+
+
+class SeldomLog:
+    """Says what happens again and again once a minute, and how often it happened meanwhile. Its sentences are few: they name what is
+    configured, and never who asked."""
+
+    def __init__(self, logger: logging.Logger, clock: Clock | None = None) -> None:
+        self._logger = logger
+        self._clock = clock or SystemClock()
+        self._told: dict[str, tuple[float, int]] = {}
+
+    def say(self, sentence: str) -> None:
+        """It happened."""
+        now = self._clock.monotonic()
+        at, more = self._told.get(sentence, (-_AGAIN_S, 0))
+        if now - at < _AGAIN_S:
+            self._told[sentence] = (at, more + 1)
+            return
+        self._told[sentence] = (now, 0)
+        self._logger.warning("%s%s", sentence, f" (and {more} times since this was said last)" if more else "")

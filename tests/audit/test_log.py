@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.audit.logs import opened as looked_after
+from tests.audit.logs import with_key
 from tests.exhaustive import examples
 from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
@@ -131,6 +133,62 @@ def test_a_directory_that_went_away_comes_back_without_a_restart(tmp_path: Path)
     asyncio.run(scenario())
     assert [entry["call_id"] for entry in entries(directory)] == ["call_3"]
     assert [fault.kind for fault in verify(directory).faults] == ["removed"]
+
+
+@pytest.mark.parametrize("fault", ["gone", "full", "broken"])
+def test_a_look_finds_before_a_call_does_that_nothing_could_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    directory, error = tmp_path / "audit", errno.ENOSPC if fault == "full" else errno.EIO
+
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    async def scenario() -> None:
+        log = opened(directory)
+        await log.append(intent(1))
+        log.probe()
+        assert log.fault is None
+        if fault == "gone":
+            directory.rename(tmp_path / "elsewhere")
+            directory.write_text("in the way", encoding="utf-8")
+        with monkeypatch.context() as patched:
+            if fault != "gone":
+                assert log._segment is not None
+                log._segment._allocated = log._segment.size  # as behind many entries: what was allocated is used up
+                os.ftruncate(log._segment._fd, log._segment.size)
+                patched.setattr(os, "pwrite", refuse)
+            log.probe()
+            assert log.fault is not None
+            assert "audit log" in log.fault
+            with pytest.raises(AuditError):
+                await log.append(intent(2))
+        if fault == "gone":
+            directory.unlink()
+        await log.append(intent(3))
+        assert log.fault is None
+        counts = log.counts()
+        assert (counts.entries["intent"], counts.waiting, counts.unsigned) == (2, 0, 0)
+        assert counts.writes >= 2
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_no_checkpoint_covers_is_counted_until_one_does(tmp_path: Path) -> None:
+    with_key(tmp_path)
+
+    async def scenario() -> None:
+        log = looked_after(tmp_path)
+        for number in range(3):
+            await log.append(intent(number))
+        assert log._maintenance is not None
+        assert log.counts().unsigned == 3
+        log._maintenance.tick()
+        assert (log.counts().unsigned, log.counts().undelivered_s) == (0, 0.0)
+        await log.close()
+
+    asyncio.run(scenario())
 
 
 def test_what_is_no_json_fails_alone(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.execute.failing import (
     steady,
 )
 from tests.execute.http.bindings import parameter
-from toolgen.execute.base import BreakerConfig, Retries, Timeouts
+from toolgen.execute.base import BreakerConfig, Retries, SystemHealth, Timeouts
 from toolgen.execute.resilience import Chance, ResilientExecutor
 from toolgen.model.result import Failed, Refused, Success
 
@@ -255,12 +255,57 @@ def test_an_upstream_that_comes_back_is_used_again_after_one_probe() -> None:
             luck.clock.advance(10)
             probed = await asyncio.gather(*(executor.execute(call(url)) for _ in range(20)))
             after = await asyncio.gather(*(executor.execute(call(url)) for _ in range(20)))
+            (health,) = executor.health()
             await executor.close()
         assert all(isinstance(one, Refused) for one in held)
         assert sum(isinstance(one, Success) for one in probed) == 1
+        assert (health.breaker, health.opened, health.held, health.failed, health.answered) == ("closed", 1, 39, 10, 21)
         return [type(one).__name__ for one in after], reached
 
     assert asyncio.run(scenario()) == (["Success"] * 20, 10)
+
+
+def test_a_breaker_is_told_of_when_it_opens_and_when_it_closes_and_not_in_between(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> list[SystemHealth]:
+        server, luck, seen = Server([saying("500 Broken")] * 12 + [FINE]), Luck(), []
+        async with server.serving() as url:
+            executor = steady(luck, breaker=BreakerConfig(open_s=10), retries=Retries(attempts=1))
+            for number in range(13):
+                await executor.execute(call(url))
+                seen += executor.health()
+                luck.clock.advance(10 if number >= 9 else 0)
+            await executor.close()
+        return seen
+
+    seen = asyncio.run(scenario())
+    assert [one.breaker for one in seen] == ["closed"] * 9 + ["open"] * 3 + ["closed"]
+    assert [one.opened for one in seen] == [0] * 9 + [1] * 4
+    told = [record.getMessage().partition(" ")[2] for record in caplog.records]
+    assert told == [
+        "failed too often: its breaker is open, and nothing is sent for 10 s or until it answers",
+        "answers again: its breaker is closed",
+    ]
+
+
+def test_a_breaker_whose_time_is_over_is_half_open_until_a_call_finds_out() -> None:
+    async def scenario() -> list[str]:
+        states: list[str] = []
+        luck = Luck()
+        with closed() as url:
+            executor = steady(luck, breaker=BreakerConfig(open_s=10), retries=Retries(attempts=1))
+            for _ in range(3):
+                await executor.execute(call(url))
+            for seconds in (0, 10):
+                luck.clock.advance(seconds)
+                states += [one.breaker for one in executor.health()]
+            (health,) = executor.health()
+            assert (health.unreachable, health.answered, health.failed, health.in_flight) == (3, 0, 0, 0)
+            await executor.close()
+        return states
+
+    assert asyncio.run(scenario()) == ["open", "half-open"]
 
 
 def test_errors_of_the_caller_open_no_breaker() -> None:
@@ -295,7 +340,9 @@ def test_one_system_that_is_down_does_not_hold_up_another_of_the_same_source() -
     assert isinstance(other, Success)
 
 
-def test_places_are_given_in_turn_and_the_line_is_as_long_as_the_places_are_many() -> None:
+def test_places_are_given_in_turn_and_the_line_is_as_long_as_the_places_are_many(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> tuple[list[Any], Server]:
         gate = asyncio.Event()
 
@@ -309,8 +356,12 @@ def test_places_are_given_in_turn_and_the_line_is_as_long_as_the_places_are_many
             tasks = [asyncio.ensure_future(executor.execute(call(url))) for _ in range(10)]
             refused, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             assert len(refused) <= 4
+            (full,) = executor.health()
+            assert (full.in_flight, full.waiting) == (3, 3)
             gate.set()
             found = await asyncio.gather(*tasks)
+            (after,) = executor.health()
+            assert (after.in_flight, after.waiting, after.crowded, after.answered) == (0, 0, 4, 6)
             await executor.close()
         return found, server
 
@@ -318,6 +369,7 @@ def test_places_are_given_in_turn_and_the_line_is_as_long_as_the_places_are_many
     assert server.most_inside <= 3
     assert [isinstance(one, Success) for one in found] == [True] * 6 + [False] * 4
     assert {one.error.rule for one in found[6:]} == {"concurrency"}
+    assert len([one for one in caplog.records if "has no place left: 3 calls are under way" in one.getMessage()]) == 1
 
 
 def test_a_place_is_waited_for_as_long_as_a_connection_and_given_back_when_a_call_is_cancelled() -> None:

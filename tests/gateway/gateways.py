@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -18,6 +18,7 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.prometheus import Snapshot, rendered
 from toolgen.gateway.response_shaping import Fetched
 from toolgen.gateway.tracing import Spans
 from toolgen.model.call import Principal
@@ -254,8 +255,8 @@ class FakeGateway:
     def ready(self) -> tuple[str, ...]:
         return self.reasons
 
-    def measured(self) -> bytes:
-        return self.metrics.rendered(worker="test", ready=not self.reasons)
+    async def measured(self, detail: Collection[str] = ()) -> bytes:
+        return rendered(self.metrics, Snapshot(ready=not self.reasons), worker="test", detail=detail)
 
     def warnings(self) -> tuple[str, ...]:
         return self.warned

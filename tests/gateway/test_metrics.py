@@ -15,8 +15,11 @@ from tests.gateway.gateways import FakeGateway
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.prometheus import Snapshot, rendered
 from toolgen.gateway.service import Gateway
+from toolgen.model.call import Call, Principal
 from toolgen.model.result import Error, Failed, Refused, Success
+from toolgen.model.tool import absent
 
 POLICY: dict[str, Any] = {
     "rules": [
@@ -24,6 +27,7 @@ POLICY: dict[str, Any] = {
         {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "when": "args.to == 'eve'", "verdict": "deny"},
     ]
 }
+CALL = Call(id="call_1", tool=absent("shop__x"), arguments={}, principal=Principal(id="bot"))
 _NAME, _LABEL = r"[a-zA-Z_:][a-zA-Z0-9_:]*", r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*"'
 _SAMPLE = re.compile(rf"({_NAME})\{{({_LABEL}(?:,{_LABEL})*)?\}} (\S+)")
 
@@ -112,8 +116,8 @@ def test_a_histogram_adds_up() -> None:
     metrics = Metrics()
     for seconds in (0.0005, 0.001, 0.3, 100.0):
         metrics.begin()
-        metrics.end(Success(data=None), seconds)
-    samples = read(metrics.rendered(worker="w", ready=True).decode())
+        metrics.end(CALL, Success(data=None), seconds)
+    samples = read(rendered(metrics, Snapshot(), worker="w").decode())
     counts = {
         bound: value(samples, "toolgen_call_duration_seconds_bucket", le=bound)
         for bound in ("0.001", "0.25", "0.5", "60", "+Inf")
@@ -127,10 +131,10 @@ def test_labels_cannot_grow_without_end_or_break_the_format() -> None:
     metrics = Metrics()
     for number in range(1000):
         metrics.begin()
-        metrics.end(Failed(error=Error(code=f"x{number}", message="")), 0.1)
+        metrics.end(CALL, Failed(error=Error(code=f"x{number}", message="")), 0.1)
     metrics.begin()
-    metrics.end(Refused(error=Error(code='a"\n\\', message="")), 0.1)
-    text = metrics.rendered(worker='w"\n\\', ready=True).decode()
+    metrics.end(CALL, Refused(error=Error(code='a"\n\\', message="")), 0.1)
+    text = rendered(metrics, Snapshot(), worker='w"\n\\').decode()
     samples = read(text)
     assert len([1 for name, _ in samples if name == "toolgen_calls_total"]) <= 70
     assert value(samples, "toolgen_calls_total") == 1001

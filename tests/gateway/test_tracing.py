@@ -177,11 +177,11 @@ def test_what_went_wrong_is_said_by_its_code_and_in_the_metric_too(
             labels = f'mcp_method_name="{method}",error_type="{error}"'
             counted = [
                 line
-                for line in gateway.operations.measured().decode().splitlines()
+                for line in (await gateway.operations.measured()).decode().splitlines()
                 if labels in line and "_count" in line
             ]
             assert [line.rsplit(" ", 1)[1] for line in counted] == ["1"]
-            assert "canary" not in gateway.operations.measured().decode()
+            assert "canary" not in (await gateway.operations.measured()).decode()
 
     run(main())
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from dataclasses import replace
 from pathlib import Path
 
+from toolgen.audit.batch import AuditCounts, Batch, FullError, Position, Waiting, cannot_be_written
 from toolgen.audit.config import Plan
 from toolgen.audit.entry import Entry, seal, shortened, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
@@ -18,37 +19,13 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError
 from toolgen.key_file import kept_key
 
-__all__ = ["AuditLog", "Position"]
+__all__ = ["AuditCounts", "AuditLog", "Position"]
 
 _STREAMS = 64
 _MAX_BATCH = 256
 _RETRY_S = 1.0
 _MAX_WAIT_S = 30.0
-
-Position = tuple[str, int]
-"""Stream and sequence number: where an entry stands."""
-
-Waiting = tuple[Entry, "asyncio.Future[Position]"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Entries that are made durable together: their lines, their hashes, and the head they leave.
-
-    `room`: how many bytes were kept for each, and whether they are enough. `begins`: for one they are not, as for the beginning of a
-    call. `due`: the segment is to be closed before it is
-    written.
-    """
-
-    waiting: list[Waiting]
-    data: bytes = b""
-    hashes: Sequence[str] = ()
-    room: Sequence[tuple[int, bool]] = ()
-    head: Head = field(default_factory=Head)
-    time: float = 0.0
-    reserve: int = 0
-    begins: bool = False
-    due: bool = False
+_BEGINNING_BYTES = 2 * ENDING_BYTES  # an intent of usual size, and the room that is kept for its ending
 
 
 class AuditLog:
@@ -78,6 +55,8 @@ class AuditLog:
         self._broken: str | None = "the audit log is not open"
         self._full = ""
         self._room = EndingRoom()
+        self._entries: dict[str, int] = {}
+        self._writes, self._writing_s = 0, 0.0
         self.key = b""
 
     @property
@@ -100,6 +79,33 @@ class AuditLog:
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with looking after the log: signing, delivering, compressing, removing."""
         return self._maintenance.faults() if self._maintenance is not None else ()
+
+    def counts(self) -> AuditCounts:
+        """What this process wrote, and what of it waits."""
+        made = AuditCounts(
+            entries=dict(self._entries), writes=self._writes, writing_s=self._writing_s, waiting=len(self._waiting)
+        )
+        if self._maintenance is None:
+            return made
+        unsigned, undelivered_s = self._maintenance.behind(self.size)
+        return replace(made, unsigned=unsigned, undelivered_s=undelivered_s)
+
+    def probe(self) -> None:
+        """Looks, where nothing is written just now, whether a call could be recorded: `fault` says so before one is refused for it."""
+        segment = self._segment
+        if self._writing or segment is None or self._broken is not None or self._full:
+            return
+        try:
+            if segment.changed():
+                segment = self._open(self._acknowledged)
+            segment.reserve(self._room.total + _BEGINNING_BYTES)
+        except NoRoomError as error:
+            self._full = cannot_be_written(error)
+        except OSError as error:
+            self._fail(error)
+        except AuditError:
+            pass  # `_open` has said why
+        self._try_later()
 
     def open(self) -> None:
         """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
@@ -193,13 +199,17 @@ class AuditLog:
         self._writer.put(lambda: self._write(batch), lambda error: loop.call_soon_threadsafe(self._end, batch, error))
 
     def _end(self, batch: Batch, error: AuditError | None) -> None:
-        if isinstance(error, _FullError):
+        if isinstance(error, FullError):
             again = self._that_fit(batch)
             tried = {id(future) for _, future in again}
             self._waiting[:0] = again
             batch = Batch(waiting=[item for item in batch.waiting if id(item[1]) not in tried], begins=batch.begins)
         elif error is None and batch.begins:
             self._full = ""
+        if error is None:
+            for entry, _ in batch.waiting:
+                event = entry.get("event", "")
+                self._entries[event] = self._entries.get(event, 0) + 1
         seq = batch.head.seq - len(batch.waiting)
         for _, future in batch.waiting:
             seq += 1
@@ -282,6 +292,7 @@ class AuditLog:
         if segment is None:
             return AuditError("the audit log is not open")
         first = batch.head.seq - len(batch.hashes) + 1
+        began = time.perf_counter()
         try:
             if batch.due:
                 self._rotate(segment, first, len(batch.data) + batch.reserve)
@@ -289,11 +300,12 @@ class AuditLog:
                 batch.data, batch.head, batch.time, reserve=batch.reserve, begins=batch.begins
             )
         except NoRoomError as error:
-            self._full = _cannot_be_written(error)
-            return _FullError(self._full, where=str(self._directory))
+            self._full = cannot_be_written(error)
+            return FullError(self._full, where=str(self._directory))
         except (OSError, ValueError) as error:
             self._fail(error)
             return AuditError(self._broken or "", where=str(self._directory))
+        self._writes, self._writing_s = self._writes + 1, self._writing_s + time.perf_counter() - began
         if maintenance is not None:
             maintenance.note(first, batch.hashes)
         return None
@@ -371,20 +383,12 @@ class AuditLog:
                 self._open(self._acknowledged)
         elif self._full and not self._writing and self._segment is not None:
             with contextlib.suppress(OSError):
-                self._segment.reserve(self._room.total + ENDING_BYTES)
+                self._segment.reserve(self._room.total + _BEGINNING_BYTES)
                 self._full = ""
         self._try_later()
 
     def _fail(self, error: OSError | ValueError) -> None:
-        self._broken = _cannot_be_written(error)
-
-
-class _FullError(AuditError):
-    """There was no room, and nothing was written: what is shorter may still be."""
-
-
-def _cannot_be_written(error: OSError | ValueError) -> str:
-    return f"the audit log cannot be written: {getattr(error, 'strerror', None) or type(error).__name__}"
+        self._broken = cannot_be_written(error)
 
 
 def _key(directory: Path) -> bytes:

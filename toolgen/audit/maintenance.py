@@ -212,6 +212,11 @@ class Maintenance:
             return f"no checkpoint has reached where it is kept for {most:g} s"
         return ""
 
+    def behind(self, size: int) -> tuple[int, float]:
+        """How many of `size` entries no checkpoint covers, 0 where nothing signs, and how long the longest owed one has been waited for."""
+        unsigned = max(0, size - self._signed) if self._signing else 0
+        return unsigned, max((shipper.owing_s() for shipper in self._shippers), default=0.0)
+
     def tick(self) -> None:
         """One round: key, tree, checkpoint, and what is to be done with closed segments."""
         with self._round:

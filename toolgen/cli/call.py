@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +126,22 @@ async def _call(gateway: Administration, tool: str, arguments: JsonObject, who: 
     if dry_run:
         return await gateway.preview(tool, arguments, principal=who)
     async with gateway.short_session():
-        return await gateway.tool_calls.call(tool, arguments, principal=who, client="toolgen-cli")
+        with _warnings_unsaid():
+            return await gateway.tool_calls.call(tool, arguments, principal=who, client="toolgen-cli")
+
+
+@contextmanager
+def _warnings_unsaid() -> Iterator[None]:
+    """What a gateway that stays logs of breakers and limits is, for one call, what its answer says."""
+    loggers = [logging.getLogger(name) for name in ("toolgen.execute", "toolgen.pipeline")]
+    before = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, before, strict=True):
+            one.setLevel(level)
 
 
 def _explain(envelope: Envelope) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -26,11 +26,13 @@ __all__ = [
     "Executor",
     "FunctionCounts",
     "InnerCalls",
+    "Monitored",
     "Permit",
     "ResilienceConfig",
     "Resolver",
     "Retries",
     "SourcePermit",
+    "SystemHealth",
     "Timeouts",
     "system_resolver",
 ]
@@ -104,6 +106,35 @@ class FunctionCounts:
     threads_abandoned: int = 0
     loops_lost: int = 0
     loops_blocked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemHealth:
+    """How one system behind a source does, since this process began. `breaker` is `none` where there is none.
+
+    Attempts that were `answered`, with whatever status but 5xx; that `failed` (5xx, or broken off); that were `unreachable`. How many of
+    them were `retries`, how many calls were not sent because the breaker was open (`held`) or no place was free (`crowded`), and how often
+    the breaker `opened`. `in_flight` and `waiting` are calls now: those that have a place, and those that wait for one.
+    """
+
+    system: str
+    breaker: Literal["none", "closed", "half-open", "open"] = "none"
+    answered: int = 0
+    failed: int = 0
+    unreachable: int = 0
+    retries: int = 0
+    held: int = 0
+    crowded: int = 0
+    opened: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+
+
+@runtime_checkable
+class Monitored(Protocol):
+    """An executor that knows how the systems behind its source do."""
+
+    def health(self) -> tuple[SystemHealth, ...]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

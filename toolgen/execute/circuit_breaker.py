@@ -1,17 +1,26 @@
-"""A circuit breaker: a system that is down is left alone, and asked again by one call at a time."""
+"""One system behind a source, and its circuit breaker: what is down is left alone, and asked again by one call at a time."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
 from enum import Enum, auto
+from typing import Literal
 
 from toolgen.clock import Clock
-from toolgen.execute.base import BreakerConfig
+from toolgen.execute.base import BreakerConfig, ResilienceConfig, SystemHealth
 
-__all__ = ["Breaker", "Ending"]
+__all__ = ["SAVED", "Breaker", "Ending", "System"]
+
+SAVED = 10.0
+"""Retries that a budget is worth at most."""
 
 _MISSES = 3
 _FIRST_S = 1.0
 _PROBE_S = 1.0
+_logger = logging.getLogger(__name__)
 
 
 class Ending(Enum):
@@ -30,11 +39,13 @@ class Breaker:
     while nobody else gets through; then open for a while; then half-open: one call is let through, and decides.
 
     What refuses connections at once costs nobody time, so it is asked again after a second, and then after ever longer.
+    `changed` is told for how many seconds it opened while it was closed, and 0.0 when it has closed again.
     """
 
     __slots__ = (
         "_answered",
         "_calls",
+        "_changed",
         "_clock",
         "_earlier",
         "_failures",
@@ -45,11 +56,17 @@ class Breaker:
         "_turn",
         "_until",
         "epoch",
+        "opened",
     )
 
-    def __init__(self, trip: BreakerConfig, clock: Clock) -> None:
+    def __init__(
+        self, trip: BreakerConfig, clock: Clock, changed: Callable[[float], None] = lambda seconds: None
+    ) -> None:
         self._trip = trip
         self._clock = clock
+        self._changed = changed
+        self.opened = 0
+        """How often it opened while it was closed."""
         self.epoch = 0  # what an attempt says counts only in the epoch it began in
         self._until: float | None = None  # until when it is open; None while it is closed
         self._probing = False
@@ -58,6 +75,13 @@ class Breaker:
         self._calls = self._failures = self._misses = 0
         self._earlier = (0, 0)
         self._turn = clock.monotonic() + trip.window_s / 2
+
+    @property
+    def state(self) -> Literal["closed", "half-open", "open"]:
+        """What a call would meet now: half-open is where the next one is let through to find out, or is under way."""
+        if self._until is None:
+            return "closed"
+        return "open" if self._until > self._clock.monotonic() else "half-open"
 
     def enter(self) -> float:
         """0.0 to a call that may go on, and must `leave`; otherwise in how many seconds another may be worth it."""
@@ -113,6 +137,7 @@ class Breaker:
                 self.epoch += 1
                 self._answered = self._clock.monotonic()
                 self._forget()
+                self._changed(0.0)
             case Ending.REFUSED:
                 self._pause *= 2
                 self._open(self._shorter())
@@ -126,8 +151,12 @@ class Breaker:
         return self._pause
 
     def _open(self, seconds: float) -> None:
+        closed = self._until is None
         self._until = self._clock.monotonic() + seconds
         self.epoch += 1
+        if closed:
+            self.opened += 1
+            self._changed(seconds)
 
     def _forget(self) -> None:
         self._calls = self._failures = self._misses = 0
@@ -140,3 +169,58 @@ class Breaker:
         self._earlier = (self._calls, self._failures) if now < self._turn + half else (0, 0)
         self._calls = self._failures = 0
         self._turn = now + half
+
+
+class System:
+    """One system: its breaker, the places there are, the retries it may still cost, and what became of attempts."""
+
+    __slots__ = (
+        "answered",
+        "breaker",
+        "crowded",
+        "failed",
+        "free",
+        "held",
+        "name",
+        "places",
+        "retries",
+        "said",
+        "tokens",
+        "unreachable",
+        "waiting",
+    )
+
+    def __init__(self, name: str, source: str, resilience: ResilienceConfig, clock: Clock) -> None:
+        self.name, self.said = name, f"{source}: {name}" if source else name
+        self.breaker = None if resilience.breaker is None else Breaker(resilience.breaker, clock, self._told)
+        self.free = self.places = resilience.concurrency
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        self.tokens = SAVED
+        self.answered = self.failed = self.unreachable = self.retries = self.held = self.crowded = 0
+
+    def health(self) -> SystemHealth:
+        breaker = self.breaker
+        return SystemHealth(
+            system=self.name,
+            breaker="none" if breaker is None else breaker.state,
+            answered=self.answered,
+            failed=self.failed,
+            unreachable=self.unreachable,
+            retries=self.retries,
+            held=self.held,
+            crowded=self.crowded,
+            opened=0 if breaker is None else breaker.opened,
+            in_flight=self.places - self.free,
+            waiting=len(self.waiting),
+        )
+
+    def _told(self, seconds: float) -> None:
+        """A breaker that opens is said once, and not each time that a call which is let through finds the system as it was."""
+        if seconds:
+            _logger.warning(
+                "%s failed too often: its breaker is open, and nothing is sent for %g s or until it answers",
+                self.said,
+                seconds,
+            )
+        else:
+            _logger.warning("%s answers again: its breaker is closed", self.said)

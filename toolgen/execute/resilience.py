@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from toolgen.background import SeldomLog
 from toolgen.clock import Clock, SystemClock
-from toolgen.execute.base import Executor, ResilienceConfig
-from toolgen.execute.circuit_breaker import Breaker, Ending
+from toolgen.execute.base import Executor, ResilienceConfig, SystemHealth
+from toolgen.execute.circuit_breaker import SAVED, Ending, System
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
@@ -22,13 +23,13 @@ from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, H
 
 __all__ = ["Chance", "ResilientExecutor", "transient"]
 
-_SAVED = 10.0  # retries that a budget is worth at most
 _FIRST_PAUSE_S = 0.1
 _CROWDED_RETRY_S = 1.0
 _BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
 # Answers to a repetition that say nothing of the request it repeats: it may be under way, or have been carried out.
 _UNDECIDED = frozenset({401, 403, 408, 409, 425, 429})
 _CLOCK = SystemClock()
+_logger = logging.getLogger(__name__)
 _STOPPED = Error(code="internal", message="whether the call may still be sent was not found out")
 
 
@@ -43,24 +44,11 @@ class Chance:
 _CHANCE = Chance()
 
 
-class _Line:
-    """One system: its breaker, the places there are, and the retries it may still cost."""
-
-    __slots__ = ("breaker", "free", "name", "tokens", "waiting")
-
-    def __init__(self, name: str, resilience: ResilienceConfig, clock: Clock) -> None:
-        self.name = name
-        self.breaker = None if resilience.breaker is None else Breaker(resilience.breaker, clock)
-        self.free = resilience.concurrency
-        self.waiting: deque[asyncio.Future[None]] = deque()
-        self.tokens = _SAVED
-
-
 class ResilientExecutor:
     """Sends calls with `inner`, as often as `resilience` allows.
 
     Sent again is what failed for the moment, and only where that is harmless: `repeatable` says so of a call, and anything is where
-    nothing was sent. An `outcome_unknown` never is. Refused, unlike Failed, says that nothing was tried.
+    nothing was sent. An `outcome_unknown` never is. Refused, unlike Failed, says that nothing was tried. `source` is its name in the log.
     """
 
     def __init__(
@@ -69,16 +57,19 @@ class ResilientExecutor:
         *,
         resilience: ResilienceConfig,
         repeatable: Callable[[Call], bool],
+        source: str = "",
         clock: Clock = _CLOCK,
         chance: Chance = _CHANCE,
     ) -> None:
         self._inner = inner
+        self._source = source
         self._resilience = resilience
         self._repeatable = repeatable
         self._clock = clock
         self._chance = chance
-        self._lines: dict[str, _Line] = {}  # by the address as it is written; as many as the catalog has
-        self._systems: dict[str, _Line] = {}
+        self._lines: dict[str, System] = {}  # by the address as it is written; as many as the catalog has
+        self._seldom = SeldomLog(_logger, clock)
+        self._systems: dict[str, System] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """As `inner` does, with what every attempt but the last came to under `retried` in the delivery."""
@@ -88,7 +79,7 @@ class ResilientExecutor:
         line = self._lines.get(address) or self._add(address)
         began = self._clock.monotonic()
         outcome = await self._attempt(line, call, began)
-        line.tokens = min(_SAVED, line.tokens + self._resilience.retries.budget)
+        line.tokens = min(SAVED, line.tokens + self._resilience.retries.budget)
         if not isinstance(outcome, Failed):
             return outcome
         if not transient(outcome):
@@ -98,19 +89,23 @@ class ResilientExecutor:
     def preview(self, call: Call) -> JsonObject:
         return self._inner.preview(call)
 
+    def health(self) -> tuple[SystemHealth, ...]:
+        """How the systems do that calls went to, in the order of their names."""
+        return tuple(self._systems[name].health() for name in sorted(self._systems))
+
     async def close(self) -> None:
         await self._inner.close()
 
-    def _add(self, address: str) -> _Line:
+    def _add(self, address: str) -> System:
         """The line of an address: paths of one host are one system."""
         name = _system(address)
         line = self._systems.get(name)
         if line is None:
-            line = self._systems[name] = _Line(name, self._resilience, self._clock)
+            line = self._systems[name] = System(name, self._source, self._resilience, self._clock)
         self._lines[address] = line
         return line
 
-    async def _again(self, line: _Line, call: Call, began: float, failed: Failed) -> Success | Failed:
+    async def _again(self, line: System, call: Call, began: float, failed: Failed) -> Success | Failed:
         """The attempts after the first, for as long as there is a point to them."""
         retries = self._resilience.retries
         tried: list[Mapping[str, str | float]] = []
@@ -126,6 +121,7 @@ class ResilientExecutor:
             if line.breaker is not None and (wait := line.breaker.left()) > 0:
                 return _in_doubt(call, _later(outcome, tried, wait), sent=sent)
             line.tokens -= 1
+            line.retries += 1
             await self._chance.sleep(pause)
             if (held := await _withheld(call)) is not None:
                 outcome = _not_again(outcome, held)
@@ -156,10 +152,11 @@ class ResilientExecutor:
         return min(pause, max(asked, self._resilience.retries.longest_wait_s))
 
     async def _attempt(
-        self, line: _Line, call: Call, began: float, seconds: float | None = None
+        self, line: System, call: Call, began: float, seconds: float | None = None
     ) -> Success | Failed | Refused:
         breaker = line.breaker
         if breaker is not None and (wait := breaker.enter()) > 0:
+            line.held += 1
             return _open(line.name, wait)
         epoch = 0 if breaker is None else breaker.epoch
         ending = Ending.SILENT
@@ -167,23 +164,34 @@ class ResilientExecutor:
             if line.free > 0 and not line.waiting:
                 line.free -= 1
             elif not await self._place(line):
+                line.crowded += 1
+                self._seldom.say(
+                    f"{line.said} has no place left: {line.places} calls are under way, others are refused"
+                )
                 return _crowded(line.name)
             elif (held := await self._held(line, call)) is not None:
                 return Refused(error=held)
             elif breaker is not None and breaker.epoch != epoch:  # it opened while this call stood in line
                 _give_back(line)
+                line.held += 1
                 return _open(line.name, breaker.left())
             try:
                 outcome = await (self._inner.execute(call) if seconds is None else self._bounded(line, call, seconds))
             finally:
                 _give_back(line)
             ending = Ending.ANSWERED if isinstance(outcome, Success) else _ending(outcome)
+            if ending is Ending.ANSWERED:
+                line.answered += 1
+            elif ending is Ending.FAILED:
+                line.failed += 1
+            elif ending is not Ending.SILENT:
+                line.unreachable += 1
         finally:
             if breaker is not None:
                 breaker.leave(epoch, ending, began)
         return outcome
 
-    async def _held(self, line: _Line, call: Call) -> Error | None:
+    async def _held(self, line: System, call: Call) -> Error | None:
         """Why a call that stood in line is not sent; its place is given back then, whatever happens."""
         held: Error | None = _STOPPED
         try:
@@ -193,7 +201,7 @@ class ResilientExecutor:
                 _give_back(line)
         return held
 
-    async def _bounded(self, line: _Line, call: Call, seconds: float) -> Success | Failed | Refused:
+    async def _bounded(self, line: System, call: Call, seconds: float) -> Success | Failed | Refused:
         try:
             async with asyncio.timeout(seconds):
                 return await self._inner.execute(call)
@@ -205,7 +213,7 @@ class ResilientExecutor:
             )
             return Failed(error=error, delivery=Delivery(attempts=1, broken=True))
 
-    async def _place(self, line: _Line) -> bool:
+    async def _place(self, line: System) -> bool:
         """Waits in line for a place, for as long as a connection is waited for; there are as many places to wait as to be served."""
         if len(line.waiting) >= self._resilience.concurrency:
             return False
@@ -309,7 +317,7 @@ def _later(failed: Failed, tried: list[Mapping[str, str | float]], wait: float) 
     return _told(replace(failed, error=replace(failed.error, retry_after_s=wait)), tried)
 
 
-def _give_back(line: _Line) -> None:
+def _give_back(line: System) -> None:
     """A place goes to who waits longest, or is free again."""
     while line.waiting:
         turn = line.waiting.popleft()

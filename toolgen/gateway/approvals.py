@@ -11,6 +11,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.errors import StateError
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.json_body import encode
+from toolgen.gateway.prometheus import ApprovalCounts
 from toolgen.gateway.waiting_calls import WaitingCalls, of_party, party_of
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error, Pending, Refused, Result
@@ -74,7 +75,14 @@ class Approvals(WaitingCalls):
                     rule=question.rule,
                 )
             )
+        _logger.info("call %s of %s waits for a person (rule %s)", call.id, call.tool.name, question.rule)
         return Pending(error=_asked(invocation, question.roles))
+
+    async def waiting(self) -> ApprovalCounts:
+        """How many calls wait for a person, and for how long the oldest has. Raises `StateError`."""
+        asked = [known.asked for known in await self.store.unfinished() if known.status == "pending"]
+        oldest_s = max(0.0, await self.store.now() - min(asked)) if asked else 0.0
+        return ApprovalCounts(waiting=len(asked), oldest_s=oldest_s)
 
     def may_answer(self, principal: Principal) -> bool:
         """Whether a principal may answer for others at all: by its role, and in its own name."""

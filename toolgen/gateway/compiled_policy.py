@@ -142,7 +142,8 @@ class Governance:
         self._log = runtime.log
         self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self._pause = PauseStage(pauses=runtime.pauses, tolerant=_tolerant(policy))
+        self.tolerant = _tolerant(policy)  # whether calls go on while what gateways share cannot be reached
+        self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self._concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         # Whether this policy opens an address, and on behalf of which source it is asked.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
@@ -158,7 +159,7 @@ class Governance:
         try:
             result = await self._pipeline(call, trail)
         finally:
-            self._metrics.end(result, self._clock.monotonic() - began)
+            self._metrics.end(call, result, self._clock.monotonic() - began)
         return result
 
     def catalog(self, principal: Principal) -> tuple[Tool, ...]:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from toolgen.background import Background
 from toolgen.errors import ToolgenError
 from toolgen.gateway.compiled_policy import Governance, Runtime
+from toolgen.gateway.prometheus import PolicyCounts
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.key_list import without_revoked
 
@@ -85,6 +86,8 @@ class PolicyReloader:
         self._background = background
         self._current = runtime.current
         self._current.put(Governance(policy, runtime))
+        self._loaded = self._failed = 0
+        self._since = runtime.clock.now()
         self.unread = ""
         """What is wrong with the policy's files, while an older reading of them is in force."""
         self._runtime = runtime
@@ -93,6 +96,10 @@ class PolicyReloader:
         self._state = state_of(self._directory) if state is None else state
         self._reloading = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
+
+    def counts(self) -> PolicyCounts:
+        """How often edits came into force, and since when what is in force is."""
+        return PolicyCounts(loaded=self._loaded, failed=self._failed, since=self._since, unused=bool(self.unread))
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
@@ -116,6 +123,7 @@ class PolicyReloader:
                 policy = await asyncio.to_thread(self._runtime.read_policy)
             except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
                 said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
+                self._failed += 1
                 self.unread = f"an edit of the policy is not in force: {said}"
                 _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
                 await self._note(
@@ -145,4 +153,5 @@ class PolicyReloader:
             await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
 
     def _put(self, policy: Policy) -> None:
+        self._loaded, self._since = self._loaded + 1, self._runtime.clock.now()
         self._current.put(Governance(policy, self._runtime))

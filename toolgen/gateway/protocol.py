@@ -6,7 +6,7 @@ The console and the command line take a `Project`, which is what was loaded, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Protocol, Self
@@ -145,8 +145,9 @@ class Operations(Protocol):
     def spans(self) -> Spans | None:
         """Where spans of requests go; None where nothing is traced."""
 
-    def measured(self) -> bytes:
-        """What this process counted, in Prometheus's text format: for anybody, so without names."""
+    async def measured(self, detail: Collection[str] = ()) -> bytes:
+        """What this process counted, in Prometheus's text format: for anybody, so without names. With some of `DETAILS`, what these say
+        by name too: for those who may review."""
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same."""

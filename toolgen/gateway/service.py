@@ -27,9 +27,10 @@ from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
+from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.shared_state import WorkerSockets, share
-from toolgen.gateway.status import Status
+from toolgen.gateway.status import Status, systems_of
 from toolgen.gateway.synchronous import SyncGateway
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.tracing import Spans
@@ -117,6 +118,9 @@ class Gateway:
             troubles=self._troubles,
             functions=functions,
             cut_off=self._running.cut_off,
+            refusing=self._refusing,
+            standing=self._standing,
+            waiting=lambda: self.approvals.waiting(),  # noqa: PLW0108 - it is made below
             drain_s=settings.drain_s,
             spans=_spans() if settings.spans else None,
             records=ProjectRecords(settings),
@@ -282,6 +286,7 @@ class Gateway:
         await self._shared.start()
         self._reloader.start()
         self._runner.start()
+        self.operations.start()
         if self._meaning is not None:
             self._meaning.start()
         self.entered = True
@@ -367,6 +372,19 @@ class Gateway:
         """What may be wrong with what gateways share."""
         pauses = self._shared.pauses
         return (self._runner.trouble, pauses.trouble) if isinstance(pauses, SharedPauses) else (self._runner.trouble,)
+
+    def _refusing(self, counted: bool) -> tuple[str, ...]:
+        """Why every call would be refused now by what is shared."""
+        governance = self.current.governance
+        return self._shared.refusing(tolerant=governance.tolerant, counted=counted or not governance.policy.limits)
+
+    def _standing(self) -> Snapshot:
+        """What is measured beside the process itself."""
+        return Snapshot(
+            policy_digest=self.policy.digest,
+            systems=systems_of(self._executors),
+            limit_waiting=self._shared.buckets.waiting,
+        )
 
 
 def _spans() -> Spans:

@@ -18,15 +18,17 @@ from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations, SqliteInvocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
-from toolgen.state.pauses import Pauses, SharedPauses
-from toolgen.state.rate_limits import Buckets, MemoryBuckets, WaitingBuckets
+from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
+from toolgen.state.rate_limits import MemoryBuckets, WaitingBuckets
 from toolgen.state.redis_connection import RedisClock, RedisLink
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 
-__all__ = ["Shared", "WorkerSockets", "share", "shared_pauses"]
+__all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "share", "shared_pauses"]
+
+UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class Shared:
     `ledger_key` is what outcomes in the ledger are sealed with; None where that is the key of this machine's log.
     """
 
-    buckets: Buckets
+    buckets: WaitingBuckets
     invocations: Invocations
     pauses: Pauses | SharedPauses
     histories: SharedHistories | None
@@ -63,6 +65,18 @@ class Shared:
         if self.clock is not None:
             await self.clock.set()
             self._tasks.append(self.background.start("setting the clock by Redis", self.clock.run))
+
+    def refusing(self, *, tolerant: bool, counted: bool) -> tuple[str, ...]:
+        """Why every call would be refused now: nobody knows what is paused, or what every call counts for cannot be counted; not for a
+        policy that is `tolerant` of that. `counted`: whether limits can be, or there are none."""
+        pauses, unknown = self.pauses, ""
+        if isinstance(pauses, SharedPauses) and pauses.stale and not (tolerant and pauses.known):
+            unknown = pauses.trouble.fault or "what is paused is not known yet"
+        return (
+            unknown,
+            "" if counted or tolerant else UNCOUNTED,
+            UNREADABLE.reason if UNREADABLE in pauses.all() else "",
+        )
 
     async def close(self) -> None:
         """Lets go of everything."""

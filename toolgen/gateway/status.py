@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
-from toolgen.errors import AuditError
-from toolgen.execute.base import FunctionCounts
+from toolgen.errors import AuditError, StateError
+from toolgen.execute.base import Executor, FunctionCounts, Monitored, SystemHealth
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.policy_reloader import PolicyReloader
+from toolgen.gateway.prometheus import ApprovalCounts, Snapshot, rendered
+from toolgen.gateway.shared_state import UNCOUNTED
 from toolgen.gateway.tracing import Spans
 
-__all__ = ["Status"]
+__all__ = ["Status", "systems_of"]
 
 _CLOSING_S = 5.0
+_LOOK_S = 1.0
+_FRESH_S = 1.0
+_logger = logging.getLogger(__name__)
 
 
 class Functions(Protocol):
@@ -32,7 +39,8 @@ class Functions(Protocol):
 
 class Status:
     """One process (`Operations`). `troubles` says what may be wrong with what gateways share, `functions` what runs functions,
-    `cut_off` ends the calls under way."""
+    `cut_off` ends the calls under way. `refusing` says why every call would be refused, given whether limits can be counted, `standing` how
+    everything else stands that is measured, and `waiting` what waits for a person."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
@@ -42,6 +50,9 @@ class Status:
         troubles: Callable[[], tuple[FaultLog, ...]],
         functions: Functions,
         cut_off: Callable[[], None],
+        refusing: Callable[[bool], tuple[str, ...]],
+        standing: Callable[[], Snapshot],
+        waiting: Callable[[], Awaitable[ApprovalCounts]],
         drain_s: float,
         spans: Spans | None,
         records: ProjectRecords,
@@ -51,13 +62,16 @@ class Status:
         self._troubles = troubles
         self._functions = functions
         self._cut_off = cut_off
+        self._refusing, self._standing, self._waiting = refusing, standing, waiting
+        self._asked: tuple[float, ApprovalCounts] = (-_FRESH_S, ApprovalCounts())
         self._leaving: asyncio.TimerHandle | None = None
         self.drain_s = drain_s
         self.metrics = Metrics()
         self.spans = spans
         self.records = records
         self.reloader: PolicyReloader | None = None
-        self._uncounted = ""  # what is wrong with where limits are counted
+        self._counted = True  # whether limits can be counted
+        self._watching: asyncio.Task[None] | None = None
         self._notes: set[asyncio.Task[None]] = set()
 
     def ready(self) -> tuple[str, ...]:
@@ -68,19 +82,21 @@ class Status:
             self._log.fault,
             *(trouble.lasting for trouble in self._troubles()),
             *self._background.faults(),
+            *self._refusing(self._counted),
         )
-        return tuple(fault for fault in found if fault)
+        return tuple(dict.fromkeys(fault for fault in found if fault))
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
         passing = (trouble.fault for trouble in self._troubles() if not trouble.lasting)
         found = (
             self.reloader.unread if self.reloader is not None else "",
-            self._uncounted,
+            "" if self._counted else UNCOUNTED,
             *passing,
             *self._log.warnings(),
         )
-        return tuple(warning for warning in found if warning)
+        reasons = self.ready()
+        return tuple(warning for warning in found if warning and warning not in reasons)
 
     async def reload(self) -> bool:
         """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
@@ -89,14 +105,49 @@ class Status:
         """
         return self.reloader is not None and await self.reloader.reload()
 
-    def measured(self) -> bytes:
+    def start(self) -> None:
+        """Looks from now on whether calls can be taken, also while none comes, and logs when that changes."""
+        self._watching = self._background.start("watching whether calls can be taken", self._watch)
+
+    async def _watch(self) -> None:
+        said: tuple[str, ...] = ()
+        while self._leaving is None:
+            await asyncio.sleep(_LOOK_S)
+            self._log.probe()
+            reasons = self.ready()
+            if reasons == said or self._leaving is not None:
+                continue
+            said = reasons
+            if reasons:
+                _logger.error("not ready, no call is taken: %s", "; ".join(reasons))
+            else:
+                _logger.warning("ready again")
+
+    async def measured(self, detail: Collection[str] = ()) -> bytes:
         """What this process counted, for Prometheus."""
-        return self.metrics.rendered(
-            worker=self._log.stream,
+        state = replace(
+            self._standing(),
+            approvals=await self._approvals(),
             ready=not self.ready(),
+            warnings=len(self.warnings()),
+            limits_counted=self._counted,
+            audit=self._log.counts(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
         )
+        if self.reloader is not None:
+            state = replace(state, policy=self.reloader.counts())
+        return rendered(self.metrics, state, worker=self._log.stream, detail=detail)
+
+    async def _approvals(self) -> ApprovalCounts:
+        """Asked for once a second at most, as anybody may ask for metrics. While they cannot be read, what was known before."""
+        now = asyncio.get_running_loop().time()
+        if now - self._asked[0] >= _FRESH_S:
+            known = self._asked[1]
+            with contextlib.suppress(StateError):
+                known = await self._waiting()
+            self._asked = (now, known)
+        return self._asked[1]
 
     def leave(self) -> Callable[[], None]:
         """From now on functions have the drain time to end, but for what it takes to record and answer their calls, and to close. Returns
@@ -112,9 +163,7 @@ class Status:
 
     def state_changed(self, reachable: bool) -> None:
         """Records that what counts limits was lost or found: in between, limits refuse, or are shares of this process."""
-        self._uncounted = (
-            "" if reachable else "what counts limits (Redis, or the process above the workers) cannot be reached"
-        )
+        self._counted = reachable
         note = asyncio.create_task(self.note({"event": "state", "status": "ok" if reachable else "error"}))
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
@@ -128,5 +177,13 @@ class Status:
         """Returns when everything is recorded."""
         if self._leaving is not None:
             self._leaving.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait((self._watching,))
         if self._notes:
             await asyncio.wait(self._notes)
+
+
+def systems_of(executors: Mapping[str, Executor]) -> Mapping[str, tuple[SystemHealth, ...]]:
+    """How the systems behind sources do, of those sources that have breakers and places."""
+    return {source: one.health() for source, one in executors.items() if isinstance(one, Monitored)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from toolgen.state.invocations import Invocation, Invocations, Party
 
 __all__ = ["LEASE_S", "WaitingCalls", "of_party", "party_of"]
 
+_logger = logging.getLogger(__name__)
 LEASE_S = 10.0
 """How long a worker that stopped may hold a call before others look after it."""
 _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
@@ -154,6 +156,7 @@ class WaitingCalls:
         except AuditError:
             await self.store.replace(known, msgspec.structs.replace(known, lease=0.0))
             raise
+        _logger.info("call %s of %s: the answer is %s%s", known.id, known.tool, verdict, f", by {by}" if by else "")
         return seq
 
 

@@ -23,7 +23,7 @@ from toolgen.state.count_connection import Script, UnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
 
-__all__ = ["FRESH_S", "POLL_S", "Pause", "Pauses", "SharedPauses"]
+__all__ = ["FRESH_S", "POLL_S", "UNREADABLE", "Pause", "Pauses", "SharedPauses"]
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.source == source if self.source else fnmatchcase(tool, self.tool)
 
 
-_UNREADABLE = Pause(tool="*", reason="the file that says what is paused cannot be read", since=0.0)
+UNREADABLE = Pause(tool="*", reason="the file that says what is paused cannot be read", since=0.0)
 
 
 class Pauses:
@@ -79,13 +79,13 @@ class Pauses:
             self._state, self._found = None, ()
             return ()
         except OSError:
-            return (_UNREADABLE,)
+            return (UNREADABLE,)
         state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         if state != self._state:
             try:
                 self._found = self.read()
             except StateError:
-                return (_UNREADABLE,)
+                return (UNREADABLE,)
             self._state = state
         return self._found
 

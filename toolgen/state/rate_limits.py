@@ -215,6 +215,11 @@ class WaitingBuckets:
         self._lines: dict[Key, deque[asyncio.Event]] = {}
         self._waiting = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many calls of this process wait."""
+        return self._waiting
+
     async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
         for charge in charges if self._lines else ():
             if charge.key in self._lines:

@@ -16,7 +16,7 @@ from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import DescriptionError
-from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, ResilienceConfig, SourcePermit
+from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, SourcePermit
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials, Provision
@@ -146,9 +146,9 @@ def _make(
     config = source.config
     match config.kind:
         case "openapi":
-            return _resilient(_http(source, manifest, secrets, permit, provision), source.resilience)
+            return _resilient(_http(source, manifest, secrets, permit, provision), source)
         case "graphql":
-            return _resilient(_graphql(source, manifest, secrets, permit, provision), source.resilience)
+            return _resilient(_graphql(source, manifest, secrets, permit, provision), source)
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
@@ -159,7 +159,7 @@ def _make(
             return FunctionExecutor(config.location, config.root, functions, config.adopted)
         case "mcp":
             mcp = _mcp(source, secrets, permit, provision, commands)
-            return mcp if config.command else _resilient(mcp, source.resilience)
+            return mcp if config.command else _resilient(mcp, source)
         case _:
             assert_never(config.kind)
 
@@ -273,9 +273,14 @@ def _allowed(to: Destination) -> Verdict:
     return Allow(rule="build")
 
 
-def _resilient(inner: Executor, resilience: ResilienceConfig) -> Executor:
+def _resilient(inner: Executor, source: SourceSettings) -> Executor:
+    resilience = source.resilience
     return ResilientExecutor(
-        inner, resilience=resilience, repeatable=lambda call: repeatable(call, resilience.key_header), clock=_CLOCK
+        inner,
+        resilience=resilience,
+        repeatable=lambda call: repeatable(call, resilience.key_header),
+        source=source.config.name,
+        clock=_CLOCK,
     )
 
 

@@ -29,7 +29,7 @@ from toolgen.gateway.asgi.request import (
 )
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.streamable_http import McpEndpoint
-from toolgen.gateway.metrics import MEDIA_TYPE
+from toolgen.gateway.prometheus import DETAILS, MEDIA_TYPE
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
@@ -181,7 +181,7 @@ class App:
             return Response(status=302, headers=((b"location", b"/console"),))
         if request.path == "/metrics":
             request.take("GET")
-            return Response(body=self._gateway.operations.measured(), media_type=MEDIA_TYPE)
+            return await self._measured(request)
         if request.path in _METADATA:
             return self._authentication.resource.metadata(request)
         principal = await self._authentication.enter(request)
@@ -227,6 +227,30 @@ class App:
         if response := await self._audit.answer(request, principal):
             return response
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
+
+    async def _measured(self, request: Request) -> Response:
+        """Sums are for anybody. Names, which `?detail=sources,tools` asks for, are for those who may read the record."""
+        asked = request.parameters("detail").get("detail") if request.query else None
+        if asked is None:
+            return Response(body=await self._gateway.operations.measured(), media_type=MEDIA_TYPE)
+        principal = await self._authentication.enter(request)
+        if not self._gateway.callers.may_review(principal):
+            raise Rejected(
+                403,
+                "forbidden",
+                "this principal may not see names in metrics: it may not read the audit",
+                suggestion="leave the query away, or ask the author of the policy",
+            )
+        words = frozenset(asked.split(","))
+        if not words <= {*DETAILS, "all"}:
+            raise Rejected(
+                400,
+                "validation",
+                "the query parameter detail holds a word that it does not have",
+                suggestion=f"use {', '.join(DETAILS)} (several with commas between them), or all",
+            )
+        body = await self._gateway.operations.measured(DETAILS if "all" in words else words)
+        return Response(body=body, media_type=MEDIA_TYPE)
 
     async def _ready(self, request: Request) -> Response:
         """Whether calls are taken is for anybody; why not, and what else is wrong, is for those who could call."""

@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from toolgen.gateway.approvals import MAX_WAITING
 from toolgen.gateway.json_body import encode
+from toolgen.gateway.prometheus import DETAILS
 from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.gateway.rest.openapi_schemas import TEXT, Node, ref, schemas
@@ -184,11 +185,20 @@ def _state_paths() -> Node:
     """What anybody may ask."""
     counters: Node = {"description": "Counters.", "content": {"text/plain": {"schema": TEXT}}}
     alive, ready = {"200": _answer("Alive.", "State")}, _answer("Takes calls.", "State")
-    summary = "What this process counted, for Prometheus: sums without names"
+    summary = "What this process counted, for Prometheus: sums for anybody, names for who may read the record"
+    words = f"What to tell by name, with commas between: {', '.join(DETAILS)}, or all. It takes a credential."
+    detail = _query("detail", {"type": "string", "minLength": 1}, words)
+    answers = _responses(counters, "403")
     return {
         "/healthz": {"get": {"operationId": "health", "security": [], "responses": alive}},
         "/metrics": {
-            "get": {"operationId": "metrics", "summary": summary, "security": [], "responses": {"200": counters}}
+            "get": {
+                "operationId": "metrics",
+                "summary": summary,
+                "security": [{}, {"bearer": []}],
+                "parameters": [detail],
+                "responses": answers,
+            }
         },
         "/readyz": {
             "get": {

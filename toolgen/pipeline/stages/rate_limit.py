@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from toolgen.background import SeldomLog
 from toolgen.model.call import Call, Document
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
@@ -18,6 +20,7 @@ __all__ = ["LimitStage", "MeterStage", "TurnStage"]
 
 _RULE = "turn_limit"
 _MAX_KEPT = 10_000
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class LimitStage:
 
     limits: Limits
     buckets: Buckets
+    told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
     _kept: dict[tuple[str, str], tuple[Charge, ...]] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
@@ -77,7 +81,7 @@ class LimitStage:
             charges = tuple(replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
         if isinstance(answer, Refusal):
-            return _limited(answer)
+            return _limited(answer, self.told)
         if not answer.keys:
             return await proceed(call, trail)
         try:
@@ -94,6 +98,7 @@ class MeterStage:
     limits: Limits
     buckets: Buckets
     upstreams: Upstreams
+    told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         charges = () if call.document is None else self._inner(call, call.document)
@@ -101,10 +106,11 @@ class MeterStage:
             return refused(charges)
         answer = await self.buckets.acquire(charges) if charges else FREE
         if isinstance(answer, Refusal):
-            return _limited(answer)
+            return _limited(answer, self.told)
         try:
             wait = self.upstreams.take(call.tool.source)
             if wait is not None:
+                self.told.say(f"{call.tool.source} takes no more calls for now, as its system said: calls are refused")
                 return _held_up(call.tool.source, wait)
             result = await proceed(call, trail)
         finally:
@@ -140,16 +146,19 @@ def _held_up(source: str, wait: float) -> Refused:
     )
 
 
-def _limited(refusal: Refusal) -> Refused:
-    """What the caller is told. Where nobody could count, the call is turned away as one that may be repeated."""
+def _limited(refusal: Refusal, told: SeldomLog) -> Refused:
+    """What the caller is told, and the log. Where nobody could count, the call is turned away as one that may be repeated, and who counts
+    has logged why."""
     code = "rate_limited"
     wait = f"wait {refusal.retry_after_s:g} s before calling again"
     match refusal.reason:
         case "spent":
             message, suggestion = f"too many calls: limit {refusal.limit} is used up", wait
+            told.say(f"limit {refusal.limit} is used up for a caller: calls are refused")
         case "crowded":
             message = f"too many calls at once: limit {refusal.limit} has no place left"
             suggestion = "wait for one of them to end before calling again"
+            told.say(f"limit {refusal.limit} has no place left for a caller: calls are refused")
         case "unreachable":
             code = "upstream_unavailable"
             message = f"limit {refusal.limit} cannot be counted now, so nothing was sent"

@@ -1,0 +1,136 @@
+"""Whether calls are taken is said where calls would fail, also before one does, and every change of it is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.test_shared_limits import project
+from tests.projects import make_project
+from tests.redis_server import RedisServer
+from toolgen.gateway import status
+from toolgen.gateway.service import Gateway
+
+UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
+LIMIT = {"id": "few", "per": ["principal"], "rate": "1000/h"}
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "_LOOK_S", 0.02)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not true():  # noqa: ASYNC110 - what it waits for tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def code_of(gateway: Gateway) -> str:
+    """How a call ends: "" where it was made."""
+    answer = await gateway.call("shop__list_tables", {}, principal="bot")
+    return "" if answer.error is None else answer.error.code
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_its_redis(
+    tmp_path: Path, tolerant: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    limits = [{**LIMIT, "on_failure": "share"}] if tolerant else [LIMIT]
+
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", limits)) as gateway:
+            assert await code_of(gateway) == ""
+            await until(lambda: gateway.operations.ready() == ())
+            server.stop()
+            await code_of(gateway)
+            if tolerant:  # calls go on by what was paused last, and by this process's share
+                await until(lambda: len(gateway.operations.warnings()) >= 2)
+                assert gateway.operations.ready() == ()
+                assert await code_of(gateway) == ""
+                assert UNCOUNTED in gateway.operations.warnings()
+            else:
+                await until(lambda: len(gateway.operations.ready()) == 2)
+                assert await code_of(gateway) in {"paused", "upstream_unavailable"}
+                assert UNCOUNTED in gateway.operations.ready()
+                assert not set(gateway.operations.warnings()) & set(gateway.operations.ready())
+                await until(lambda: "not ready, no call is taken: what is paused cannot be read" in caplog.text)
+            server.start()
+            # What counts limits is found again by the next call that asks it, or by its own beat.
+            await until(lambda: gateway.operations.ready() == ())
+            async with asyncio.timeout(120):
+                while await code_of(gateway):  # noqa: ASYNC110 - Redis tells nobody that it is back
+                    await asyncio.sleep(0.05)
+            await until(lambda: gateway.operations.ready() == ())
+            if tolerant:
+                assert "ready" not in caplog.text
+            else:
+                await until(lambda: "ready again" in caplog.text)
+
+    try:
+        asyncio.run(main())
+    finally:
+        server.stop()
+
+
+def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", [])) as gateway:
+            server.stop()
+            await until(lambda: gateway.operations.ready() != ())
+            assert await code_of(gateway) == "paused"
+            assert all("paused" in reason for reason in gateway.operations.ready())
+
+    try:
+        asyncio.run(main())
+    finally:
+        server.stop()
+
+
+def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_path: Path) -> None:
+    path = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            (pauses,) = [gateway.settings.state_dir / "pauses.json"]
+            pauses.parent.mkdir(parents=True, exist_ok=True)
+            pauses.write_text("[{", encoding="utf-8")
+            assert await code_of(gateway) == "paused"
+            assert gateway.operations.ready() == ("the file that says what is paused cannot be read",)
+            pauses.unlink()
+            assert (await code_of(gateway), gateway.operations.ready()) == ("", ())
+
+    asyncio.run(main())
+
+
+def test_a_record_that_cannot_be_written_any_more_is_noticed_without_a_call(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = make_project(tmp_path)
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            record = gateway.settings.audit_dir
+            record.rename(tmp_path / "elsewhere")
+            record.write_text("in the way", encoding="utf-8")
+            await until(lambda: gateway.operations.ready() != ())
+            await until(lambda: "not ready, no call is taken: the audit log" in caplog.text)
+            assert await code_of(gateway) == "audit_unavailable"
+            record.unlink()
+            os.rename(tmp_path / "elsewhere", record)
+            await until(lambda: gateway.operations.ready() == ())
+            await until(lambda: "ready again" in caplog.text)
+            assert await code_of(gateway) == ""
+
+    with caplog.at_level(logging.WARNING, "toolgen"):
+        asyncio.run(main())

@@ -1,0 +1,62 @@
+"""What is written to a log together, what was written so far in numbers, and what is said where it could not be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toolgen.audit.entry import Entry
+from toolgen.audit.segment import Head
+from toolgen.errors import AuditError
+
+__all__ = ["AuditCounts", "Batch", "FullError", "Position", "Waiting", "cannot_be_written"]
+
+Position = tuple[str, int]
+"""Stream and sequence number: where an entry stands."""
+
+Waiting = tuple[Entry, "asyncio.Future[Position]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Entries that are made durable together: their lines, their hashes, and the head they leave.
+
+    `room`: how many bytes were kept for each, and whether they are enough. `begins`: for one they are not, as for the beginning of a
+    call. `due`: the segment is to be closed before it is
+    written.
+    """
+
+    waiting: list[Waiting]
+    data: bytes = b""
+    hashes: Sequence[str] = ()
+    room: Sequence[tuple[int, bool]] = ()
+    head: Head = field(default_factory=Head)
+    time: float = 0.0
+    reserve: int = 0
+    begins: bool = False
+    due: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditCounts:
+    """What this process did with its stream, and how far behind the rest is.
+
+    `entries` by event, `writes` and the seconds that these took; entries that wait to be written; how many are in no checkpoint yet, and
+    for how many seconds a checkpoint has been owed to the place that has waited longest.
+    """
+
+    entries: Mapping[str, int] = field(default_factory=dict)
+    writes: int = 0
+    writing_s: float = 0.0
+    waiting: int = 0
+    unsigned: int = 0
+    undelivered_s: float = 0.0
+
+
+class FullError(AuditError):
+    """There was no room, and nothing was written: what is shorter may still be."""
+
+
+def cannot_be_written(error: OSError | ValueError) -> str:
+    return f"the audit log cannot be written: {getattr(error, 'strerror', None) or type(error).__name__}"

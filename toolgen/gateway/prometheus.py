@@ -1,0 +1,363 @@
+"""What a process tells Prometheus: its counters and how it stands, in the text format. Sums for anybody, names for reviewers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from toolgen.audit.batch import AuditCounts
+from toolgen.execute.base import FunctionCounts, SystemHealth
+from toolgen.gateway.metrics import BOUNDS, Durations, Metrics
+
+__all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "PolicyCounts", "Snapshot", "rendered"]
+
+MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+DETAILS = ("sources", "tools", "principals", "rules")
+"""What may be told by name, to those who may read the record."""
+
+_BREAKERS = ("closed", "half-open", "open")
+_NO_FUNCTIONS = FunctionCounts()
+_NO_AUDIT = AuditCounts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalCounts:
+    """Calls that wait for a person, in all of the gateway, and for how many seconds the oldest has."""
+
+    waiting: int = 0
+    oldest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyCounts:
+    """How often an edit came into force and how often one could not, since when the policy is in force (seconds since the epoch), and
+    whether an edit is not in force now."""
+
+    loaded: int = 0
+    failed: int = 0
+    since: float = 0.0
+    unused: bool = False
+
+
+_NO_APPROVALS = ApprovalCounts()
+_NO_POLICY = PolicyCounts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """How a process stands. `systems` are those behind each source that calls went to, `restarts` how often each background task that
+    ever failed was started again, `limits_counted` whether what counts limits can be reached."""
+
+    ready: bool = True
+    warnings: int = 0
+    policy_digest: str = ""
+    systems: Mapping[str, Sequence[SystemHealth]] = field(default_factory=dict)
+    limit_waiting: int = 0
+    limits_counted: bool = True
+    approvals: ApprovalCounts = _NO_APPROVALS
+    audit: AuditCounts = _NO_AUDIT
+    policy: PolicyCounts = _NO_POLICY
+    functions: FunctionCounts = _NO_FUNCTIONS
+    restarts: Mapping[str, int] = field(default_factory=dict)
+
+
+def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:
+    """Everything in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log.
+
+    With some of `DETAILS`, what these say follows, by name.
+    """
+    families = (
+        *_of_calls(metrics),
+        *_of_systems([one for systems in state.systems.values() for one in systems]),
+        *_of_waiting(metrics, state),
+        *_of_the_record(state.audit),
+        *_of_the_policy(state.policy),
+        *_of_the_gateway(state),
+        *_of_functions(state.functions),
+        *_of_the_process(metrics),
+        *_by_name(metrics, state, detail),
+    )
+    lines = [line for family in families for line in family.lines({"worker": worker})]
+    return ("\n".join(lines) + "\n").encode("utf-8")
+
+
+class _Family(NamedTuple):
+    """One metric: what it is, and its samples by their labels."""
+
+    name: str
+    kind: str
+    text: str
+    samples: Sequence[tuple[Mapping[str, str], float | Durations]]
+
+    def lines(self, same: Mapping[str, str]) -> Iterator[str]:
+        """In Prometheus's text format, each sample with the labels that are the `same` for all."""
+        yield f"# HELP {self.name} {self.text}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for own, value in self.samples:
+            labels = {**own, **same}
+            if isinstance(value, Durations):
+                yield from _histogram(self.name, labels, value)
+            else:
+                yield _sample(self.name, labels, value)
+
+
+def _one(name: str, kind: str, text: str, value: float) -> _Family:
+    return _Family(name, kind, text, [({}, value)])
+
+
+def _of_calls(metrics: Metrics) -> Iterator[_Family]:
+    """Calls of tools, MCP requests, and answers over HTTP."""
+    yield _Family(
+        "toolgen_calls_total",
+        "counter",
+        "Calls that ended, by how.",
+        [({"status": status, "code": code}, count) for (status, code), count in sorted(metrics.calls.items())],
+    )
+    yield _one("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", metrics.in_flight)
+    yield _Family(
+        "toolgen_call_duration_seconds",
+        "histogram",
+        "How long calls took, from the record to the record.",
+        [({"status": status}, took) for status, took in sorted(metrics.durations.items())],
+    )
+    yield _Family(
+        "mcp_server_operation_duration_seconds",
+        "histogram",
+        "How long MCP requests took.",
+        [
+            ({"mcp_method_name": method, "error_type": error}, took)
+            for (method, error), took in sorted(metrics.operations.items())
+        ],
+    )
+    yield _Family(
+        "toolgen_http_responses_total",
+        "counter",
+        "Answers to requests of any kind.",
+        [({"status": str(status)}, count) for status, count in sorted(metrics.responses.items())],
+    )
+
+
+def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[_Family]:
+    """All systems behind sources over HTTP together."""
+    outcomes = [
+        ("answered", sum(one.answered for one in systems)),
+        ("failed", sum(one.failed for one in systems)),
+        ("unreachable", sum(one.unreachable for one in systems)),
+    ]
+    yield _Family(
+        "toolgen_upstream_attempts_total",
+        "counter",
+        "Requests to systems behind sources: answered, failed (5xx or broken off), or never connected.",
+        [({"outcome": outcome}, count) for outcome, count in outcomes],
+    )
+    for name, kind, text, value in (
+        ("retries_total", "counter", "Requests that were sent again.", sum(one.retries for one in systems)),
+        ("in_flight", "gauge", "Requests under way.", sum(one.in_flight for one in systems)),
+        ("crowded_total", "counter", "Calls that found no place in time.", sum(one.crowded for one in systems)),
+    ):
+        yield _one(f"toolgen_upstream_{name}", kind, text, value)
+    opened = [one.breaker in {"open", "half-open"} for one in systems]
+    yield _one("toolgen_breakers_open", "gauge", "Systems whose circuit breaker is open or half-open.", sum(opened))
+    for name, text, value in (
+        ("openings_total", "How often a circuit breaker opened.", sum(one.opened for one in systems)),
+        ("refusals_total", "Calls that were not sent: the breaker was open.", sum(one.held for one in systems)),
+    ):
+        yield _one(f"toolgen_breaker_{name}", "counter", text, value)
+
+
+def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[_Family]:
+    """What holds calls up: limits, places, people."""
+    places = sum(one.waiting for systems in state.systems.values() for one in systems)
+    yield _Family(
+        "toolgen_calls_waiting",
+        "gauge",
+        "Calls that wait for their turn: of a limit, or for a place at a system.",
+        [({"reason": "limit"}, state.limit_waiting), ({"reason": "upstream"}, places)],
+    )
+    limited = sum(count for (_, code), count in metrics.calls.items() if code == "rate_limited")
+    yield _one("toolgen_limit_refusals_total", "counter", "Calls that a limit refused.", limited)
+    counted = "1 while what counts limits can be reached (Redis, or the process above the workers)."
+    yield _one("toolgen_limits_counted", "gauge", counted, int(state.limits_counted))
+    waiting = "Calls that wait for a person. Every worker tells the same."
+    yield _one("toolgen_approvals_waiting", "gauge", waiting, state.approvals.waiting)
+    oldest = "For how long the oldest of them has waited; 0 where none does."
+    yield _one("toolgen_approvals_oldest_seconds", "gauge", oldest, state.approvals.oldest_s)
+
+
+def _of_the_record(audit: AuditCounts) -> Iterator[_Family]:
+    """How the record is written, and how far signing and delivering are behind."""
+    yield _Family(
+        "toolgen_audit_entries_total",
+        "counter",
+        "Entries of the record that are durable, by event.",
+        [({"event": event}, count) for event, count in sorted(audit.entries.items())],
+    )
+    for name, kind, text, value in (
+        ("writes_total", "counter", "Writes of the record, each with one sync.", audit.writes),
+        ("writing_seconds_total", "counter", "How long these writes took.", audit.writing_s),
+        ("waiting", "gauge", "Entries that wait to be written.", audit.waiting),
+        ("unsigned", "gauge", "Entries that no checkpoint covers yet; 0 where nothing is signed.", audit.unsigned),
+        (
+            "undelivered_seconds",
+            "gauge",
+            "For how long a checkpoint has been owed to a place outside of the record.",
+            audit.undelivered_s,
+        ),
+    ):
+        yield _one(f"toolgen_audit_{name}", kind, text, value)
+
+
+def _of_the_policy(policy: PolicyCounts) -> Iterator[_Family]:
+    """Edits of the policy."""
+    yield _Family(
+        "toolgen_policy_reloads_total",
+        "counter",
+        "Edits of the policy or its keys: in force (ok), or not usable (error).",
+        [({"status": "ok"}, policy.loaded), ({"status": "error"}, policy.failed)],
+    )
+    since = "Since when the policy is in force, in seconds since the epoch."
+    yield _one("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
+    unused = "1 while an edit of the policy cannot be used, and an older one stays in force."
+    yield _one("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
+
+
+def _of_the_gateway(state: Snapshot) -> Iterator[_Family]:
+    yield _Family(
+        "toolgen_background_restarts_total",
+        "counter",
+        "Background tasks that failed and were started again.",
+        [({"task": task}, count) for task, count in sorted(state.restarts.items())],
+    )
+    yield _one("toolgen_ready", "gauge", "1 while calls are taken.", int(state.ready))
+    yield _one("toolgen_warnings", "gauge", "What is wrong while calls are taken; /readyz says it.", state.warnings)
+
+
+def _of_functions(counts: FunctionCounts) -> Iterator[_Family]:
+    for name, kind, text, value in (
+        ("threads", "gauge", "Threads taken by functions.", counts.threads),
+        ("threads_lost", "gauge", "Threads in which functions run that were given up.", counts.threads_lost),
+        ("threads_abandoned_total", "counter", "Calls given up whose function ran on.", counts.threads_abandoned),
+        ("loops_lost", "gauge", "Event loops that async functions block for good.", counts.loops_lost),
+        ("loop_blocked_total", "counter", "How often an async function blocked others.", counts.loops_blocked),
+    ):
+        yield _one(f"toolgen_function_{name}", kind, text, value)
+
+
+def _of_the_process(metrics: Metrics) -> Iterator[_Family]:
+    """What Prometheus's own clients say of a process, as far as this system tells."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = used.ru_utime + used.ru_stime
+    yield _one("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
+    began = "When it began, in seconds since the epoch."
+    yield _one("process_start_time_seconds", "gauge", began, metrics.began)
+    if sys.platform == "linux":
+        size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        yield _one("process_resident_memory_bytes", "gauge", "Memory that is resident.", size)
+        yield _one("process_open_fds", "gauge", "Open file descriptors.", len(os.listdir("/proc/self/fd")))
+
+
+def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iterator[_Family]:
+    """What only reviewers are told."""
+    if detail:
+        labels = {"version": version("toolgen"), "policy": state.policy_digest}
+        yield _Family("toolgen_info", "gauge", "1, with what runs and the policy in force.", [(labels, 1)])
+    if "sources" in detail:
+        yield from _by_system(state.systems)
+    if "tools" in detail:
+        yield _Family(
+            "toolgen_tool_calls_total",
+            "counter",
+            "Calls that ended, by tool.",
+            [
+                ({"tool": name, "source": one.source, "status": status}, count)
+                for name, one in sorted(metrics.tools.items())
+                for status, count in sorted(one.statuses.items())
+            ],
+        )
+        yield _Family(
+            "toolgen_tool_call_seconds_total",
+            "counter",
+            "How long calls took together, by tool.",
+            [({"tool": name, "source": one.source}, one.seconds) for name, one in sorted(metrics.tools.items())],
+        )
+    if "principals" in detail:
+        yield _Family(
+            "toolgen_principal_calls_total",
+            "counter",
+            "Calls that ended, by principal.",
+            [
+                ({"principal": name, "status": status}, count)
+                for (name, status), count in sorted(metrics.principals.items())
+            ],
+        )
+    if "rules" in detail:
+        yield _Family(
+            "toolgen_rule_refusals_total",
+            "counter",
+            "Calls that were refused, by rule or limit.",
+            [({"rule": rule, "code": code}, count) for (rule, code), count in sorted(metrics.refusals.items())],
+        )
+
+
+def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[_Family]:
+    systems = [
+        ({"source": source, "system": one.system}, one) for source, them in sorted(found.items()) for one in them
+    ]
+    yield _Family(
+        "toolgen_system_attempts_total",
+        "counter",
+        "Requests to each system.",
+        [
+            ({**labels, "outcome": outcome}, count)
+            for labels, one in systems
+            for outcome, count in (
+                ("answered", one.answered),
+                ("failed", one.failed),
+                ("unreachable", one.unreachable),
+            )
+        ],
+    )
+    yield _Family(
+        "toolgen_system_breaker",
+        "gauge",
+        "1 for the state that the circuit breaker is in.",
+        [
+            ({**labels, "state": state}, int(one.breaker == state))
+            for labels, one in systems
+            for state in _BREAKERS
+            if one.breaker != "none"
+        ],
+    )
+    yield _Family(
+        "toolgen_system_in_flight", "gauge", "Requests under way.", [(labels, one.in_flight) for labels, one in systems]
+    )
+    yield _Family(
+        "toolgen_system_waiting",
+        "gauge",
+        "Calls that wait for a place.",
+        [(labels, one.waiting) for labels, one in systems],
+    )
+
+
+def _histogram(name: str, labels: Mapping[str, str], durations: Durations) -> Iterator[str]:
+    count = 0
+    for bound, more in zip((*(f"{one:g}" for one in BOUNDS), "+Inf"), durations.counts, strict=True):
+        count += more
+        yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
+    yield _sample(f"{name}_sum", labels, durations.total)
+    yield _sample(f"{name}_count", labels, count)
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{shown}}} {value}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

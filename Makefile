@@ -87,6 +87,7 @@ bench: setup peers
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.workers
 	$(BIN)/python -m bench.functions
+	$(BIN)/python -m bench.middleware
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid

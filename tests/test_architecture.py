@@ -110,7 +110,12 @@ PIPELINE = {
 MAY_TOUCH_SYSTEMS = {"execute", "sources"}
 MAX_LINES = 400
 # Who makes what reaches other systems out of what a project says.
-MAKERS = {"toolgen.wiring.executors", "toolgen.wiring.checkpoint_sinks", "toolgen.wiring.identity_providers"}
+MAKERS = {
+    "toolgen.wiring.executors",
+    "toolgen.wiring.checkpoint_sinks",
+    "toolgen.wiring.identity_providers",
+    "toolgen.wiring.middleware",
+}
 # What of execute/ anybody may know: what an executor is, what a secret is, and how patient it is.
 OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets"}
 # But for this of them, which asks the network.
@@ -283,7 +288,7 @@ def test_every_part_has_a_layer() -> None:
 
 def test_dynamic_imports_stand_only_where_commands_and_functions_are_found() -> None:
     dynamic = {name for name, text in modules().items() if f"dynamic:{name}" in set(imports(name, text))}
-    assert dynamic <= {"toolgen", "toolgen.cli.lazy", "toolgen.functions.signature"}
+    assert dynamic <= {"toolgen", "toolgen.cli.lazy", "toolgen.functions.signature", "toolgen.wiring.middleware"}
 
 
 def test_there_is_one_path_to_an_executor() -> None:

@@ -43,6 +43,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "large": (("/dev/null", "--operations", "10"), ()),
     "limits": ((), ()),
     "listing": (("--rounds", "1"), ()),
+    "middleware": (("--rounds", "1", "--calls", "50"), ()),
     "mutants": (("--most", "1", "--seconds", "60", "toolgen/policy/limits.py"), ()),
     "path": (("--modules",), ()),
     "peers": (("--rounds", "1", "--seconds", "1", "--plot", os.devnull), ()),

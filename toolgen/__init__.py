@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from toolgen.functions.context import ToolContext
     from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.gateway.service import Gateway
+    from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView, StepView, ToolView
     from toolgen.search.bm25 import ToolIndex
     from toolgen.server.http import serve
     from toolgen.wiring.preview import preview
@@ -17,13 +18,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Audio",
+    "CallView",
+    "Change",
     "EmbeddedResource",
     "Gateway",
     "Image",
+    "Middleware",
+    "Narrow",
+    "Refuse",
+    "ResultView",
     "Retry",
+    "StepView",
     "ToolContext",
     "ToolError",
     "ToolIndex",
+    "ToolView",
     "build",
     "preview",
     "serve",
@@ -33,13 +42,21 @@ __all__ = [
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
 _HOMES = {
     "Audio": "toolgen.functions.decorator",
+    "CallView": "toolgen.model.middleware",
+    "Change": "toolgen.model.middleware",
     "EmbeddedResource": "toolgen.functions.decorator",
     "Gateway": "toolgen.gateway.service",
     "Image": "toolgen.functions.decorator",
+    "Middleware": "toolgen.model.middleware",
+    "Narrow": "toolgen.model.middleware",
+    "Refuse": "toolgen.model.middleware",
+    "ResultView": "toolgen.model.middleware",
     "Retry": "toolgen.functions.decorator",
+    "StepView": "toolgen.model.middleware",
     "ToolContext": "toolgen.functions.context",
     "ToolError": "toolgen.functions.decorator",
     "ToolIndex": "toolgen.search.bm25",
+    "ToolView": "toolgen.model.middleware",
     "build": "toolgen.builder.build",
     "preview": "toolgen.wiring.preview",
     "serve": "toolgen.server.http",

@@ -176,16 +176,18 @@ class FakeGateway:
     async def note_refusal(self, code: str, client: str) -> None:
         self.refusals.append((code, client))
 
-    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
+    def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         return self.tools if principal.id != "other" else ()
 
-    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+    def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         return self.catalog(principal)
 
     async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
         return Error(code="expired", message="nothing is kept here")
 
-    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+    async def search(
+        self, principal: Principal, query: str, limit: int, session: str | None = None
+    ) -> tuple[Tool, ...] | Error:
         if self.refusal is not None:
             return self.refusal
         found = ToolIndex(self.catalog(principal)).search(query, limit)

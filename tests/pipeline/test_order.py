@@ -176,13 +176,14 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
             "arguments",
             "inspect",
             "ledger",
+            "middleware",
             "approve",
             "meter",
             "current",
             "redact",
         )
     }
-    written = (order.__doc__ or "").rstrip().splitlines()[-1].split(" -> ")
+    written = " ".join((order.__doc__ or "").split("\n\n")[-1].split()).split(" -> ")
     named = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
     assert [node.attr for node in sorted(named, key=lambda node: (node.lineno, node.col_offset))] == written
 

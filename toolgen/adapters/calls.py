@@ -51,7 +51,7 @@ class Caller:
 
     def offered(self) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or the tools that search a long one. Raises `ConfigError`."""
-        return self.gateway.tool_calls.offered(self.principal())
+        return self.gateway.tool_calls.offered(self.principal(), self.session)
 
     async def call(self, name: str, arguments: JsonObject, *, connection: str = "", key: str = "") -> Envelope:
         """One call, through every stage. `connection` is what rules about earlier calls go by where there is no session.

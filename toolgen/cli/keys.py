@@ -172,8 +172,9 @@ class Revoker:
     def _usable(self) -> bool:
         """Whether the policy is one that a gateway would take. Where it is not, an earlier one may be in force, with keys that are in no
         file any more."""
+        settings = self._settings
         try:
-            return self._settings is not None and bool(load_policy(self.directory, catalog_of(self._settings)))
+            return settings is not None and bool(load_policy(self.directory, catalog_of(settings), settings.labels))
         except ToolgenError:
             return False
 

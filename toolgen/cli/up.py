@@ -149,7 +149,7 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
     state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
 
     def read() -> Policy:
-        return _policy(load_policy(settings.policies, manifest), settings, keys, services)
+        return _policy(load_policy(settings.policies, manifest, settings.labels), settings, keys, services)
 
     return Gateway(settings=settings, manifest=manifest, policy=read(), state=state, read_policy=read)
 

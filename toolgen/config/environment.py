@@ -37,6 +37,8 @@ _SECRETS: tuple[_Path, ...] = (
     ("audit", "checkpoints", "to", _ANY, "headers"),
     ("audit", "checkpoints", "to", _ANY, "aws"),
     ("console", "sign_in", "client_secret"),
+    ("middleware", _ANY, "authzen", "token"),
+    ("middleware", _ANY, "opa", "token"),
 )
 # What is read as it is written: no value of the environment may become part of it.
 _AS_WRITTEN: tuple[_Path, ...] = (("sources", _ANY, "constants"), ("sources", _ANY, "scalars"))

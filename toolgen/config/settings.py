@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,15 @@ import msgspec
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
 from toolgen.config.bare_specs import described_as, name_for
+from toolgen.config.checks import (
+    GivenDetector,
+    GivenMiddleware,
+    InspectionSettings,
+    MiddlewareSettings,
+    read_inspection,
+    read_middleware,
+)
+from toolgen.config.client_certificates import ClientCertificates, GivenClientCertificates, read_client_certificates
 from toolgen.config.environment import InForce, in_force
 from toolgen.config.gateway import (
     ConsoleSettings,
@@ -24,7 +32,6 @@ from toolgen.config.gateway import (
     Networks,
     StateSettings,
     TlsFiles,
-    contains,
     read_console,
     read_drain,
     read_grace,
@@ -60,10 +67,6 @@ __all__ = [
     "settings_digest",
 ]
 
-_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
-_OTHER_HEADERS = frozenset(
-    {"authorization", "host", "content-type", "content-length", "connection", "transfer-encoding"}
-)
 _MAX_TITLE_LENGTH = 200
 _MAX_DESCRIPTION_LENGTH = 1024  # what every provider takes
 
@@ -74,11 +77,6 @@ class _Override(ToolKeys, forbid_unknown_fields=True):
     description: str | None = None
     effect: str | None = None
     hidden: bool = False
-
-
-class _ClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
-    header: str
-    proxies: list[str]
 
 
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,7 +91,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     turn_limit: int | str = 4
     search: Literal["words", "hybrid"] = "words"
     spans: bool = False
-    client_certificates: _ClientCertificates | None = None
+    client_certificates: GivenClientCertificates | None = None
     trusted_proxies: list[str] = []
 
 
@@ -108,18 +106,8 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     state: str = "memory"
     audit: GivenAudit = msgspec.field(default_factory=GivenAudit)
     console: GivenConsole = msgspec.field(default_factory=GivenConsole)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCertificates:
-    """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
-
-    header: str
-    proxies: Networks
-
-    def trusts(self, peer: str) -> bool:
-        """Whether a connection from this address is one of the proxies'."""
-        return contains(self.proxies, peer)
+    middleware: list[str | Annotated[Any, apart(GivenMiddleware)]] = []
+    inspect_results: list[str | Annotated[Any, apart(GivenDetector)]] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +149,14 @@ class Settings:
     audit: AuditSettings
     console: ConsoleSettings
     warnings: tuple[str, ...]
+    middleware: tuple[MiddlewareSettings, ...] = ()
+    inspection: InspectionSettings | None = None
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels that sessions may have for what answers hold."""
+        found = frozenset[str]() if self.inspection is None else self.inspection.labels
+        return found.union(*(one.labels for one in self.middleware))
 
     @property
     def state_dir(self) -> Path:
@@ -308,7 +304,7 @@ def _settings(document: Document, path: Path) -> Settings:
         search=file.gateway.search,
         spans=file.gateway.spans,
         state=read_state(file.state, document.where("state"), root, warnings),
-        client_certificates=_client_certificates(document, file.gateway.client_certificates),
+        client_certificates=read_client_certificates(document, file.gateway.client_certificates),
         trusted_proxies=read_networks(
             file.gateway.trusted_proxies,
             document,
@@ -319,6 +315,8 @@ def _settings(document: Document, path: Path) -> Settings:
         audit_dir=root / file.audit.dir,
         audit=read_audit(file.audit, document, root, warnings),
         console=replace(read_console(file.console, document), over_tls=file.gateway.tls is not None),
+        middleware=read_middleware(document, file.middleware, root, warnings),
+        inspection=read_inspection(document, file.inspect_results, root),
         warnings=tuple(warnings),
     )
 
@@ -330,25 +328,6 @@ def _number_or_never(document: Document, key: str, given: int | str, *, least: i
     if not isinstance(given, int) or given < least:
         raise ConfigError(f"{key}: takes {takes}, or never", where=document.where("gateway", key))
     return given
-
-
-def _client_certificates(document: Document, given: _ClientCertificates | None) -> ClientCertificates | None:
-    if given is None:
-        return None
-    path = ("gateway", "client_certificates")
-    if not _HEADER.match(given.header) or given.header.lower() in _OTHER_HEADERS:
-        raise ConfigError(
-            f"'{short(given.header)}' is no header for a certificate; use one like X-Client-Cert, which the proxy always sets",
-            where=document.where(*path, "header"),
-        )
-    if not given.proxies:
-        raise ConfigError(
-            "names no proxy, so no certificate would be believed",
-            where=document.where(*path, "proxies"),
-            suggestion='list the addresses its connections come from, like "10.0.0.0/8"',
-        )
-    networks = read_networks(given.proxies, document, *path, "proxies", danger="anyone could send any certificate")
-    return ClientCertificates(header=given.header.lower(), proxies=networks)
 
 
 def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:

@@ -225,17 +225,19 @@ class Calls:
         """Returns when what principals see may have changed."""
         await self._current.changed()
 
-    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools this principal may call, in name order. The same object until the policy changes."""
-        return self._current.governance.catalog(principal)
+    def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order; with a session, those of this step. The same object until that changes."""
+        return self._current.governance.catalog(principal, session)
 
-    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+    def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
-        return self._discovery.offered(self.catalog(principal))
+        return self._discovery.offered(self.catalog(principal, session))
 
-    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+    async def search(
+        self, principal: Principal, query: str, limit: int, session: str | None = None
+    ) -> tuple[Tool, ...] | Error:
         """The tools this principal may call that fit a request in words, best first; an error for a caller that searches too often."""
-        return await self._discovery.find(principal, self.catalog(principal), query, limit)
+        return await self._discovery.find(principal, self.catalog(principal, session), query, limit)
 
     async def call(  # noqa: PLR0913 - as the protocol has it
         self,
@@ -264,7 +266,7 @@ class Calls:
         if caller is None:
             return unmade(name, GONE)
         principal = caller
-        asked = await self.asked(governance, name, arguments, principal)
+        asked = await self.asked(governance, name, arguments, principal, session or connection)
         if isinstance(asked, Envelope):
             return asked
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
@@ -305,7 +307,7 @@ class Calls:
         return await self.dry_run(governance, call)
 
     async def asked(
-        self, governance: Governance, name: str, arguments: JsonObject, principal: Principal | str
+        self, governance: Governance, name: str, arguments: JsonObject, principal: Principal | str, session: str = ""
     ) -> Asked | Envelope:
         """Whose call this is and to which tool, the one inside a `call_tool`; or the answer, where nothing is called.
 
@@ -323,7 +325,7 @@ class Calls:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in INPUTS or not self._discovery.answers(name, catalog := governance.catalog(who)):
+        if name not in INPUTS or not self._discovery.answers(name, catalog := governance.catalog(who, session)):
             return Asked(name=name, arguments=arguments, principal=who)
         if name in CALLING:
             inner = self._discovery.inner(name, arguments, catalog)
@@ -379,7 +381,7 @@ class Calls:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
         if not isinstance(result, Refused) or result.error.code != "unknown_tool":
             return result
-        catalog = governance.catalog(call.principal)
+        catalog = governance.catalog(call.principal, call.session)
         if not self._discovery.stands_in(catalog):
             return result
         suggestion = await self._discovery.suggestion(call.tool.name, catalog)

@@ -16,6 +16,8 @@ from toolgen.config.settings import Settings
 from toolgen.execute.base import Destination, Executor
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.own_checks import OwnChecks
+from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Result
@@ -44,7 +46,6 @@ from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
 from toolgen.policy.access import Access
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
-from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.egress import Egress, destination_of
@@ -52,7 +53,7 @@ from toolgen.policy.explain import SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
 from toolgen.policy.policy_fingerprint import concern_digest
-from toolgen.policy.rules import Note, Rule
+from toolgen.policy.rules import Note
 from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering, taken
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
@@ -122,6 +123,7 @@ class Runtime:
     pagings: Pagings = field(default_factory=Pagings)
     metrics: Metrics = field(default_factory=Metrics)
     current: CurrentPolicy
+    checks: OwnChecks | None = None
 
 
 class Governance:
@@ -129,20 +131,20 @@ class Governance:
 
     def __init__(self, policy: Policy, runtime: Runtime) -> None:
         self.policy = policy
-        self.identity = Identity(_credentials(policy, runtime.settings), runtime.clock, runtime.key_sets)
+        self.identity = Identity(credentials_of(policy, runtime.settings), runtime.clock, runtime.key_sets)
         self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
         # Counting for all costs a round trip a call, so only for a policy that asks.
-        shared = runtime.shared_histories if any(_asks(rule) for rule in policy.rules) else None
+        shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self._tools = runtime.manifest.tools
         self._pagings = runtime.pagings
         self._current = runtime.current
         self._concerns: dict[tuple[object, ...], str] = {}
         self._sources = runtime.manifest.sources
-        self._log = runtime.log
+        self._log, self._checks = runtime.log, runtime.checks
         self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self.tolerant = _tolerant(policy)  # whether calls go on while what gateways share cannot be reached
+        self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self._concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         # Whether this policy opens an address, and on behalf of which source it is asked.
@@ -162,8 +164,9 @@ class Governance:
             self._metrics.end(call, result, self._clock.monotonic() - began)
         return result
 
-    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools this principal may call, in name order. The same object every time."""
+    def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order; with a session, those that are there in this step of it. The same object every
+        time."""
         user = principal.on_behalf_of
         key = (principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
         found = self._catalogs.get(key)
@@ -171,6 +174,8 @@ class Governance:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
             shown = (self.access.shown(principal, tool) for tool in visible)
             found = self._catalogs[key] = tuple(offering(tool, self._pagings) for tool in shown)
+        if session is not None and self._checks is not None:
+            return self._checks.catalog(found, principal, session, self.earlier)
         return found
 
     def current(self, principal: Principal) -> Principal | None:
@@ -362,6 +367,7 @@ class Governance:
             redact=redact,
             deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
             preview=Preview(executors=runtime.executors),
+            middleware=checks.middleware(self.earlier, self._concealing) if (checks := runtime.checks) else None,
         )
 
     def _users(self) -> Users:
@@ -382,19 +388,3 @@ def _permitted(egress: Egress, destination: Destination, source: str = "") -> Ve
         "keys": egress.check_keys,
     }
     return checks[destination.service](destination.host, destination.port, destination.address, source=source)
-
-
-def _credentials(policy: Policy, settings: Settings) -> Credentials:
-    sign_in = settings.console.sign_in
-    return policy.credentials if sign_in is None else policy.credentials.with_console(sign_in.issuer, sign_in.client_id)
-
-
-def _tolerant(policy: Policy) -> bool:
-    """Whether the author of the policy prefers calls to certainty while Redis cannot be reached: then they go by what was paused when it
-    last could."""
-    return bool(policy.limits) and all(limit.on_failure == "share" for limit in policy.limits)
-
-
-def _asks(rule: Rule) -> bool:
-    """Whether a rule reads earlier calls."""
-    return any(expression.asks_history for expression in (rule.when, *rule.bind.values()) if expression is not None)

@@ -73,13 +73,16 @@ class CallerLookup(Protocol):
 class ToolCalls(Protocol):
     """The tools of a caller, and calls to them: `tool_calls` of the gateway."""
 
-    def catalog(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools this principal may call, in name order, with the schemas it is given. The same object until the catalog changes."""
+    def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
+        """The tools this principal may call, in name order, with the schemas it is given; with a session, those that a middleware shows in
+        this step. The same object until the catalog changes."""
 
-    def offered(self, principal: Principal) -> tuple[Tool, ...]:
+    def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or the tools that search a long one. The same object until the catalog changes."""
 
-    async def search(self, principal: Principal, query: str, limit: int) -> tuple[Tool, ...] | Error:
+    async def search(
+        self, principal: Principal, query: str, limit: int, session: str | None = None
+    ) -> tuple[Tool, ...] | Error:
         """The tools this principal may call that fit a request in words, best first, or why it may not search now."""
 
     async def call(

@@ -15,7 +15,6 @@ from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import ConfigError
 from toolgen.execute.base import Executor
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
@@ -24,16 +23,16 @@ from toolgen.gateway.call_service import Callers, Calls, Running
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
+from toolgen.gateway.own_checks import checks_of
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
 from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.shared_state import WorkerSockets, share
-from toolgen.gateway.status import Status, systems_of
+from toolgen.gateway.status import Status, load_spans, systems_of
 from toolgen.gateway.synchronous import SyncGateway
 from toolgen.gateway.tool_discovery import Discovery
-from toolgen.gateway.tracing import Spans
 from toolgen.gateway.unknown_outcomes import UnknownOutcomes
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
@@ -77,7 +76,7 @@ class Gateway:
     `stand_in` carries calls out, by source, in place of what the settings name: for trial runs that must reach nobody.
     `above` are the ways of one of several workers to the process above it.
     `read_policy` is how the policy is read again when its files change, where that is more than to read them. `key` is the API key of the
-    only principal, of a gateway that was made in Python.
+    only principal, of a gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project.
 
     In code that is not asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
     """
@@ -94,6 +93,7 @@ class Gateway:
         above: WorkerSockets | None = None,
         read_policy: Callable[[], Policy] | None = None,
         key: str = "",
+        middleware: Sequence[object] = (),
     ) -> None:
         self.settings, self.manifest, self.key = settings, manifest, key
         clock = clock or SystemClock()
@@ -103,6 +103,7 @@ class Gateway:
         self._meaning = meaning_of(settings, manifest.tools.values())
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
+        self._checks = checks_of(settings, middleware, current.permit, clock, functions.apart)
         backing = Backing(
             assigned=current.assigned,
             folder=settings.state_dir / "oauth",
@@ -122,7 +123,7 @@ class Gateway:
             standing=self._standing,
             waiting=lambda: self.approvals.waiting(),  # noqa: PLW0108 - it is made below
             drain_s=settings.drain_s,
-            spans=_spans() if settings.spans else None,
+            spans=load_spans() if settings.spans else None,
             records=ProjectRecords(settings),
         )
         self.callers = Callers(current, status.note, exchanges=bool(exchanges))
@@ -193,7 +194,7 @@ class Gateway:
         return Runtime(
             settings=settings,
             manifest=manifest,
-            read_policy=read_policy or (lambda: load_policy(settings.policies, manifest)),
+            read_policy=read_policy or (lambda: load_policy(settings.policies, manifest, settings.labels)),
             clock=clock,
             log=self._log,
             executors=self._executors,
@@ -211,6 +212,7 @@ class Gateway:
             ledger_key=shared.ledger_key or (lambda: self._log.key),
             metrics=self.operations.metrics,
             current=self.current,
+            checks=self._checks,
         )
 
     @classmethod
@@ -222,7 +224,7 @@ class Gateway:
         settings = load_settings(path)
         manifest = catalog_of(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
-        policy = load_policy(settings.policies, manifest)
+        policy = load_policy(settings.policies, manifest, settings.labels)
         return cls(settings=settings, manifest=manifest, policy=policy, state=state, above=above)
 
     @classmethod
@@ -235,17 +237,19 @@ class Gateway:
         server: str = "",
         name: str = "",
         record: str | Path | None = None,
+        middleware: Sequence[object] = (),
     ) -> Self:
         """A gateway over one OpenAPI document (a path, a URL or the document), without a project: the principal `agent` may call the tools
         with the effects of `allow`, and requests reach the document's servers, or `server`, and no other place.
 
         `credentials` is the one credential that the document asks for, or several by security scheme, as under `auth:`. `record` is the
-        folder of the audit log; without one it is in a temporary folder that goes with the gateway. Raises `ToolgenError`.
+        folder of the audit log; without one it is in a temporary folder that goes with the gateway. `middleware` are checks around every
+        call, the first outermost. Raises `ToolgenError`.
         """
         from toolgen.gateway.in_process import of_openapi  # noqa: PLC0415 - builds, which a project has done already
 
         return cls._in_process(
-            of_openapi(spec, name=name, server=server, allow=allow, credentials=credentials, record=record)
+            of_openapi(spec, name=name, server=server, allow=allow, credentials=credentials, record=record), middleware
         )
 
     @classmethod
@@ -255,6 +259,7 @@ class Gateway:
         allow: Sequence[str] = ("read", "write"),
         name: str = "functions",
         record: str | Path | None = None,
+        middleware: Sequence[object] = (),
     ) -> Self:
         """A gateway over functions of this program, whose tools are called as they are. What `from_openapi` says holds here too.
 
@@ -262,11 +267,13 @@ class Gateway:
         """
         from toolgen.gateway.in_process import of_functions  # noqa: PLC0415 - as above
 
-        return cls._in_process(of_functions(functions, name=name, allow=allow, record=record))
+        return cls._in_process(of_functions(functions, name=name, allow=allow, record=record), middleware)
 
     @classmethod
-    def _in_process(cls, parts: InProcess) -> Self:
-        made = cls(settings=parts.settings, manifest=parts.manifest, policy=parts.policy, key=parts.key)
+    def _in_process(cls, parts: InProcess, middleware: Sequence[object]) -> Self:
+        made = cls(
+            settings=parts.settings, manifest=parts.manifest, policy=parts.policy, key=parts.key, middleware=middleware
+        )
         weakref.finalize(made, parts.discard)
         return made
 
@@ -385,12 +392,3 @@ class Gateway:
             systems=systems_of(self._executors),
             limit_waiting=self._shared.buckets.waiting,
         )
-
-
-def _spans() -> Spans:
-    """Raises `ConfigError` where the extra is not installed."""
-    try:
-        from toolgen.gateway.opentelemetry import OpenTelemetry  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise ConfigError("gateway.spans: needs OpenTelemetry's API", suggestion="install toolgen[otel]") from error
-    return OpenTelemetry()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import AuditError, ConfigError, StateError
 from toolgen.execute.base import Executor, FunctionCounts, Monitored, SystemHealth
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.metrics import Metrics
@@ -20,7 +20,7 @@ from toolgen.gateway.prometheus import ApprovalCounts, Snapshot, rendered
 from toolgen.gateway.shared_state import UNCOUNTED
 from toolgen.gateway.tracing import Spans
 
-__all__ = ["Status", "systems_of"]
+__all__ = ["Status", "load_spans", "systems_of"]
 
 _CLOSING_S = 5.0
 _LOOK_S = 1.0
@@ -187,3 +187,12 @@ class Status:
 def systems_of(executors: Mapping[str, Executor]) -> Mapping[str, tuple[SystemHealth, ...]]:
     """How the systems behind sources do, of those sources that have breakers and places."""
     return {source: one.health() for source, one in executors.items() if isinstance(one, Monitored)}
+
+
+def load_spans() -> Spans:
+    """What traces requests with OpenTelemetry. Raises `ConfigError` where the extra is not installed."""
+    try:
+        from toolgen.gateway.opentelemetry import OpenTelemetry  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError("gateway.spans: needs OpenTelemetry's API", suggestion="install toolgen[otel]") from error
+    return OpenTelemetry()

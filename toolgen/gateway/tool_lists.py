@@ -135,14 +135,14 @@ class Listings:
         self._gateway = gateway
         self._kept: dict[tuple[str, int], Listing] = {}
 
-    def of(self, principal: Principal) -> Listing:
-        """The listing of what this principal may call now."""
-        catalog = self._gateway.tool_calls.catalog(principal)
+    def of(self, principal: Principal, session: str | None = None) -> Listing:
+        """The listing of what this principal may call now; with a session, of what is there in this step of it."""
+        catalog = self._gateway.tool_calls.catalog(principal, session)
         key = (
             principal.id,
             id(catalog),
         )  # the listing holds the tuple, so its id is not given to another while it is kept
-        listing = self._kept.pop(key, None) or Listing(self._gateway.tool_calls.offered(principal), catalog)
+        listing = self._kept.pop(key, None) or Listing(self._gateway.tool_calls.offered(principal, session), catalog)
         self._kept[key] = listing  # last again: what was used least lately stands first
         if len(self._kept) > _MAX_LISTINGS:
             del self._kept[next(iter(self._kept))]

@@ -2,7 +2,10 @@
 
 Calls alike go by a plan, compiled once, without the stages that would let each of them pass as it is.
 
-record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> approve -> meter -> pause -> current -> redact -> deliver
+The middleware is there where a project has one.
+
+record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> middleware -> approve -> meter ->
+pause -> current -> redact -> deliver
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
+from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
 
@@ -46,6 +50,7 @@ class Parts:
     redact: RedactStage
     deliver: Deliver
     preview: Preview
+    middleware: MiddlewareStage | None = None
 
 
 def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
@@ -62,6 +67,7 @@ def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
             parts.access,
             guarded(parts.arguments, busy(parts.inspect)),
             busy(parts.ledger),
+            _judging(parts.middleware, parts),
             guarded(busy(parts.approve)),
             parts.meter,
             # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
@@ -122,7 +128,17 @@ def dry_pipeline(parts: Parts) -> Next:
     """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
-    return compose((access, guarded(parts.arguments, parts.inspect, parts.approve.dry_run)), parts.preview)
+    arguments, inspect = parts.arguments, parts.inspect
+    asked = _judging(parts.middleware, replace(parts, access=access))
+    entered = None if asked is None else asked.dry_run
+    return compose((access, guarded(arguments, inspect, entered, parts.approve.dry_run)), parts.preview)
+
+
+def _judging(middleware: MiddlewareStage | None, parts: Parts) -> MiddlewareStage | None:
+    """What a middleware narrows is judged by the guards before it again; those behind it follow in any case."""
+    if middleware is None:
+        return None
+    return replace(middleware, again=(parts.access.again, parts.arguments, parts.inspect))
 
 
 def inspection(parts: Parts) -> Next:

@@ -179,12 +179,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, or a condition that had no answer."""
+    """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, a condition that had no answer, or what a
+    middleware (of this `digest`) did with the call; `arguments` as they are recorded, once it changed them, and `labels` that it set."""
 
     rule: str
     verdict: str
-    status: str  # shadow | unevaluated
+    status: str  # shadow | unevaluated, or a word of a middleware
     reason: str = ""
+    digest: str = ""
+    arguments: JsonObject | None = None
+    labels: tuple[str, ...] = ()
 
 
 class CompiledRule:

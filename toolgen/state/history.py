@@ -92,6 +92,13 @@ class Ledger:
             for label in entry.labels:
                 entry.page.labels[label] -= 1
 
+    def label(self, now: float, labels: Iterable[str]) -> None:
+        """Sets labels that no call takes back."""
+        page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, Page())
+        for label in labels:
+            page.labels[label] = page.labels.get(label, 0) + 1
+        self.touched = now
+
     def pages(self, now: float) -> Iterator[Page]:
         """The pages that still count; older ones are dropped."""
         if self._windowed:
@@ -194,6 +201,12 @@ class Histories:
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:
             entries.append((ledger, ledger.begin(now, tool, told, tuple(labels))))
+
+    def label(self, principal: str, session: str, labels: Iterable[str]) -> None:
+        """Sets labels of a principal, and of its session, for what an answer held."""
+        shelf, told = self._shelf(principal), tuple(labels)
+        for ledger in (shelf.whole, *([self._session(shelf, session)] if session else [])):
+            ledger.label(self._clock.now(), told)
 
     def flies(self, call: str) -> bool:
         """Whether a call was begun and is not settled."""

@@ -239,6 +239,14 @@ class SharedHistories:
             kept.flying.setdefault(flight, []).append((now, kept.ledger.begin(now, tool, told, tuple(labels))))
             kept.changed = True
 
+    def label(self, principal: str, session: str, labels: Iterable[str]) -> None:
+        """Sets labels of one party and of its session, in its turn; again for the others."""
+        told = tuple(labels)
+        for name in _names(((principal,), session)):
+            kept = self._known(name)
+            kept.ledger.label(self._clock.now(), told)
+            kept.changed = True
+
     def flies(self, call: str) -> bool:
         """Whether a call was begun by this process and is not settled."""
         return call in self._calls

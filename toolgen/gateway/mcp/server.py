@@ -195,7 +195,8 @@ class Mcp:
         if cursor is not None and not isinstance(cursor, str):
             return Fault(code=INVALID_PARAMS, message="params.cursor must be a string")
         try:
-            page = self._listings.of(caller.principal).page("mcp", cursor=cursor or "", limit=_TOOLS_PER_PAGE)
+            listing = self._listings.of(caller.principal, caller.session or caller.connection)
+            page = listing.page("mcp", cursor=cursor or "", limit=_TOOLS_PER_PAGE)
         except Malformed as error:
             return Fault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
         result: dict[str, object] = {"tools": page.tools}

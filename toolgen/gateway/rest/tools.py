@@ -65,6 +65,9 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "response_too_large": 502,
         "outcome_unknown": 502,
         "handler_error": 500,
+        "middleware_failed": 503,
+        "outside_catalog": 403,
+        "result_withheld": 403,
         "internal": 500,
         "paused": 503,
         "secret_unavailable": 503,
@@ -161,12 +164,13 @@ class Rest:
             )
         text = query.get("q")
         limit = whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=MAX_PAGE)
-        listing, cursor = self._listings.of(principal), query.get("cursor", "")
+        session = _conversation(request)
+        listing, cursor = self._listings.of(principal, session), query.get("cursor", "")
         try:
             if text is None:
                 page = listing.page(form, cursor=cursor, limit=limit)
             else:
-                page = listing.found(form, await self._found(principal, text), cursor=cursor, limit=limit)
+                page = listing.found(form, await self._found(principal, text, session), cursor=cursor, limit=limit)
         except Malformed as error:
             message = f"the query parameter cursor {error.message}"
             raise Rejected(404, "not_found", message, suggestion="list from the beginning, without a cursor") from None
@@ -183,10 +187,10 @@ class Rest:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         return Response(body=encode({**found.to_dict(), "input_schema": complete(found.input_schema)}))
 
-    async def _found(self, principal: Principal, text: str) -> tuple[Tool, ...]:
+    async def _found(self, principal: Principal, text: str, session: str) -> tuple[Tool, ...]:
         if not text:
             raise Rejected(400, "validation", "the query parameter q must have a character")
-        found = await self._gateway.tool_calls.search(principal, text, MAX_FOUND)
+        found = await self._gateway.tool_calls.search(principal, text, MAX_FOUND, session)
         if isinstance(found, Error):
             seconds = max(1, math.ceil(found.retry_after_s or 1))
             headers = ((b"retry-after", b"%d" % seconds),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -91,6 +91,24 @@ class Earlier:
         if self.histories.flies(call.id):
             self.begin(call, tool, arguments, readings)
 
+    async def label(self, call: Call, labels: Sequence[str]) -> None:
+        """Sets labels for what a call brought, which its tool alone does not tell. Raises `StateError` where others cannot be told."""
+        if self.dry or not labels:
+            return
+        turns = self.turn(call)
+        if turns is None:
+            self._set(call, labels)
+            return
+        async with turns as turn:
+            while True:
+                self._set(call, labels)
+                if await turn.commit():
+                    return
+
+    def _set(self, call: Call, labels: Sequence[str]) -> None:
+        for party in parties(call.principal):
+            self.histories.label(party, call.session, labels)
+
     def end(self, call: Call, result: Result | None) -> None:
         """Settles a call; without a result it broke off, and may have done something."""
         match result:
@@ -121,6 +139,14 @@ class AccessStage:
             if self.earlier is not None:
                 self.earlier.end(call, result)
         return result
+
+    async def again(self, call: Call, trail: Trail) -> Call | Result:
+        """Judges and counts a call whose arguments have changed, in place of what was judged and counted before."""
+        if self.earlier is not None and not self.earlier.dry:
+            self.earlier.end(call, UNCOUNTED)
+        turns = None if self.earlier is None else self.earlier.turn(call)
+        refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
+        return refusal or call
 
     async def _in_turn(self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail) -> Refused | None:
         """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
@@ -168,9 +194,10 @@ class RedactStage:
     _redactors: dict[str, AnswerRedactor | None] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        trail.redacts = self._of(call.tool) is not None
+        hides = self._of(call.tool) is not None
+        trail.redacts = trail.redacts or hides
         result = await proceed(call, trail)
-        return self.applied(call, result) if trail.redacts or call.document is not None else result
+        return self.applied(call, result) if hides or call.document is not None else result
 
     def idle(self, tool: Tool) -> bool:
         """Whether nothing of the tool's answers is hidden, whatever it is asked."""

@@ -22,8 +22,9 @@ from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, Tool
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, unrecorded
 from toolgen.policy.arguments import excess
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.redact import (
@@ -45,15 +46,6 @@ from toolgen.policy.sensitive_arguments import (
 __all__ = ["AuditRedaction", "Journal", "Record", "Users"]
 
 _MAX_COUNT = 10_000
-
-
-_UNAVAILABLE = Refused(
-    error=Error(
-        code="audit_unavailable",
-        message="the call was not made, because its record could not be written",
-        suggestion="try again once the gateway's audit log works",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,21 +82,6 @@ class Users:
         if len(self._told) > _MAX_COUNT:
             self._told.popitem(last=False)
         return True
-
-
-_STOPPED = "the gateway stopped before the call had ended"
-
-
-def _cut_off(call: Call) -> Cancelled | Failed:
-    """How a call ends that the gateway had no more time for."""
-    if (task := asyncio.current_task()) is not None:
-        task.uncancel()
-    if call.tool.effect is Effect.READ:
-        return Cancelled(error=Error(code="cancelled", message=_STOPPED, suggestion="make the call again"))
-    message = f"{_STOPPED}; it may or may not have taken effect"
-    return Failed(
-        error=Error(code="outcome_unknown", message=message, suggestion="find out what happened before trying again")
-    )
 
 
 _logger = logging.getLogger(__name__)
@@ -145,6 +122,10 @@ class AuditRedaction:
         """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
         one that exists, and that this caller may not know of, has its own schema to say so."""
         return _recorded(self._concealed(call))
+
+    def shown(self, call: Call) -> JsonObject:
+        """The call's arguments for those who decide about it: as they are, but for what is sensitive."""
+        return self._concealed(call)
 
     def statement(self, call: Call, statement: Json) -> Json:
         """The statement that ran, which holds what the agent wrote into it: as plain as the argument it was written in."""
@@ -258,7 +239,7 @@ class Record:
         try:
             fault = await self._append_intent(call, who)
         except AuditError:
-            return _UNAVAILABLE
+            return UNAVAILABLE
         if fault is None:
             result = await self._guarded(call, trail, proceed)
         else:
@@ -278,7 +259,7 @@ class Record:
             _, trail.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):
             _logger.critical("the outcome of call %s could not be recorded", call.id)
-            return _unrecorded(result)
+            return unrecorded(result)
         return result
 
     async def _append_intent(self, call: Call, who: dict[str, Any]) -> str | None:
@@ -317,7 +298,16 @@ class Record:
         """Records what the decision left besides its verdict, and what every attempt but the last came to. What cannot be written here
         shows at the outcome, which follows."""
         details: list[dict[str, Any]] = [
-            {"event": "decision", "verdict": note.verdict, "rule": note.rule, "status": note.status} for note in notes
+            {
+                "event": "decision",
+                "verdict": note.verdict,
+                "rule": note.rule,
+                "status": note.status,
+                "policy_digest": note.digest,
+                "arguments": note.arguments,
+                "labels": note.labels,
+            }
+            for note in notes
         ]
         for number, attempt in enumerate(retried, 1):
             details.append({"event": "attempt", "status": "error", **attempt, "attempts": number})
@@ -330,7 +320,7 @@ class Record:
         try:
             return await proceed(call, trail)
         except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
-            return _cut_off(call)
+            return cut_off(call)
         except Exception as error:  # noqa: BLE001 - as above
             message = "call %s failed inside the gateway: %s"
             _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote anything
@@ -387,14 +377,3 @@ def _ending(result: Result, trail: Trail) -> dict[str, Any]:
         "bytes": delivery.bytes,
         "attempts": delivery.attempts,
     }
-
-
-def _unrecorded(result: Result) -> Result:
-    """What the caller is told of a call whose ending is on no record: what was done must not be done again."""
-    match result:
-        case Success() | Failed() if not (isinstance(result, Failed) and result.delivery.unsent):
-            message = "the call was made, but its outcome could not be recorded, so it is withheld"
-            suggestion = "do not repeat this call; ask the operator of the gateway what became of it"
-            return Failed(error=Error(code="outcome_unknown", message=message, suggestion=suggestion))
-        case _:
-            return _UNAVAILABLE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -80,13 +80,14 @@ class Policy:
         return self.credentials.principals
 
 
-def load(directory: Path, manifest: Manifest) -> Policy:
-    """Reads every *.yaml and *.yml below a directory, in name order, as one policy.
+def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> Policy:
+    """Reads every *.yaml and *.yml below a directory, in name order, as one policy. `labels` are those that sessions get for what answers
+    hold, besides those that the policy gives.
 
     Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
     A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
     """
-    collector = _Collector(manifest, directory)
+    collector = _Collector(manifest, directory, labels)
     for document in documents(directory):
         collector.add(document)
     return collector.policy()
@@ -133,8 +134,9 @@ def _files(directory: Path, name: str) -> list[Path]:
 class _Collector:
     """Gathers the files of one policy and refuses what does not fit together."""
 
-    def __init__(self, manifest: Manifest, directory: Path) -> None:
+    def __init__(self, manifest: Manifest, directory: Path, labels: Collection[str]) -> None:
         self._manifest = manifest
+        self._found_labels = labels
         self._name = directory.name
         self._who = PrincipalSections(directory)
         self._rules: dict[str, Draft] = {}
@@ -239,7 +241,7 @@ class _Collector:
             attributes=self._who.attribute_kinds(),
             roles=self._who.roles(),
             principals=None if self._who.issuers else frozenset(self._who.principals),
-            labels=frozenset().union(*self._labels.values()),
+            labels=frozenset(self._found_labels).union(*self._labels.values()),
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:

@@ -1,0 +1,59 @@
+"""`gateway.client_certificates`: certificates that a proxy has verified, and says so in a header."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from toolgen.config.gateway import Networks, contains, read_networks
+from toolgen.config.sources import short
+from toolgen.errors import ConfigError
+from toolgen.yaml_file import Document
+
+__all__ = ["ClientCertificates", "GivenClientCertificates", "read_client_certificates"]
+
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
+_OTHER_HEADERS = frozenset(
+    {"authorization", "host", "content-type", "content-length", "connection", "transfer-encoding"}
+)
+
+
+class GivenClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
+    """As it is written."""
+
+    header: str
+    proxies: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCertificates:
+    """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
+
+    header: str
+    proxies: Networks
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a connection from this address is one of the proxies'."""
+        return contains(self.proxies, peer)
+
+
+def read_client_certificates(document: Document, given: GivenClientCertificates | None) -> ClientCertificates | None:
+    """What is said of them, None where nothing is. Raises `ConfigError`."""
+    if given is None:
+        return None
+    path = ("gateway", "client_certificates")
+    if not _HEADER.match(given.header) or given.header.lower() in _OTHER_HEADERS:
+        raise ConfigError(
+            f"'{short(given.header)}' is no header for a certificate; use one like X-Client-Cert, which the proxy always sets",
+            where=document.where(*path, "header"),
+        )
+    if not given.proxies:
+        raise ConfigError(
+            "names no proxy, so no certificate would be believed",
+            where=document.where(*path, "proxies"),
+            suggestion='list the addresses its connections come from, like "10.0.0.0/8"',
+        )
+    networks = read_networks(given.proxies, document, *path, "proxies", danger="anyone could send any certificate")
+    return ClientCertificates(header=given.header.lower(), proxies=networks)

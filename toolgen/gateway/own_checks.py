@@ -1,0 +1,84 @@
+"""A project's own checks as one gateway has them: the stages that ask them, and the catalogs that they narrow."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgen.clock import Clock
+from toolgen.config.settings import Settings
+from toolgen.execute.base import Permit
+from toolgen.model.call import Principal
+from toolgen.model.tool import Tool
+from toolgen.pipeline.call_views import step_view, tool_view
+from toolgen.pipeline.stages.access import Earlier
+from toolgen.pipeline.stages.middleware import Hook, MiddlewareStage
+from toolgen.pipeline.stages.record import AuditRedaction
+
+__all__ = ["OwnChecks", "checks_of"]
+
+_MAX_CATALOGS = 256
+
+
+Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
+
+
+@dataclass(slots=True, kw_only=True)
+class OwnChecks:
+    """`hooks` is the middleware, the first outermost; `apart` runs what may hang in a thread."""
+
+    hooks: tuple[Hook, ...]
+    apart: Apart
+    _catalogs: OrderedDict[tuple[int, frozenset[str]], tuple[tuple[Tool, ...], tuple[Tool, ...]]] = field(
+        default_factory=OrderedDict
+    )
+
+    def middleware(self, earlier: Earlier, redaction: AuditRedaction) -> MiddlewareStage | None:
+        """The stage that asks the middleware under one policy; None where there is none."""
+        if not self.hooks:
+            return None
+        return MiddlewareStage(
+            hooks=self.hooks,
+            shown=redaction.shown,
+            recorded=redaction.arguments,
+            label=earlier.label,
+            apart=self.apart,
+        )
+
+    def catalog(
+        self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: Earlier
+    ) -> tuple[Tool, ...]:
+        """What of a catalog is there in this step. The same object for the same tools."""
+        gates = [hook for hook in self.hooks if hook.shows is not None]
+        if not gates:
+            return whole
+        labels: list[str] = []
+        with suppress(LookupError):
+            labels = earlier.histories.views(principal.id, session)[0].labels()
+        step = step_view(principal, session, labels)
+        hidden = frozenset(
+            tool.name for tool in whole if not all(gate.displays(step, tool_view(tool)) for gate in gates)
+        )
+        if not hidden:
+            return whole
+        found = self._catalogs.get((id(whole), hidden))
+        if found is None:  # it holds the whole one, whose id is not given to another as long
+            left = tuple(tool for tool in whole if tool.name not in hidden)
+            found = self._catalogs[id(whole), hidden] = (whole, left)
+            if len(self._catalogs) > _MAX_CATALOGS:
+                self._catalogs.popitem(last=False)
+        return found[1]
+
+
+def checks_of(
+    settings: Settings, given: Sequence[object], permit: Permit, clock: Clock, apart: Apart
+) -> OwnChecks | None:
+    """What a project and a program want asked; None where that is nothing. Raises `ConfigError` for what cannot be loaded."""
+    if not settings.middleware and not given:
+        return None
+    from toolgen.wiring.middleware import hooks_of, objects_of  # noqa: PLC0415 - where there is any
+
+    return OwnChecks(hooks=(*hooks_of(settings.middleware, permit, clock), *objects_of(given)), apart=apart)

@@ -1,0 +1,175 @@
+"""Checks of a project's own around every call: what they are shown of it, and what they may answer.
+
+They are shown frozen views without a credential in them, and say what they want changed; the gateway's own stages decide what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from toolgen.model.schema import Json
+
+__all__ = [
+    "After",
+    "Before",
+    "CallView",
+    "Change",
+    "Middleware",
+    "Narrow",
+    "PrincipalView",
+    "Refuse",
+    "ResultView",
+    "StepView",
+    "ToolView",
+    "widening",
+]
+
+_NOTHING: Mapping[str, Json] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalView:
+    """A verified caller and whom it acts for, without what it showed to prove it."""
+
+    id: str
+    roles: frozenset[str] = frozenset()
+    attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    on_behalf_of: PrincipalView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolView:
+    """A tool. `effect` is read, write or destructive; `digest` changes with every version of it."""
+
+    name: str
+    title: str
+    source: str
+    effect: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One step of an agent: who asks, in which session, and the labels that the session has by now."""
+
+    principal: PrincipalView
+    session: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """A call that all guards have let through. What is sensitive among the arguments stands there as the record has it, as a digest."""
+
+    call_id: str
+    tool: ToolView
+    arguments: Mapping[str, Json]
+    principal: PrincipalView
+    session: str = ""
+    labels: tuple[str, ...] = ()
+    client: str = ""
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultView:
+    """How a call ended: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is for reading."""
+
+    status: str
+    data: Json = None
+    code: str = ""
+    message: str = ""
+    suggestion: str = ""
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrow:
+    """Changes of arguments, by name: less than was asked for, or one that was not given. They are judged like the call itself."""
+
+    arguments: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """The call is not made; behind it, what it answered is withheld. The texts are for the agent."""
+
+    message: str
+    suggestion: str = ""
+
+
+class _Kept:
+    """Stands for data that stays as it is."""
+
+    def __repr__(self) -> str:
+        return "KEPT"
+
+
+_KEPT = _Kept()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is different about a result: other data, labels for the session, and of a failed call another suggestion."""
+
+    data: Json | _Kept = _KEPT
+    labels: Sequence[str] = ()
+    suggestion: str = ""
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether the data stays as it is."""
+        return self.data is _KEPT
+
+
+Before: TypeAlias = Narrow | Refuse | None
+After: TypeAlias = Change | Refuse | None
+
+
+class Middleware:
+    """A check around every call. Override what you need; each is called in its turn, whatever others are there.
+
+    `before` sees a call that the policy allows, `after` what came of it, `shows` says whether a tool is there in this step. An `async def`
+    runs on the gateway's own loop and must not block; a plain `def` runs in a thread. `shows` is always plain, and quick.
+    """
+
+    def before(self, call: CallView) -> Before | Awaitable[Before]:
+        """Lets the call on (None), narrows its arguments, or refuses it."""
+        return None
+
+    def after(self, call: CallView, result: ResultView) -> After | Awaitable[After]:
+        """Lets the result on (None), changes it, or withholds it."""
+        return None
+
+    def shows(self, step: StepView, tool: ToolView) -> bool:
+        """Whether a tool is in the catalog of this step; a call to one that is not is refused."""
+        return True
+
+
+def widening(given: Mapping[str, Json], changes: Mapping[str, Json], bound: Sequence[str] = ()) -> str:
+    """The argument of which changes ask for more than was given, or for something else; "" where they only ask for less.
+
+    Less is: a number nearer to zero, a list without some of its items, and the same of each member of an object. What is added was not
+    given before. A text stays what it is, as does true or false: nobody can say which of two is less.
+    """
+    for name, value in changes.items():
+        if name in {one.partition(".")[0] for one in bound} or (name in given and not _is_less(given[name], value)):
+            return name
+    return ""
+
+
+def _is_less(given: Json, value: Json) -> bool:
+    if isinstance(given, bool) or isinstance(value, bool):
+        return given is value
+    match given, value:
+        case ((int() | float()), (int() | float())):
+            return 0 <= value <= given or given <= value <= 0
+        case Mapping(), Mapping():
+            return given.keys() <= value.keys() and all(_is_less(given[name], value[name]) for name in given)
+        case list() | tuple(), list() | tuple():
+            rest = iter(given)
+            return all(any(item == one and type(item) is type(one) for one in rest) for item in value)
+    return type(given) is type(value) and given == value

@@ -1,0 +1,348 @@
+"""The project's own checks around a call: each is asked before it is delivered and after it, within a time of its own.
+
+They get frozen views and give back what they want changed. What they narrow is judged again by every guard before it, and passes those
+behind it as any call does; they have no way to the rest of the pipeline, so none of it is ever skipped, repeated or put in another order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolgen.errors import StateError, place_of
+from toolgen.json_codec import decode_json, encode_json
+from toolgen.model.call import Call
+from toolgen.model.middleware import (
+    After,
+    Before,
+    CallView,
+    Change,
+    Narrow,
+    Refuse,
+    ResultView,
+    StepView,
+    ToolView,
+    widening,
+)
+from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.pipeline.call_views import call_view, result_view, step_of, tool_view
+from toolgen.pipeline.middleware import Guard, Next, Trail
+from toolgen.policy.rules import Note
+
+__all__ = ["Hook", "Labelling", "MiddlewareStage", "withheld"]
+
+_logger = logging.getLogger("toolgen.middleware")
+Labelling = Callable[[Call, Sequence[str]], Awaitable[None]]
+"""Sets labels of a call's session. Raises `StateError`."""
+Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
+"""Runs plain code in a thread, where it may hang: for whom, as what, and the code."""
+_MAX_VIEWS = 4_096
+
+
+class _UnusableError(Exception):
+    """A middleware answered something that cannot be used; the text says what, in a word of the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """One middleware. `name` is as it is written in toolgen.yaml, `digest` of its code and options, `labels` those that it may set.
+
+    `before`, `after` and `shows` are None where it has none.
+    """
+
+    name: str
+    digest: str
+    timeout_s: float
+    before: Callable[[CallView], Before | Awaitable[Before]] | None = None
+    after: Callable[[CallView, ResultView], After | Awaitable[After]] | None = None
+    shows: Callable[[StepView, ToolView], bool] | None = None
+    labels: frozenset[str] = frozenset()
+
+    @property
+    def rule(self) -> str:
+        """As the record and errors name it."""
+        return f"middleware:{self.name}"
+
+    def displays(self, step: StepView, tool: ToolView) -> bool:
+        """Whether a tool is in the catalog of a step. One that fails to say so shows nothing."""
+        if self.shows is None:
+            return True
+        try:
+            return self.shows(step, tool) is True
+        except Exception as error:  # noqa: BLE001 - the project's own code
+            _logger.error("%s.shows raised %s", self.name, place_of(error))  # noqa: TRY400 - its text may quote anything
+            return False
+
+
+_Asked = tuple[Hook, Callable[..., Any], bool]
+"""A hook, one of its functions, and whether that is asynchronous."""
+
+
+def _asked(hook: Hook, function: Callable[..., Any]) -> _Asked:
+    return hook, function, inspect.iscoroutinefunction(function)
+
+
+@dataclass(slots=True, kw_only=True)
+class MiddlewareStage:
+    """All of them, the first outermost. `again` are the guards that judge changed arguments, `shown` the arguments without what is secret,
+    `recorded` as the record keeps them, `label` sets labels of a session."""
+
+    hooks: tuple[Hook, ...]
+    again: tuple[Guard, ...] = ()
+    shown: Callable[[Call], JsonObject]
+    recorded: Callable[[Call], JsonObject]
+    label: Labelling
+    apart: Apart
+    _tools: dict[str, ToolView] = field(default_factory=dict)
+    _first: tuple[_Asked, ...] = ()
+    _last: tuple[_Asked, ...] = ()
+    _gates: tuple[Hook, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._first = tuple(_asked(hook, hook.before) for hook in self.hooks if hook.before is not None)
+        self._last = tuple(_asked(hook, hook.after) for hook in reversed(self.hooks) if hook.after is not None)
+        self._gates = tuple(hook for hook in self.hooks if hook.shows is not None)
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        entered = await self._entered(call, trail)
+        if not isinstance(entered, tuple):
+            return entered
+        call, view = entered
+        result = await proceed(call, trail)
+        if isinstance(result, Success | Failed):
+            for asked in self._last:
+                result = await self._after(asked, call, view, result, trail)
+        return result
+
+    async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
+        """For a dry run, which shows what would be sent: what comes before a call, alone."""
+        entered = await self._entered(call, trail)
+        return entered[0] if isinstance(entered, tuple) else entered
+
+    async def _entered(self, call: Call, trail: Trail) -> tuple[Call, CallView] | Result:
+        view = self._view(call, trail)
+        for gate in self._gates:
+            if not gate.displays(step_of(view), view.tool):
+                return _outside(gate)
+        for asked in self._first:
+            hook = asked[0]
+            answer = await self._before(asked, call, view, trail)
+            if isinstance(answer, Refused):
+                return answer
+            if answer:
+                changed = await self._narrowed(hook, call, answer, trail)
+                if not isinstance(changed, Call):
+                    return changed
+                call, view = changed, self._view(changed, trail)
+        return call, view
+
+    async def _before(self, asked: _Asked, call: Call, view: CallView, trail: Trail) -> Refused | JsonObject | None:
+        hook = asked[0]
+        try:
+            said = await self._answer(asked, view)
+        except Exception as error:  # noqa: BLE001 - the project's own code
+            return Refused(error=_failed(hook, call, error, trail))
+        match said:
+            case None:
+                return None
+            case Refuse():
+                trail.notes += (_note(hook, "refused"),)
+                return Refused(error=_refusal(hook, said))
+            case Narrow(arguments=changes) if isinstance(changes, Mapping):
+                return changes
+            case _:
+                return Refused(error=_failed(hook, call, _UnusableError("answered"), trail))
+
+    async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, trail: Trail) -> Call | Result:
+        """The call with changed arguments, judged again in place of what was judged before."""
+        properties = call.tool.input_schema.get("properties", {})
+        unknown = next((name for name in changes if name not in properties), "")
+        if widened := unknown or widening(call.arguments, changes, call.bound):
+            _logger.error("%s would have widened the argument %r of %s", hook.name, widened[:80], call.tool.name)
+            return Refused(error=_failed(hook, call, _UnusableError("widened"), trail))
+        try:
+            arguments = decode_json(encode_json({**call.arguments, **changes}))
+        except (TypeError, ValueError) as error:
+            return Refused(error=_failed(hook, call, error, trail))
+        asked: Call = replace(call, arguments=arguments, statement=None, document=None)
+        notes = (*trail.notes, _note(hook, "narrowed", arguments=self.recorded(asked)))
+        for guard in self.again:
+            trail.notes = ()
+            answer = await guard(asked, trail)
+            notes += trail.notes
+            if not isinstance(answer, Call):
+                trail.notes = notes
+                return answer
+            asked = answer
+        trail.notes = notes
+        return asked
+
+    async def _after(
+        self, asked: _Asked, call: Call, view: CallView, result: Success | Failed, trail: Trail
+    ) -> Success | Failed:
+        hook = asked[0]
+        try:
+            said = await self._answer(asked, view, result_view(result))
+            match said:
+                case None:
+                    return result
+                case Refuse():
+                    trail.notes += (_note(hook, "withheld"),)
+                    return withheld(result, _refusal(hook, said).message, said.suggestion, hook.rule)
+                case Change():
+                    return await self._changed(hook, call, result, said, trail)
+                case _:
+                    raise _UnusableError("answered")  # noqa: TRY301 - one place says what became of it
+        except Exception as error:  # noqa: BLE001 - the project's own code
+            fault = _failed(hook, call, error, trail)
+            return withheld(result, "a check of this gateway failed on the answer, which is withheld", "", fault.rule)
+
+    async def _changed(
+        self, hook: Hook, call: Call, result: Success | Failed, said: Change, trail: Trail
+    ) -> Success | Failed:
+        if not hook.labels.issuperset(said.labels):
+            raise _UnusableError("labelled")
+        if said.labels:
+            trail.notes += (_note(hook, "labelled", labels=tuple(said.labels)),)
+            await self.label(call, said.labels)
+        if not said.keeps_data:
+            data: Json = decode_json(encode_json(said.data))
+            trail.notes += (_note(hook, "changed"),)
+            result = replace(result, data=data)
+        if said.suggestion and isinstance(result, Failed):
+            result = replace(result, error=replace(result.error, suggestion=str(said.suggestion)))
+        return result
+
+    async def _answer(self, asked: _Asked, *views: CallView | ResultView) -> object:
+        """What a hook answers, in its time. Raises whatever it raises, and `TimeoutError`."""
+        hook, function, waits = asked
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
+        cancelled = task.cancelling()
+        try:
+            if not waits:
+                async with asyncio.timeout(hook.timeout_s):
+                    return await self.apart("middleware", hook.name, partial(function, *views))
+            deadline = monotonic() + hook.timeout_s
+            answer = await _in_time(function(*views), deadline)
+        except (asyncio.CancelledError, SystemExit) as error:  # unless it is the call that ends
+            if isinstance(error, asyncio.CancelledError) and task.cancelling() > cancelled:
+                raise
+            raise _UnusableError("raised") from error
+        if monotonic() > deadline:
+            raise TimeoutError
+        return answer
+
+    def _view(self, call: Call, trail: Trail) -> CallView:
+        tool = self._tools.get(call.tool.digest)
+        if tool is None:
+            if len(self._tools) >= _MAX_VIEWS:
+                self._tools.clear()
+            tool = self._tools[call.tool.digest] = tool_view(call.tool)
+        return call_view(call, tool, self.shown(call), trail.labels)
+
+
+def withheld(result: Success | Failed, message: str, suggestion: str, rule: str) -> Failed:
+    """What is told in place of an answer that nobody is to see: the call was made, and must not be made again for it."""
+    return Failed(
+        error=Error(
+            code="result_withheld",
+            message=message,
+            suggestion=suggestion or "the call was made; do not repeat it to see its answer",
+            rule=rule,
+        ),
+        delivery=result.delivery,
+    )
+
+
+def _outside(gate: Hook) -> Refused:
+    return Refused(
+        error=Error(
+            code="outside_catalog",
+            message="this tool is not in the catalog of this step",
+            suggestion="list the tools again, and use those that are there now",
+            rule=gate.rule,
+        )
+    )
+
+
+def _refusal(hook: Hook, said: Refuse) -> Error:
+    return Error(code="forbidden", message=str(said.message), suggestion=str(said.suggestion), rule=hook.rule)
+
+
+def _failed(hook: Hook, call: Call, error: Exception, trail: Trail) -> Error:
+    """The refusal of a call that a hook failed at, which the record has with its name and digest."""
+    match error:
+        case TimeoutError():
+            status = "timeout"
+        case _UnusableError():
+            status = str(error)
+        case StateError():
+            status = "unlabelled"
+        case _:
+            status = "raised"
+    _logger.error("%s failed at call %s (%s): %s", hook.name, call.id, status, place_of(error))
+    trail.notes += (_note(hook, status),)
+    return Error(
+        code="middleware_failed",
+        message="a check of this gateway failed, so nothing was sent",
+        suggestion="this is no fault of the call's; tell the operator of the gateway",
+        rule=hook.rule,
+    )
+
+
+def _note(hook: Hook, status: str, arguments: JsonObject | None = None, labels: tuple[str, ...] = ()) -> Note:
+    verdict = "" if status in {"narrowed", "changed", "labelled"} else "deny"
+    return Note(rule=hook.rule, verdict=verdict, status=status, digest=hook.digest, arguments=arguments, labels=labels)
+
+
+async def _in_time(work: Coroutine[Any, Any, Any], deadline: float) -> Any:
+    """What `work` comes to. What never waits needs no timer, and most of them never do."""
+    try:
+        waiting = work.send(None)
+    except StopIteration as end:
+        return end.value
+    async with asyncio.timeout(max(0.0, deadline - monotonic())):
+        return await _Resumed(work, waiting, deadline)
+
+
+class _Resumed:
+    """A coroutine that has begun, in the same task. When its time is over it goes no further, whatever it does about that."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], waiting: Any, deadline: float) -> None:
+        self._work, self._waiting, self._deadline = work, waiting, deadline
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        work, waiting = self._work, self._waiting
+        while True:
+            step: Callable[[], Any]
+            try:
+                sent = yield waiting
+                step = partial(work.send, sent)
+            except BaseException as error:
+                if monotonic() >= self._deadline:
+                    _ended(work, error)
+                    raise
+                step = partial(work.throw, error)
+            try:
+                waiting = step()
+            except StopIteration as end:
+                return end.value
+
+
+def _ended(work: Coroutine[Any, Any, Any], error: BaseException) -> None:
+    """Ends a coroutine whose time is over."""
+    try:
+        work.throw(error)
+        work.close()
+    except BaseException as caught:  # noqa: BLE001 - whatever it makes of its end
+        _logger.debug("a middleware ended with %s", type(caught).__name__)

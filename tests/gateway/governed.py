@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import select
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,6 +93,19 @@ class Upstream:
         self.answers = threading.Event()
         self.answers.set()
         self._news = threading.Condition()
+        self._closed = threading.Event()
+
+    def wait(self, connection: socket.socket) -> bool:
+        """Whether it may answer by now; False where the client closed the connection first."""
+        while not self.answers.wait(0.02):
+            if select.select([connection], [], [], 0)[0] and not connection.recv(1, socket.MSG_PEEK):
+                self._closed.set()
+                return False
+        return True
+
+    def closed(self) -> bool:
+        """Whether a client closed its connection before it was answered; waits for that, in a thread."""
+        return self._closed.wait(120)
 
     def take(self, method: str, path: str, body: str) -> None:
         """A request that reached it."""
@@ -113,7 +128,8 @@ def upstream() -> Iterator[tuple[Upstream, str]]:
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             seen.take(self.command, self.path, body)
-            seen.answers.wait(120)
+            if not seen.wait(self.connection):
+                return
             data = seen.body
             self.send_response(seen.faults.get(self.path.partition("?")[0], seen.status))
             self.send_header("content-type", "application/json")

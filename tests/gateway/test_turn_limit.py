@@ -48,7 +48,8 @@ class Caller:
 
     async def rest(self, conversation: str = "c", tool: str = HEALTH, **headers: str) -> str:
         named = {"x-conversation-id": conversation} if conversation else {}
-        answer = (await self.post(f"/v1/tools/{tool}/call", {"wait": 0}, **named, **headers)).json()
+        body = {} if tool == HEALTH else {"wait": 0}
+        answer = (await self.post(f"/v1/tools/{tool}/call", body, **named, **headers)).json()
         return "ok" if answer["status"] == "ok" else str(answer["error"]["code"])
 
     async def batch(self, count: int, conversation: str = "c") -> list[str]:

@@ -212,6 +212,13 @@ class ToolContext:
             self._loop.call_soon_threadsafe(self._line.progress, done, total, message)
         return _DONE
 
+    def partial(self, data: Json) -> Awaitable[None]:
+        """Gives a piece of the answer that is there already, as JSON, to a caller who follows this call. The answer has to say all of it
+        again. Nobody is given a piece where the policy hides anything of this tool's answers."""
+        if self._line is not None:
+            self._loop.call_soon_threadsafe(self._line.partial, data)
+        return _DONE
+
     async def elicit(self, message: str, schema: Mapping[str, Any], *, key: str = "input") -> Elicited:
         """Asks the person behind the caller. `schema` is a flat object's; `key` tells several questions of one call apart.
 

@@ -16,6 +16,7 @@ from toolgen.gateway.compiled_policy import Governance
 from toolgen.gateway.waiting_calls import LEASE_S, of_party
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
+from toolgen.pipeline.middleware import Trail
 from toolgen.state.count_connection import UnreachableError
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pauses, SharedPauses
@@ -32,7 +33,7 @@ _MAX_AT_ONCE = 32
 _NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
 """What a call may be refused with before anything happened: it stays approved, and is tried again."""
 
-CarryOut = Callable[[Governance, Call], Awaitable[Envelope]]
+CarryOut = Callable[[Governance, Call, Trail], Awaitable[Envelope]]
 """One call through every stage of a policy's pipeline."""
 
 
@@ -51,6 +52,7 @@ class Runner:
         carry_out: CarryOut,
         background: Background,
     ) -> None:
+        self._background_calls = approvals.background
         self._background = background
         self._approvals = approvals
         self._store = approvals.store
@@ -94,6 +96,7 @@ class Runner:
         now = await self._store.now()
         for claimed in [one for one in self._claims.values() if one.lease - now < LEASE_S / 2]:
             await self._renew(claimed, now)
+        await self._background_calls.renew(now)
         for known in await self._store.due(now):
             try:
                 await self._look_after(known)
@@ -105,16 +108,10 @@ class Runner:
 
     async def _look_after(self, known: Invocation) -> None:
         now = await self._store.now()
-        if known.id in self._claims or known.lease > now:
+        if await self._background_calls.took(known, now) or known.id in self._claims or known.lease > now:
             return
         if known.status == "running":
-            error = Error(
-                code="outcome_unknown",
-                message="the gateway stopped while it carried this call out, and nobody knows how far it came",
-                suggestion="look at what it was to change before making it again",
-                rule=known.rule,
-            )
-            await self._approvals.close(known, by="", verdict="lose", error=error)
+            await self._approvals.close(known, by="", verdict="lose", error=_lost(known))
         elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
             error = Error(code="expired", message=stale, rule=known.rule)
             await self._approvals.close(known, by="", verdict="expire", error=error)
@@ -152,7 +149,10 @@ class Runner:
 
     async def _carry(self, claimed: Invocation, governance: Governance, call: Call) -> None:
         try:
-            envelope = await self._carry_out(governance, call)
+            trail = Trail()
+            trail.presence.begun = asyncio.Event()
+            with self._background_calls.running(call.id, trail.presence):
+                envelope = await self._carry_out(governance, call, trail)
             await self._settle(claimed.id, envelope)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
@@ -173,3 +173,16 @@ class Runner:
                 settled = await self._approvals.end(known, envelope)
             if settled is not None:
                 return
+
+
+def _lost(known: Invocation) -> Error:
+    """What is told of a call whose worker is gone: what only reads has changed nothing."""
+    if known.effect == "read":
+        message = "the gateway stopped while it carried this call out"
+        return Error(code="cancelled", message=message, suggestion="make the call again", rule=known.rule)
+    return Error(
+        code="outcome_unknown",
+        message="the gateway stopped while it carried this call out, and nobody knows how far it came",
+        suggestion="look at what it was to change before making it again",
+        rule=known.rule,
+    )

@@ -9,6 +9,7 @@ import msgspec
 
 from toolgen.audit.log import AuditLog
 from toolgen.errors import StateError
+from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import ApprovalCounts
@@ -42,6 +43,7 @@ class Approvals(WaitingCalls):
 
     def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
         super().__init__(store=store, log=log)
+        self.background = BackgroundCalls(self)
         self.current = current
         self.tells["approval", "pending"] = lambda known: _asked(known, self.current.governance.policy.approval.roles)
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
@@ -61,7 +63,7 @@ class Approvals(WaitingCalls):
             )
         try:
             invocation = _invocation(question, await self.store.now())
-            kept = await self.store.add(invocation, each=MAX_EACH, total=MAX_WAITING)
+            kept = await self.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
             _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400 - it says all there is
             return Refused(error=msgspec.structs.replace(_UNKEPT, rule=question.rule))

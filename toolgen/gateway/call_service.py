@@ -161,6 +161,7 @@ class Running:
         """One call through the whole pipeline."""
         task = asyncio.create_task(governance.run(call, trail))
         self._tasks.add(task)
+        trail.presence.under_way = call
         if trail.seat is not None:
             trail.seat.hold(task)
         task.add_done_callback(self._tasks.discard)

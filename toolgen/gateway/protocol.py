@@ -121,7 +121,7 @@ class ToolCalls(Protocol):
 
     @property
     def approvals(self) -> Approvals:
-        """The queue of calls that wait for a person."""
+        """The queue of calls that wait for a person, and the `background` calls that go on without their callers."""
 
 
 class Operations(Protocol):

@@ -323,6 +323,7 @@ class Gateway:
     async def _close(self) -> None:
         self.operations.leave()
         await self._running.ended()
+        await self.approvals.background.close()
         await self._runtime.key_sets.close()
         for executor in self._executors.values():
             await executor.close()

@@ -34,6 +34,8 @@ class WaitingCalls:
         self.store = store
         self.owner = secrets.token_hex(8)
         self.tells: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
+        self.left: dict[str, asyncio.Future[bool]] = {}
+        """The calls of this worker that go on without their callers: whether each is kept by now."""
         self._log = log
         self.news = asyncio.Event()
         """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
@@ -59,9 +61,21 @@ class WaitingCalls:
                 async with asyncio.timeout(left):
                     await news.wait()
 
+    async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
+        """Keeps a call that has to wait for somebody from now on; False where too many do. Its caller may have left it already."""
+        adding = self.left.get(invocation.id)
+        if adding is None or not await adding:
+            return await self.store.add(invocation, each=each, total=total)
+        while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
+            changed = msgspec.structs.replace(invocation, home=known.home, version=known.version)
+            if await self.store.replace(known, changed) is not None:
+                self.announce()
+                return True
+        return False
+
     async def repeated(self, envelope: Envelope, caller: Principal) -> Envelope:
         """What a repetition of a call is told, whose first waited for a person: how that stands now."""
-        if envelope.error is None or envelope.error.code != "approval_required":
+        if envelope.error is None or envelope.error.code not in {"approval_required", "deferred"}:
             return envelope
         gone = Error(
             code="expired",
@@ -69,6 +83,8 @@ class WaitingCalls:
             suggestion="look at what it was to change; another call takes another key",
         )
         known = await self.outcome(envelope.call_id, caller)
+        if known is None and envelope.error.code == "deferred":
+            return envelope  # it is under way, and its first caller waits for it
         return known or msgspec.structs.replace(envelope, status="refused", error=gone)
 
     async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
@@ -113,7 +129,8 @@ class WaitingCalls:
             return _envelope(known.envelope)
         error = self.tells.get((known.kind, known.status), _deferred)(known)
         meta = Meta(duration_ms=0.0, truncated=False)
-        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
+        data = None if known.progress is None else {"progress": known.progress}
+        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
 
     def announce(self) -> None:
         """Wakes all that wait for a change."""

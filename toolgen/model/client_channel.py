@@ -37,5 +37,8 @@ class Line(Protocol):
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Says how far the call has come. Costs nothing where nobody asked to be told."""
 
+    def partial(self, data: Json) -> None:
+        """Gives a piece of the answer that is there already, where the caller can take one before the whole."""
+
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The caller's answer to a request. Raises `Unasked` and `InputNeeded`."""

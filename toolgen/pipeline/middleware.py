@@ -19,7 +19,7 @@ from toolgen.model.verdict import Deny, Verdict
 from toolgen.policy.rules import Note
 from toolgen.state.turn_counter import Seat
 
-__all__ = ["Guard", "Next", "Presence", "Stage", "Trail", "Wordless", "compose", "guarded", "refused"]
+__all__ = ["Guard", "Next", "Presence", "Stage", "Trail", "Whole", "Wordless", "compose", "guarded", "refused"]
 
 T = TypeVar("T")
 
@@ -29,24 +29,78 @@ class Presence:
 
     Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
     `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
-    `trace` where the request says which trace it belongs to.
+    `trace` where the request says which trace it belongs to. `begun` is for a call that may go on without its caller: set once an
+    executor has it. `under_way` is that call.
     """
 
-    __slots__ = ("_left", "_tasks", "elicits", "line", "trace")
+    __slots__ = (
+        "_carrying",
+        "_left",
+        "_stays",
+        "_tasks",
+        "begun",
+        "called_off",
+        "elicits",
+        "line",
+        "trace",
+        "under_way",
+    )
 
     def __init__(self) -> None:
         self.elicits = False
         self.line: Line | None = None
         self.trace: Trace | None = None
+        self.begun: asyncio.Event | None = None
+        self.under_way: Call | None = None
+        self.called_off = False
+        self._carrying: asyncio.Task[Any] | None = None
         self._left = False
+        self._stays = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def leave(self) -> None:
         """Nobody waits any more."""
-        if not self._left:
+        if not (self._left or self._stays):
             self._left = True
             for task in self._tasks:
                 task.cancel()
+
+    def stay(self) -> None:
+        """From now on nobody's leaving ends the call: its caller comes back for the result."""
+        self._stays = True
+
+    def call_off(self) -> None:
+        """Its caller wants the call ended: at once where an executor has it, and otherwise before one is given it."""
+        if not self.called_off:
+            self.called_off = self._left = True
+            if self._carrying is not None:
+                self._carrying.cancel()
+
+    async def carry(self, work: Coroutine[Any, Any, T], *, ends_early: bool) -> T | None:
+        """What `work` of an executor comes to, for a call that may be called off; None where it was, or was left and `ends_early`."""
+        if self.called_off or (ends_early and self._left):
+            work.close()
+            return None
+        task = self._carrying = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
+        if ends_early:
+            self._tasks.add(task)
+        if self.begun is not None:
+            self.begun.set()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not self._ended(ends_early) or task.cancelling() > 1:  # by somebody else (too)
+                raise
+            return None
+        finally:
+            self._carrying = None
+            self._tasks.discard(task)
+            if self._ended(ends_early) and task.cancelling():  # ours, also when `work` ended in spite of it
+                task.uncancel()
+
+    def _ended(self, ends_early: bool) -> bool:
+        return self.called_off or (ends_early and self._left)
 
     def left(self) -> bool:
         """Whether they have left."""
@@ -64,6 +118,9 @@ class Presence:
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Nobody asked to be told."""
+
+    def partial(self, data: Json) -> None:
+        """Nobody takes a piece."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """Raises `Unasked`."""
@@ -92,8 +149,8 @@ class Presence:
                 task.uncancel()
 
 
-class Wordless:
-    """A line over which a stranger may say how far a call has come, and nothing in words: what the policy hides may stand in them."""
+class Whole:
+    """A line over which no piece of an answer is given: what the policy hides is found in the whole answer alone."""
 
     __slots__ = ("_line",)
 
@@ -102,8 +159,8 @@ class Wordless:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Nothing: a stranger asks nobody."""
-        return frozenset()
+        """As the line's."""
+        return self._line.capabilities
 
     @property
     def listens(self) -> bool:
@@ -113,6 +170,28 @@ class Wordless:
     def left(self) -> bool:
         """As the line has it."""
         return self._line.left()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """As it was said."""
+        self._line.progress(done, total, message)
+
+    def partial(self, data: Json) -> None:
+        """Nothing."""
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """As the line does."""
+        return await self._line.ask(key, method, params)
+
+
+class Wordless(Whole):
+    """A line over which a stranger may say how far a call has come, and nothing in words: what the policy hides may stand in them."""
+
+    __slots__ = ()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Nothing: a stranger asks nobody."""
+        return frozenset()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """The numbers alone."""

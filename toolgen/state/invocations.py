@@ -52,7 +52,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     `envelope` is the JSON the caller gets once it ended.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
-    worker. `progress` is how far it said it had come, and `partial` counts the pieces of its answer that were kept so far.
+    worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
     """
 
     id: str
@@ -86,6 +86,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     cancel: bool = False
     progress: dict[str, Any] | None = None
     partial: int = 0
+    parts: tuple[Any, ...] = ()
 
     @property
     def state(self) -> CallState:
@@ -109,7 +110,9 @@ def due_at(invocation: Invocation) -> float:
     """When somebody has to look at a call: nobody answered for it in time, or its owner's hold on it lapsed. Of one that ended, when."""
     if invocation.status == "ended":
         return invocation.ended
-    return max(invocation.lease, invocation.expires) if invocation.status == "pending" else invocation.lease
+    if invocation.status == "pending":
+        return max(invocation.lease, invocation.expires)
+    return 0.0 if invocation.cancel else invocation.lease  # its worker is to end it now
 
 
 class Invocations(Protocol):

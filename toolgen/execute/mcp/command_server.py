@@ -311,6 +311,9 @@ class _RemoteLine:
     def progress(self, done: float, total: float | None, message: str) -> None:
         self._session.send(Progress(number=self._number, done=done, total=total, message=message))
 
+    def partial(self, data: Json) -> None:
+        """Nothing: servers of MCP give no pieces of results."""
+
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         raise Unasked
 

@@ -114,6 +114,9 @@ class _Line:
         with suppress(asyncio.QueueFull):  # who does not read is told less
             self.send(encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
 
+    def partial(self, data: Json) -> None:
+        """Nothing: MCP has no pieces of results."""
+
     def _check(self, method: str) -> None:
         if ASKED_WITH[method] not in self.capabilities or self.left():
             raise Unasked

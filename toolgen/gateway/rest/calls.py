@@ -37,7 +37,7 @@ class RestCalls:
                 request.take("POST" if found[2] else "GET")
                 request.parameters()
                 if found[2]:
-                    return _withdrawn(_own(await self._approvals.cancel(found[1], principal)))
+                    return _withdrawn(_own(await self._approvals.background.cancel(found[1], principal)))
                 return enveloped(_own(await self._approvals.outcome(found[1], principal)))
         except StateError:
             raise Rejected(
@@ -60,8 +60,9 @@ def _own(envelope: Envelope | None) -> Envelope:
 
 
 def _withdrawn(envelope: Envelope) -> Response:
-    """POST /v1/calls/{id}/cancel: 200 where the call is cancelled, which is what was asked for, and otherwise how it stands."""
-    return json_response(envelope_json(envelope)) if envelope.status == "cancelled" else enveloped(envelope)
+    """POST /v1/calls/{id}/cancel: 200 where the call runs no more, which is what was asked for, and otherwise how it stands."""
+    code = "" if envelope.error is None else envelope.error.code
+    return json_response(envelope_json(envelope)) if code in {"cancelled", "outcome_unknown"} else enveloped(envelope)
 
 
 DEFAULT_WAIT_S = 60
@@ -127,18 +128,24 @@ class CallEvents:
     async def _events(self, request: Request, principal: Principal, call_id: str, wait: float) -> AsyncIterator[bytes]:
         """Ends when the call has ended, `wait` is over, the client has left or its credential is no longer good."""
         loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
-        until, said = loop.time() + wait, ""
+        until, pieces = loop.time() + wait, 0
+        said: tuple[str, object] = ("", None)
         while not (self._closed or request.presence.left()) and self._gateway.callers.current(principal) is not None:
             news = approvals.news
             known = await approvals.own(call_id, principal)
             if known is None:
                 return
+            if known.status != "ended" and (known.status, known.progress) != said:
+                said = (known.status, known.progress)
+                standing = {"call_id": known.id, "tool": known.tool, "state": known.status}
+                yield _event("progress", {**standing, **(known.progress or {})})
+            for number in range(max(pieces, known.partial - len(known.parts)), known.partial):
+                data = known.parts[number - known.partial]
+                yield _event("partial", {"call_id": known.id, "number": number + 1, "data": data})
+            pieces = known.partial
             if known.status == "ended":
                 yield _event("done", envelope_json(approvals.envelope(known)))
                 return
-            if known.status != said:
-                said = known.status
-                yield _event("progress", {"call_id": known.id, "tool": known.tool, "state": said})
             left = until - loop.time()
             if left <= 0:
                 return

@@ -113,23 +113,24 @@ def _waiting_paths() -> Node:
     return {
         "/v1/calls/{id}": _get(
             "getCall",
-            "How the caller's own call stands that had to wait, or how it ended, for an hour",
+            "How the caller's own call stands that had to wait or was left, or how it ended, for an hour",
             endings,
             [call_id],
         ),
         "/v1/calls/{id}/cancel": _post(
             "cancelCall",
-            "Withdraws the caller's own call, unless it is being carried out, and says how it stands",
+            "Withdraws the caller's own call, or ends it where it is being carried out, and says how it stands",
             endings,
             [call_id],
         ),
         "/v1/calls/{id}/events": _get(
             "followCall",
-            "How the caller's own call goes on that had to wait, as Server-Sent Events",
+            "How the caller's own call goes on that had to wait or was left, as Server-Sent Events",
             _responses(events, "404", "429", "503"),
             [call_id, _query("wait", _whole(MAX_WAIT_S, DEFAULT_WAIT_S), "For how many seconds, at most.")],
-            "`progress` (`call_id`, `tool` and `state`: pending, approved or running) at once and at each change, `done` with the "
-            "envelope when it has ended, `error` where it cannot be known. Ends after `done`, or when `wait` is over.",
+            "`progress` (`call_id`, `tool`, `state`: pending, approved or running, and how far it has come) at once and at each change, "
+            "`partial` (`call_id`, `number`, `data`: a piece of the answer), `done` with the envelope when it has ended, `error` where "
+            "it cannot be known. Ends after `done`, or when `wait` is over.",
         ),
         "/v1/approvals": _get(
             "listApprovals",

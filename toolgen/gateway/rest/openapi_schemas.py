@@ -34,7 +34,9 @@ def schemas() -> Node:
         "Tool": _ANYTHING,
         "Tools": described({"tools": {"type": "array", "items": _ANYTHING}, "next_cursor": TEXT}, "tools"),
         "AuditEntry": _ANYTHING,
-        "CallEvent": described({"event": {"enum": ["progress", "done", "error"]}, "data": TEXT}, "event", "data"),
+        "CallEvent": described(
+            {"event": {"enum": ["progress", "partial", "done", "error"]}, "data": TEXT}, "event", "data"
+        ),
         "AuditEntries": described({"entries": {"type": "array", "items": ref("AuditEntry")}, **_PAGED}, "entries"),
         "AuditCalls": described({"calls": {"type": "array", "items": _ANYTHING}, **_PAGED}, "calls"),
         "State": described({"status": TEXT, "reasons": _TEXTS, "warnings": _TEXTS}, "status"),

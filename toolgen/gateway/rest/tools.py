@@ -38,6 +38,7 @@ MAX_PAGE = 1000
 DEFAULT_PAGE = 100
 MAX_FOUND = 1000
 _MAX_CLIENT_LENGTH = 120
+_APPROVAL_WAIT_S = 30.0
 _MEDIA_TYPE = re.compile(
     r"(?:image/(?:png|jpeg|gif|webp)|application/(?:pdf|zip|gzip|octet-stream)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)\Z"
 )
@@ -83,7 +84,7 @@ _STATUS_OF_STATUS: Mapping[str, int] = MappingProxyType(
 
 class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
-    wait: Annotated[float, msgspec.Meta(ge=0, le=300)] = 30.0
+    wait: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = None
     idempotency_key: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = ""
 
 
@@ -110,7 +111,8 @@ class Rest:
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
         if len(name) > MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        envelope = await self._gateway.tool_calls.call(
+        calls, wait = self._gateway.tool_calls, body.wait
+        making = calls.call(
             name,
             body.arguments,
             principal=principal,
@@ -119,10 +121,16 @@ class Rest:
             idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
             presence=request.presence,
         )
-        if envelope.status == "pending":
-            envelope = (
-                await self._gateway.tool_calls.approvals.outcome(envelope.call_id, principal, body.wait) or envelope
+        if wait is None:
+            envelope, wait = await making, _APPROVAL_WAIT_S
+        else:
+            until = asyncio.get_running_loop().time() + wait
+            envelope = await calls.approvals.background.call(
+                name, making, caller=principal, wait=wait, presence=request.presence
             )
+            wait = until - asyncio.get_running_loop().time()
+        if envelope.status == "pending":
+            envelope = await calls.approvals.outcome(envelope.call_id, principal, wait) or envelope
         return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:

@@ -16,7 +16,7 @@ from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool
-from toolgen.pipeline.middleware import Trail, Wordless
+from toolgen.pipeline.middleware import Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.policy.rules import Note
 
@@ -60,6 +60,22 @@ _LEFT = Error(
 )
 
 
+def _called_off(call: Call, trail: Trail) -> Cancelled | Failed:
+    """How a call ends that nobody wants any more: cancelled where it can have changed nothing."""
+    begun = trail.presence.begun
+    if not trail.presence.called_off:
+        return Cancelled(error=_LEFT)
+    if call.tool.effect is Effect.READ or begun is None or not begun.is_set():
+        return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))
+    return Failed(
+        error=Error(
+            code="outcome_unknown",
+            message="the caller called this call off when it had been sent; it may or may not have taken effect",
+            suggestion="find out what happened before trying again",
+        )
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
     """Carries the call out with the executor of its source: what reads a database, a function or an MCP server for as long as somebody
@@ -82,7 +98,7 @@ class Deliver:
         ends_early = False
         match call.tool.binding:
             case FunctionBinding():
-                call = replace(call, line=line)
+                call = replace(call, line=Whole(line) if trail.redacts else line)
                 ends_early = call.tool.effect is Effect.READ
             case SqlBinding():
                 ends_early = call.tool.effect is Effect.READ
@@ -91,7 +107,12 @@ class Deliver:
                 ends_early = True
         try:
             carrying = self.executors[call.tool.source].execute(call)
-            if not ends_early:
+            if trail.presence.begun is not None:
+                answer = await trail.presence.carry(carrying, ends_early=ends_early)
+                if answer is None:
+                    return _called_off(call, trail)
+                result = answer
+            elif not ends_early:
                 result = await carrying
             elif (answer := await trail.presence.awaiting(carrying)) is not None:
                 result = answer

@@ -1,0 +1,322 @@
+"""Calls that go on without their caller: kept as soon as they are left, and called off by their caller at any worker.
+
+They are the same calls in the same pipeline; what is kept is who may come back for them, and how they ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from toolgen.errors import StateError, ToolgenError, place_of
+from toolgen.gateway.json_body import encode, unmade
+from toolgen.gateway.waiting_calls import LEASE_S, WaitingCalls, party_of
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.client_channel import Unasked
+from toolgen.model.result import Envelope, Error, bounded
+from toolgen.model.schema import Json, JsonObject
+from toolgen.pipeline.middleware import Presence
+from toolgen.state.invocations import Invocation
+
+__all__ = ["MAX_CALLS", "MAX_CALLS_EACH", "BackgroundCalls"]
+
+MAX_CALLS_EACH = 1_000
+MAX_CALLS = 10_000
+_GUARDS_S = 1.0
+"""How long a call that nobody waits for may take to be let through, or refused, before it is left all the same."""
+_CALLED_OFF_S = 5.0
+_RETRY_S = 10.0
+_MAX_PARTS = 50
+_MAX_PARTS_SIZE = 65_536
+_EVERY_S = 0.1
+"""How often at most what one call says is kept."""
+_logger = logging.getLogger(__name__)
+
+
+class _Told:
+    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change."""
+
+    __slots__ = ("_presence", "_size", "count", "parts", "progressed", "told")
+
+    def __init__(self, presence: Presence) -> None:
+        self._presence = presence
+        self._size = 0
+        self.count = 0
+        self.parts: deque[Json] = deque()
+        self.progressed: dict[str, Any] | None = None
+        self.told: Callable[[], None] | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Nothing: its caller need not be there."""
+        return frozenset()
+
+    @property
+    def listens(self) -> bool:
+        """Its caller may come back for it."""
+        return True
+
+    def left(self) -> bool:
+        """Whether its caller called it off, or left it before it was kept."""
+        return self._presence.left()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """How far it has come, as a share too where that is known."""
+        progressed: dict[str, Any] = {"done": done}
+        if total is not None:
+            progressed["total"] = total
+            if total > 0:
+                progressed["percent"] = round(min(100.0, max(0.0, 100 * done / total)), 1)
+        if message:
+            progressed["message"] = bounded(message)
+        self.progressed = progressed
+        self._tell()
+
+    def partial(self, data: Json) -> None:
+        """A piece: those that came last are kept, as far as they have room. One that is no JSON, or too large, is left out."""
+        try:
+            size = len(encode(data))
+        except (TypeError, ValueError, RecursionError):
+            return
+        if size > _MAX_PARTS_SIZE:
+            return
+        self.count += 1
+        self.parts.append(data)
+        self._size += size
+        while self._size > _MAX_PARTS_SIZE or len(self.parts) > _MAX_PARTS:
+            self._size -= len(encode(self.parts.popleft()))
+        self._tell()
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """Raises `Unasked`."""
+        raise Unasked
+
+    def kept(self, known: Invocation) -> Invocation:
+        """The call with what it said."""
+        parts = tuple(self.parts)
+        return msgspec.structs.replace(known, progress=self.progressed, partial=self.count, parts=parts)
+
+    def _tell(self) -> None:
+        if self.told is not None:
+            self.told()
+
+
+class BackgroundCalls:
+    """One worker's calls that were left. `waiting` is where calls of all workers are kept."""
+
+    def __init__(self, waiting: WaitingCalls) -> None:
+        self._waiting = waiting
+        self._running: dict[str, Presence] = {}
+        self._renewed = 0.0
+        self._each = Counter[tuple[str, ...]]()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def call(
+        self,
+        name: str,
+        making: Coroutine[Any, Any, Envelope],
+        *,
+        caller: Principal,
+        wait: float,
+        presence: Presence,
+    ) -> Envelope:
+        """How a call that is `making` with this `presence` ends within `wait` seconds, and otherwise that it goes on, with its id.
+
+        Where too many of its caller's go on already it is not made: it would be one more. Raises nothing.
+        """
+        who = parties(caller)
+        if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.left) >= MAX_CALLS:
+            making.close()
+            return unmade(name, _too_many())
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        begun = presence.begun = asyncio.Event()
+        if presence.line is None:
+            presence.line = _Told(presence)
+        task = asyncio.create_task(making)
+        try:
+            await _either(task, begun, max(wait, _GUARDS_S))
+            if not task.done():
+                await asyncio.wait((task,), timeout=max(0.0, until - loop.time()))
+            if not task.done() and (call := presence.under_way) is not None:
+                known = await asyncio.shield(self._leave(task, call, presence))
+                if known is not None:
+                    return self._waiting.envelope(known)
+            return await task
+        except asyncio.CancelledError:
+            if presence.under_way is None or presence.under_way.id not in self._waiting.left:
+                task.cancel()  # the pipeline knows what to do with a call whose caller left
+            raise
+
+    async def _leave(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> Invocation | None:
+        """Keeps a call that runs for its caller to come back to; None where that cannot be: then its caller waits on."""
+        waiting = self._waiting
+        if call.id in waiting.left:
+            return None
+        adding = waiting.left[call.id] = asyncio.get_running_loop().create_future()
+        kept = False
+        try:
+            known = _invocation(call, waiting.owner, await waiting.store.now())
+            kept = await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS)
+        except StateError as fault:
+            _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
+        finally:
+            adding.set_result(kept)
+            if not kept:
+                del waiting.left[call.id]
+        if not kept:
+            return None
+        presence.stay()
+        who = parties(call.principal)
+        self._each[who] += 1
+        ending = asyncio.create_task(self._ended(task, call.id, who, presence))
+        self._tasks.add(ending)
+        ending.add_done_callback(self._tasks.discard)
+        waiting.announce()
+        return known
+
+    @contextmanager
+    def running(self, call_id: str, presence: Presence) -> Iterator[None]:
+        """While a call of this worker runs, of which its caller hears elsewhere."""
+        self._running[call_id] = presence
+        try:
+            yield
+        finally:
+            del self._running[call_id]
+
+    async def _ended(
+        self, task: asyncio.Task[Envelope], call_id: str, who: tuple[str, ...], presence: Presence
+    ) -> None:
+        """Keeps how a call ended. One that waits for somebody now is theirs to end."""
+        telling: asyncio.Task[None] | None = None
+        if isinstance(line := presence.line, _Told):
+            telling = asyncio.create_task(self._tell(call_id, line))
+        try:
+            with self.running(call_id, presence), suppress(asyncio.CancelledError):
+                await self._settle(call_id, await asyncio.shield(task), presence.line)
+        except ToolgenError as error:
+            _logger.error(  # noqa: TRY400 - what it came from may quote anything
+                "how call %s ended could not be kept for its caller; the record has it: %s", call_id, place_of(error)
+            )
+        finally:
+            if telling is not None:
+                telling.cancel()
+            del self._waiting.left[call_id]
+            self._each[who] -= 1
+            if not self._each[who]:
+                del self._each[who]
+
+    async def _tell(self, call_id: str, line: _Told) -> None:
+        """Keeps what a call says, for its followers at every worker."""
+        news = asyncio.Event()
+        line.told = news.set
+        if line.progressed is not None or line.count:
+            news.set()
+        while True:
+            await news.wait()
+            news.clear()
+            with suppress(StateError):  # the next one may be kept
+                known = await self._waiting.store.get(call_id)
+                if known is None or known.status != "running":
+                    return
+                if await self._waiting.store.replace(known, line.kept(known)) is not None:
+                    self._waiting.announce()
+            await asyncio.sleep(_EVERY_S)
+
+    async def _settle(self, call_id: str, envelope: Envelope, line: object) -> None:
+        waiting = self._waiting
+        while (known := await waiting.store.get(call_id)) is not None and known.status != "ended":
+            if known.kind != "call":
+                return
+            if isinstance(line, _Told):
+                known = line.kept(known)
+            if await waiting.end(known, envelope) is not None:
+                return
+
+    async def renew(self, now: float) -> None:
+        """Says of all calls that were left here that their worker is there."""
+        if self._waiting.left and now >= self._renewed + LEASE_S / 3:
+            self._renewed = now
+            await self._waiting.store.renew(list(self._waiting.left), now + LEASE_S)
+
+    async def took(self, known: Invocation, now: float) -> bool:
+        """Whether a call that somebody has to look at runs here; it is ended where its caller called it off, at whichever worker."""
+        presence = self._running.get(known.id)
+        if presence is None:
+            return False
+        if known.cancel:
+            presence.call_off()
+        await self._waiting.store.renew((known.id,), now + LEASE_S)
+        return True
+
+    async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
+        """Withdraws a caller's own call, or calls it off where it runs, and says how it stands then; None where there is none."""
+        waiting = self._waiting
+        while True:
+            known = await waiting.own(call_id, caller)
+            if known is None:
+                return None
+            if known.status != "running":
+                return await waiting.cancel(call_id, caller)
+            lease = await waiting.store.now() + LEASE_S
+            if known.cancel or await waiting.store.replace(
+                known, msgspec.structs.replace(known, cancel=True, lease=lease)
+            ):
+                break
+        if (presence := self._running.get(call_id)) is not None:
+            presence.call_off()
+        waiting.announce()
+        return await waiting.outcome(call_id, caller, _CALLED_OFF_S)
+
+    async def close(self) -> None:
+        """Returns when how each ended is kept."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+async def _either(task: asyncio.Task[Envelope], begun: asyncio.Event, seconds: float) -> None:
+    """Returns when a call has ended or an executor has it, or after so many seconds."""
+    other = asyncio.ensure_future(begun.wait())
+    try:
+        await asyncio.wait((task, other), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        other.cancel()
+
+
+def _invocation(call: Call, owner: str, now: float) -> Invocation:
+    """A call that runs, as it is kept: without its arguments, which nobody needs again."""
+    return Invocation(
+        id=call.id,
+        kind="call",
+        status="running",
+        principal=party_of(call.principal),
+        tool=call.tool.name,
+        effect=call.tool.effect.value,
+        arguments={},
+        digest="",
+        tool_digest=call.tool.digest,
+        policy_digest="",
+        session=call.session,
+        client=call.client,
+        parent=call.parent,
+        asked=now,
+        expires=0.0,
+        owner=owner,
+        lease=now + LEASE_S,
+    )
+
+
+def _too_many() -> Error:
+    return Error(
+        code="rate_limited",
+        message="too many of this caller's calls go on in the background already; this one was not made",
+        suggestion="wait until some have ended, or cancel them",
+        retry_after_s=_RETRY_S,
+        rule="concurrency",
+    )

@@ -59,12 +59,15 @@ proxies:
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx-light >/dev/null; } \
 	  || echo "The proxies cannot be installed here (it takes apt-get and root): the tests behind them are skipped" >&2
 
-# The tools that tests/deploy holds deploy/ against: Debian's nginx and Caddy, and JSON schemas of Kubernetes and of compose files in an
+# The tools that tests/deploy holds deploy/ against: Debian's nginx, Caddy and Prometheus, and JSON schemas of Kubernetes and of compose files in an
 # environment of their own, as `frameworks` has.
 deploy-tools: setup .venv-deploy/.installed proxies
 	@command -v caddy >/dev/null || { echo "Installing the package caddy on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends caddy >/dev/null; } \
 	  || echo "Caddy cannot be installed here (it takes apt-get and root): its configuration is not checked" >&2
+	@command -v promtool >/dev/null || { echo "Installing the package prometheus on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus >/dev/null; } \
+	  || echo "Prometheus cannot be installed here (it takes apt-get and root): alert rules and dashboard are held against our own metrics alone" >&2
 
 .venv-deploy/.installed: tests/deploy/tools.txt
 	rm -rf $(@D)

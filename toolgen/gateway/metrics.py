@@ -47,8 +47,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.calls: dict[tuple[str, str], int] = {}
-        """By status and code."""
+        # By status and code. What alerts ask for is there from the beginning: of a counter that appears, Prometheus sees no increase.
+        self.calls: dict[tuple[str, str], int] = {
+            ("error", "internal"): 0,
+            ("error", "outcome_unknown"): 0,
+            ("ok", ""): 0,
+        }
         self.durations: dict[str, Durations] = {}
         self.operations: dict[tuple[str, str], Durations] = {}
         self.responses: dict[int, int] = {}

@@ -34,6 +34,7 @@ from toolgen.gateway.status import Status, load_spans, systems_of
 from toolgen.gateway.synchronous import SyncGateway
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.unknown_outcomes import UnknownOutcomes
+from toolgen.gateway.worker_metrics import WorkerMetrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
@@ -122,6 +123,7 @@ class Gateway:
             refusing=self._refusing,
             standing=self._standing,
             waiting=lambda: self.approvals.waiting(),  # noqa: PLW0108 - it is made below
+            workers=None if above is None else WorkerMetrics(settings.state_dir / "metrics"),
             drain_s=settings.drain_s,
             spans=load_spans() if settings.spans else None,
             records=ProjectRecords(settings),

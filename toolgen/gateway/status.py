@@ -19,6 +19,7 @@ from toolgen.gateway.policy_reloader import PolicyReloader
 from toolgen.gateway.prometheus import ApprovalCounts, Snapshot, rendered
 from toolgen.gateway.shared_state import UNCOUNTED
 from toolgen.gateway.tracing import Spans
+from toolgen.gateway.worker_metrics import WorkerMetrics, merged
 
 __all__ = ["Status", "load_spans", "systems_of"]
 
@@ -40,7 +41,8 @@ class Functions(Protocol):
 class Status:
     """One process (`Operations`). `troubles` says what may be wrong with what gateways share, `functions` what runs functions,
     `cut_off` ends the calls under way. `refusing` says why every call would be refused, given whether limits can be counted, `standing` how
-    everything else stands that is measured, and `waiting` what waits for a person."""
+    everything else stands that is measured, and `waiting` what waits for a person. `workers` is where one of several workers tells the
+    others what it counted."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
@@ -53,6 +55,7 @@ class Status:
         refusing: Callable[[bool], tuple[str, ...]],
         standing: Callable[[], Snapshot],
         waiting: Callable[[], Awaitable[ApprovalCounts]],
+        workers: WorkerMetrics | None,
         drain_s: float,
         spans: Spans | None,
         records: ProjectRecords,
@@ -62,6 +65,7 @@ class Status:
         self._troubles = troubles
         self._functions = functions
         self._cut_off = cut_off
+        self._workers = workers
         self._refusing, self._standing, self._waiting = refusing, standing, waiting
         self._asked: tuple[float, ApprovalCounts] = (-_FRESH_S, ApprovalCounts())
         self._leaving: asyncio.TimerHandle | None = None
@@ -114,6 +118,8 @@ class Status:
         while self._leaving is None:
             await asyncio.sleep(_LOOK_S)
             self._log.probe()
+            if self._workers is not None and (detail := self._workers.wanted()) is not None:
+                self._workers.put(self._log.stream, await self._own(detail))
             reasons = self.ready()
             if reasons == said or self._leaving is not None:
                 continue
@@ -124,7 +130,14 @@ class Status:
                 _logger.warning("ready again")
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
-        """What this process counted, for Prometheus."""
+        """What this process counted, for Prometheus; with it what the other workers did, where there are several."""
+        own = await self._own(detail)
+        if self._workers is None:
+            return own
+        self._workers.asked(detail)
+        return merged(own, self._workers.others(self._log.stream))
+
+    async def _own(self, detail: Collection[str]) -> bytes:
         state = replace(
             self._standing(),
             approvals=await self._approvals(),

@@ -30,6 +30,7 @@ LAYERS = {
                 "frames",
                 "garbage",
                 "json_codec",
+                "json_path",
                 "key_file",
                 "units",
             ),

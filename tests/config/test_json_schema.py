@@ -39,6 +39,7 @@ OF_KIND: dict[str, dict[str, Any]] = {
     "sql": {"sql": "sqlite:///shop.db"},
     "python": {"python": "my_package.tools"},
     "mcp": {"mcp": {"url": "https://tickets.example.com/mcp"}},
+    "workflow": {"workflow": "specs/support.workflows.yaml"},
 }
 # What a scalar, a list or a mapping is replaced by, to see whether schema and reader agree about it.
 OTHERS: tuple[Any, ...] = (7, -1, 1.5, True, None, "some text", "", [], ["text"], [7], {}, {"unknown_key": 1})

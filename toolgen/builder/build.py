@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import msgspec
 
@@ -24,6 +24,9 @@ from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
 from toolgen.sources.python import read_python
+
+if TYPE_CHECKING:
+    from toolgen.sources.workflow import Drafts
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
@@ -68,13 +71,14 @@ def build_sources(
 ) -> Built:
     """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does."""
     readings: dict[str, Reading] = {}
+    drafts: dict[str, Drafts] = {}
     seconds: dict[str, float] = {}
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = _callable(source, usable(_pinned(source.config, _read(source))))
+        readings[name] = _callable(source, usable(_pinned(source.config, _read(source, drafts))))
         seconds[name] = perf_counter() - started
-    changed = override(overrides, readings)
+    changed = _linked(override(overrides, readings), drafts, sources)
     tools, problems = _gathered(changed)
     infos = {
         name: msgspec.structs.replace(reading.info, settings=settings_digest(sources[name].config, overrides))
@@ -89,6 +93,17 @@ def build_sources(
         references={name: reading.references for name, reading in changed.items()},
         wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
     )
+
+
+def _linked(
+    readings: Mapping[str, Reading], drafts: Mapping[str, Drafts], sources: Mapping[str, SourceSettings]
+) -> Mapping[str, Reading]:
+    """The readings with their workflows completed."""
+    if not drafts:
+        return readings
+    from toolgen.builder.workflows import link_workflows  # noqa: PLC0415 - where there are any
+
+    return link_workflows(readings, drafts, {name: source.config for name, source in sources.items()})
 
 
 def usable(reading: Reading) -> Reading:
@@ -186,8 +201,11 @@ def _pinned(config: SourceConfig, reading: Reading) -> Reading:
     return reading
 
 
-def _read(source: SourceSettings) -> Reading:
-    """The libraries of GraphQL and SQL are imported when there is such a source: either would be a tenth of a large OpenAPI build."""
+def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> Reading:
+    """The libraries of GraphQL and SQL are imported when there is such a source: either would be a tenth of a large OpenAPI build.
+
+    What workflows are is added to `drafts`: what they call is known when all sources are read.
+    """
     config = source.config
     if is_remote(config) and config.pin is None:
         raise DescriptionError(
@@ -216,5 +234,10 @@ def _read(source: SourceSettings) -> Reading:
             return read_python(config)
         case "mcp":
             return read_mcp(config)
+        case "workflow":
+            from toolgen.sources.workflow import read_workflow  # noqa: PLC0415 - where there is such a source
+
+            reading, drafts[config.name] = read_workflow(config)
+            return reading
         case _:
             assert_never(config.kind)

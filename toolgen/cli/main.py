@@ -105,6 +105,7 @@ _COMMANDS = (
     ),
     LazyCommand("up", "toolgen.cli.up", "Build the project and serve it, with a key for as long as it runs."),
     LazyCommand("verify", "toolgen.cli.verify", "Prove tools against their descriptions; nothing is sent."),
+    LazyCommand("workflow", "toolgen.cli.workflow", "Draw workflows."),
 )
 
 

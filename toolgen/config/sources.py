@@ -59,6 +59,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     sql: str | None = None
     python: str | PythonKeys | None = None
     mcp: McpKeys | None = None
+    workflow: str | None = None
     prefix: str = ""
     server: str = ""
     endpoint: str = ""
@@ -153,11 +154,11 @@ def _decoded(document: Document, name: str) -> tuple[GivenSource, SourceKind]:
             raise ConfigError(f"{key}: is not an http(s) URL without user name, query and fragment", where=here(key))
     if source.prefix and (kind, source.prefix) != ("python", "none"):
         raise ConfigError("prefix: takes none, and belongs to python sources", where=here("prefix"))
-    if kind == "python" and source.auth:
-        raise ConfigError(
-            "auth: does not belong to python sources; a function has its credentials from its own surroundings",
-            where=here("auth"),
-        )
+    if kind in {"python", "workflow"} and source.auth:
+        says = "a function has its credentials from its own surroundings"
+        if kind == "workflow":
+            says = "the tools that its steps call have theirs"
+        raise ConfigError(f"auth: does not belong to {kind} sources; {says}", where=here("auth"))
     return source, kind
 
 
@@ -241,13 +242,14 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
         return given
     if kind == "mcp" and given.startswith("stdio:"):
         return given
-    if given.startswith(("http://", "https://")):
+    if given.startswith(("http://", "https://")) and kind != "workflow":
         _check_remote(kind, given, where)
         return given
     if kind == "mcp":
         raise ConfigError("mcp: url: takes an http(s) URL", where=where)
     if "://" in given:
-        raise ConfigError(f"{kind}: takes a file or an http(s) URL", where=where)
+        takes = "a file" if kind == "workflow" else "a file or an http(s) URL"
+        raise ConfigError(f"{kind}: takes {takes}", where=where)
     return str(root / given)
 
 

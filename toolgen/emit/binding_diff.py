@@ -18,7 +18,9 @@ from toolgen.model.tool import (
     McpBinding,
     SqlBinding,
     Tool,
+    WorkflowBinding,
 )
+from toolgen.model.workflow import steps_of
 
 __all__ = ["Change", "Level", "binding_changes", "breaking", "change", "compatible"]
 
@@ -92,6 +94,8 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
                 yield breaking("binding", "its function speaks with its caller, or answers, in another way")
         case McpBinding() as before, McpBinding() as after:
             yield from _mcp(before, after)
+        case WorkflowBinding() as before, WorkflowBinding() as after:
+            yield from _workflow(before, after)
         case before, after:
             yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
 
@@ -104,6 +108,17 @@ def _mcp(old: McpBinding, new: McpBinding) -> Iterator[Change]:
     for part in sorted(old.parts.keys() | new.parts.keys()):
         if old.parts.get(part) != new.parts.get(part):
             yield compatible("listed", f"its server gives it another {part}")
+
+
+def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[Change]:
+    """Which tools it calls is what a reviewer looks for; all else about its steps is one change."""
+    before, after = ([step.use.tool for step in steps_of(one.stages)] for one in (old, new))
+    for tool in dict.fromkeys(name for name in after if name not in before):
+        yield breaking("steps", f"now calls {tool}")
+    for tool in dict.fromkeys(name for name in before if name not in after):
+        yield breaking("steps", f"no longer calls {tool}")
+    if set(before) == set(after):
+        yield breaking("steps", "its steps are other than before")
 
 
 def _one_line(statement: str) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from toolgen.model.call import Call
-from toolgen.model.result import Envelope, Failed, Refused, Success
+from toolgen.model.result import Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
@@ -76,6 +76,18 @@ class InnerCalls(Protocol):
         """A call through the whole pipeline, as itself: the outer call's principal makes it, and the outer call's id is its parent.
 
         Never raises. It is refused where calls are nested too deep.
+        """
+
+    async def outcome(self, outer: Call, call_id: str) -> Answered | None:
+        """How a call stands that this one made before it waited; None where that is not known (any more). Never raises."""
+
+    async def withdraw(self, outer: Call, call_id: str) -> None:
+        """Withdraws such a call, if nobody began to carry it out. Never raises."""
+
+    async def suspend(self, outer: Call, resume: JsonObject, waits: Sequence[str]) -> Error:
+        """Keeps how far a call has come until all the calls that it waits for have ended; then it is made again, with `resume`.
+
+        What its caller is told until then. Raises `StateError` where it cannot be kept.
         """
 
     def catalog(self, outer: Call) -> Sequence[Tool]:

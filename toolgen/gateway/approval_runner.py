@@ -115,6 +115,8 @@ class Runner:
         elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
             error = Error(code="expired", message=stale, rule=known.rule)
             await self._approvals.close(known, by="", verdict="expire", error=error)
+        elif known.waits and not await self._approvals.answered(known):
+            await self._store.renew((known.id,), now + _ROUND_S)
         elif known.status == "approved":
             await self._begin(known, now)
 
@@ -153,7 +155,7 @@ class Runner:
             trail.presence.begun = asyncio.Event()
             with self._background_calls.running(call.id, trail.presence):
                 envelope = await self._carry_out(governance, call, trail)
-            await self._settle(claimed.id, envelope)
+            await self._settle(claimed.id, envelope, trail.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
@@ -161,16 +163,22 @@ class Runner:
         finally:
             del self._claims[claimed.id]
 
-    async def _settle(self, call_id: str, envelope: Envelope) -> None:
-        """Who carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands."""
+    async def _settle(self, call_id: str, envelope: Envelope, http_status: int | None) -> None:
+        """Who carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands.
+
+        One that waits for calls that it made has not ended: who suspended it has kept it.
+        """
         while (known := await self._store.get(call_id)) is not None and known.status != "ended":
+            if known.status == "approved" and known.waits:
+                return
             error = envelope.error if envelope.status == "refused" else None
             if known.status == "running" and error is not None and error.code in _NOT_BEGUN:
                 again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 settled = await self._store.replace(known, back)
             else:
-                settled = await self._approvals.end(known, envelope)
+                answered = msgspec.structs.replace(known, http_status=http_status)
+                settled = await self._approvals.end(answered, envelope)
             if settled is not None:
                 return
 

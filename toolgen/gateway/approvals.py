@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -24,6 +26,9 @@ __all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals"]
 
 MAX_EACH = 20
 MAX_WAITING = 500
+MAX_SUSPENDED_EACH = 100
+SUSPENDED_S = 7 * 86_400.0
+"""How long a call may wait for others that it made; each of them ends sooner."""
 MAX_ARGUMENTS_SIZE = 65_536
 MAX_NOTE_LENGTH = 500
 _STORM_RETRY_S = 30.0
@@ -47,6 +52,7 @@ class Approvals(WaitingCalls):
         self.current = current
         self.tells["approval", "pending"] = lambda known: _asked(known, self.current.governance.policy.approval.roles)
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
+        self.tells["workflow", "approved"] = _waits
 
     async def ask(self, question: Question) -> Result:
         """Keeps a call until somebody answers for it; refused where nobody could read it, or too many wait already."""
@@ -167,6 +173,45 @@ class Approvals(WaitingCalls):
             return "nobody answered for this call in time; make it again if it is still wanted"
         return "" if self.call(known, self.current.governance) is not None else STALE
 
+    async def suspend(self, call: Call, resume: Mapping[str, Any], waits: Sequence[str]) -> Error:
+        """Keeps a call that waits for others that it made: it is made again, with `resume`, when all of them have ended.
+
+        Raises `StateError` where it cannot be kept.
+        """
+        governance, now = self.current.governance, await self.store.now()
+        question = Question(
+            call=call,
+            digest=approval_digest(call, governance.concern(call.principal, call.tool)),
+            policy_digest=governance.policy.digest,
+            roles=frozenset(),
+            expires_s=SUSPENDED_S,
+            rule="",
+            sql="",
+        )
+        made = msgspec.structs.replace(
+            _invocation(question, now), kind="workflow", status="approved", resume=dict(resume), waits=tuple(waits)
+        )
+        if (adding := self.left.get(call.id)) is not None:
+            await adding
+        while (known := await self.store.get(call.id)) is not None:
+            if known.status == "ended":
+                raise StateError("the call was given up meanwhile")
+            changed = msgspec.structs.replace(made, home=known.home, version=known.version, asked=known.asked)
+            if await self.store.replace(known, changed) is not None:
+                self.announce()
+                return _waits(made)
+        if not await self.store.add(made, each=MAX_SUSPENDED_EACH, total=MAX_WAITING):
+            raise StateError("too many calls wait for others already")
+        return _waits(made)
+
+    async def answered(self, known: Invocation) -> bool:
+        """Whether every call that one waits for has ended, or is not kept any more."""
+        for call_id in known.waits:
+            inner = await self.store.get(call_id)
+            if inner is not None and inner.status != "ended":
+                return False
+        return True
+
     def call(self, known: Invocation, governance: Governance) -> Call | None:
         """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
         asked = of_party(known.principal)
@@ -186,6 +231,7 @@ class Approvals(WaitingCalls):
             bound=known.bound,
             approval=known.digest,
             withheld=governance.withheld,
+            resume=known.resume,
         )
         return call if approval_digest(call, governance.concern(principal, call.tool)) == known.digest else None
 
@@ -222,6 +268,15 @@ def _asked(known: Invocation, roles: frozenset[str]) -> Error:
             "do not make it again: it is carried out when somebody approves it, and its result is then at "
             f"/v1/calls/{known.id}; tell the user what waits (`toolgen approvals approve {known.id}`)"
         ),
+        rule=known.rule,
+    )
+
+
+def _waits(known: Invocation) -> Error:
+    return Error(
+        code="approval_required",
+        message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {', '.join(known.waits)[:400]}",
+        suggestion=f"do not make it again: it goes on by itself, and its result is then at /v1/calls/{known.id}",
         rule=known.rule,
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
+from toolgen.errors import AuditError, StateError
 from toolgen.execute.base import Answered
 from toolgen.gateway.call_service import GONE, Calls
 from toolgen.gateway.compiled_policy import CurrentPolicy
@@ -18,6 +20,7 @@ from toolgen.pipeline.middleware import Trail
 
 __all__ = ["MAX_DEPTH", "NestedCalls"]
 
+_logger = logging.getLogger(__name__)
 MAX_DEPTH = 5
 """How many calls one may be made inside of."""
 
@@ -57,6 +60,29 @@ class NestedCalls:
         trail = Trail()
         envelope = await self.calls.carry_out(governance, made, trail, reading)
         return Answered(envelope=envelope, http_status=trail.http_status)
+
+    async def outcome(self, outer: Call, call_id: str) -> Answered | None:
+        """As `InnerCalls.outcome`."""
+        approvals = self.calls.approvals
+        try:
+            known = await approvals.own(call_id, outer.principal)
+        except StateError as error:
+            _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - it says all there is
+            return None
+        if known is None or known.parent != outer.id:
+            return None
+        return Answered(envelope=approvals.envelope(known), http_status=known.http_status)
+
+    async def withdraw(self, outer: Call, call_id: str) -> None:
+        """As `InnerCalls.withdraw`."""
+        try:
+            await self.calls.approvals.cancel(call_id, outer.principal)
+        except (StateError, AuditError) as error:
+            _logger.error("call %s could not be withdrawn: %s", call_id, error)  # noqa: TRY400 - as above
+
+    async def suspend(self, outer: Call, resume: JsonObject, waits: Sequence[str]) -> Error:
+        """As `InnerCalls.suspend`."""
+        return await self.calls.approvals.suspend(outer, resume, waits)
 
     def catalog(self, outer: Call) -> Sequence[Tool]:
         """As `InnerCalls.catalog`."""

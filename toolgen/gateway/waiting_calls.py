@@ -95,6 +95,8 @@ class WaitingCalls:
         if known.status in {"pending", "approved"}:
             error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
             await self.close(known, by=caller.id, verdict="cancel", error=error)
+            for inner in known.waits:
+                await self.cancel(inner, caller)
         return await self.outcome(call_id, caller)
 
     async def close(
@@ -107,8 +109,9 @@ class WaitingCalls:
         status = _STATUS[error.code]
         seq = await self.record(held, by=by, verdict=verdict, note=note, ending={"status": status, "code": error.code})
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
+        data = None if known.resume is None else {"done": done_so_far(known.resume)}
         return await self.end(
-            held, Envelope(status=status, tool=known.tool, call_id=known.id, data=None, error=error, meta=meta)
+            held, Envelope(status=status, tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
         )
 
     async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:
@@ -120,6 +123,8 @@ class WaitingCalls:
             known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written
         )
         kept = await self.store.replace(known, ended)
+        if known.parent:  # which may wait for this one
+            await self.store.renew((known.parent,), ended.ended)
         self.announce()
         return kept
 
@@ -175,6 +180,12 @@ class WaitingCalls:
             raise
         _logger.info("call %s of %s: the answer is %s%s", known.id, known.tool, verdict, f", by {by}" if by else "")
         return seq
+
+
+def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Which calls had been made inside of one that waits, by its steps."""
+    made = resume.get("done") or {}
+    return [{"step": key, "tool": one.get("tool"), "call_id": one.get("call_id")} for key, one in made.items()]
 
 
 def of_party(party: Party) -> Principal:

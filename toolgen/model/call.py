@@ -257,7 +257,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
     trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `withheld` says
     why the call may not be sent any more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a
-    tool, and this principal may not see it; only the record says so. `depth` counts the calls that this one was made inside of.
+    tool, and this principal may not see it; only the record says so. `depth` counts the calls that this one was made inside of. `resume` is
+    what a call that waited for others that it made goes on from.
     """
 
     id: str
@@ -276,6 +277,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     bound: tuple[str, ...] = ()
     hidden: bool = False
     depth: int = 0
+    resume: JsonObject | None = None
     denied: Deny | None = None
     statement: Statement | None = None
     database: Database | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,7 @@ from toolgen.canonical import Canonical, digest
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.stored_schemas import unshared
+from toolgen.model.workflow import Step
 
 __all__ = [
     "Binding",
@@ -32,6 +33,7 @@ __all__ = [
     "Seals",
     "SqlBinding",
     "Tool",
+    "WorkflowBinding",
     "absent",
     "seal",
 ]
@@ -249,6 +251,19 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return "mcp"
 
 
+class WorkflowBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"):
+    """Calls to other tools, by the name that its file gives the workflow. Steps of one stage are made at the same time, and stages one
+    after the other; `outputs` is what the tool answers with."""
+
+    workflow: str
+    stages: tuple[tuple[Step, ...], ...]
+    outputs: dict[str, Any] = {}
+
+    @property
+    def kind(self) -> str:
+        return "workflow"
+
+
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """What a tool that does not exist is bound to, so that a call to it goes through the same stages as any other and ends refused."""
 
@@ -265,6 +280,7 @@ Binding: TypeAlias = (
     | SqlBinding
     | FunctionBinding
     | McpBinding
+    | WorkflowBinding
     | NoBinding
 )
 

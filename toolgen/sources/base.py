@@ -15,7 +15,7 @@ from toolgen.sources.pins import Pin
 
 __all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
 
-SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp"]
+SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp", "workflow"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
 _NO_API_OPTIONS = OpenApiOptions()

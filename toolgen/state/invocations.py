@@ -53,6 +53,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
+    `resume` is what a call goes on from that waits for others that it made, `waits`. `http_status` is that of the answer it ended with.
     """
 
     id: str
@@ -87,6 +88,9 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     progress: dict[str, Any] | None = None
     partial: int = 0
     parts: tuple[Any, ...] = ()
+    resume: dict[str, Any] | None = None
+    waits: tuple[str, ...] = ()
+    http_status: int | None = None
 
     @property
     def state(self) -> CallState:

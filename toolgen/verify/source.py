@@ -22,6 +22,7 @@ from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.python import read_python
+from toolgen.sources.workflow import read_workflow
 from toolgen.verify.agreement import Difference
 from toolgen.verify.counterexample import placed
 from toolgen.verify.graphql import prove_operation
@@ -178,6 +179,8 @@ def _prover(
             return read_python(config).tools, _own_code
         case "mcp":
             return read_mcp(config).tools, _no_requests
+        case "workflow":
+            return read_workflow(config)[0].tools, _made_of_tools
         case _:
             assert_never(config.kind)
 
@@ -199,6 +202,10 @@ def _own_code(tool: Tool) -> Verdict:
 
 def _no_requests(tool: Tool) -> Verdict:
     return NotApplicable(reason="the tool is an MCP server's: its arguments are sent as they are")
+
+
+def _made_of_tools(tool: Tool) -> Verdict:
+    return NotApplicable(reason="the tool is made of calls to other tools, which are proved for themselves")
 
 
 def _no_description(tool: Tool) -> Verdict:

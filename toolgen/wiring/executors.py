@@ -97,7 +97,7 @@ def make_executors(
             partial(permit, source=name),
             _provision(name, secrets, partial(permit, source=name), backing),
             functions,
-            None if backing is None else backing.commands,
+            backing,
         )
         for name, source in sources.items()
     }
@@ -141,7 +141,7 @@ def _make(
     permit: Permit,
     provision: Provision | None,
     functions: FunctionRuntime,
-    commands: CommandClient | None,
+    backing: Backing | None,
 ) -> Executor:
     config = source.config
     match config.kind:
@@ -158,8 +158,12 @@ def _make(
         case "python":
             return FunctionExecutor(config.location, config.root, functions, config.adopted)
         case "mcp":
-            mcp = _mcp(source, secrets, permit, provision, commands)
+            mcp = _mcp(source, secrets, permit, provision, None if backing is None else backing.commands)
             return mcp if config.command else _resilient(mcp, source)
+        case "workflow":
+            from toolgen.execute.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - where there is such a source
+
+            return WorkflowExecutor(None if backing is None else backing.inner)
         case _:
             assert_never(config.kind)
 

@@ -126,7 +126,14 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
 
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
-    kinds = {"openapi": "openapi", "graphql": "graphql", "sql": "sql", "python": "python", "mcp": "mcp"}
+    kinds = {
+        "openapi": "openapi",
+        "graphql": "graphql",
+        "sql": "sql",
+        "python": "python",
+        "mcp": "mcp",
+        "workflow": "workflow",
+    }
     location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
     if isinstance(tool.binding, McpBinding):
         location = tool.binding.url

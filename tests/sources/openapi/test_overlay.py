@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from toolgen import json_path as targets
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.documents import Documents
-from toolgen.sources.openapi import overlay as targets
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
 

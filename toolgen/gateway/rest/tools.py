@@ -69,6 +69,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "middleware_failed": 503,
         "outside_catalog": 403,
         "result_withheld": 403,
+        "step_failed": 502,
         "internal": 500,
         "paused": 503,
         "secret_unavailable": 503,

@@ -15,13 +15,14 @@ from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool
+from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool, WorkflowBinding
 from toolgen.pipeline.middleware import Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.policy.rules import Note
 
 __all__ = ["BROKEN", "Deliver", "Preview", "Promises", "failure"]
 
+_WAITS = frozenset({"input_required", "approval_required"})
 BROKEN = Note(rule="output_schema", verdict="", status="broken")
 _MAX_LENGTH = 262_144
 
@@ -100,7 +101,7 @@ class Deliver:
             case FunctionBinding():
                 call = replace(call, line=Whole(line) if trail.redacts else line)
                 ends_early = call.tool.effect is Effect.READ
-            case SqlBinding():
+            case SqlBinding() | WorkflowBinding():
                 ends_early = call.tool.effect is Effect.READ
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
                 call = replace(call, line=Wordless(line) if trail.redacts else line)
@@ -126,7 +127,7 @@ class Deliver:
             and not self.promises.kept(call.tool, result)
         ):
             trail.notes += (BROKEN,)
-        if isinstance(result, Failed) and result.error.code == "input_required":
+        if isinstance(result, Failed) and result.error.code in _WAITS:
             return Pending(error=result.error)
         return _located(result, call) if isinstance(result, Failed) else result
 

@@ -26,6 +26,7 @@ from toolgen.model.tool import (
     NoBinding,
     SqlBinding,
     Tool,
+    WorkflowBinding,
 )
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.middleware import Trail, refused
@@ -169,8 +170,8 @@ class InspectStage:
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
-            case FunctionBinding():
-                return call  # the project's own code: what it does elsewhere is its own affair
+            case FunctionBinding() | WorkflowBinding():
+                return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself
             case McpBinding(url=url):  # a command is the operator's own program, as a function is
                 return self._request(url, call) if url else call
             case NoBinding():
@@ -184,7 +185,7 @@ class InspectStage:
             case HttpBinding(servers=(url, *_)) | McpBinding(url=url) if url:
                 return isinstance(self.destination(url, tool.source), Allow)
             case binding:
-                return isinstance(binding, FunctionBinding | McpBinding)
+                return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding)
 
     def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)

@@ -1,0 +1,382 @@
+"""Workflows in a whole gateway: each step is a call of its own, governed like any other, and what goes wrong is told and taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.gateway.workflows import ALLOWED, Service, project, record, serving, within
+from toolgen.gateway.service import Gateway
+from toolgen.pipeline.middleware import Presence
+
+FIND = {"id": "find", "call": "notes__search_issues", "with": {"q": "$inputs.q"}}
+WRITE = {
+    "id": "write",
+    "call": "notes__create_note",
+    "with": {"text": "About {$steps.find.data.items[0].title}"},
+    "undo": {"call": "notes__delete_note", "with": {"id": "$data.id"}},
+}
+REPORT = {"id": "report", "call": "notes__send_report", "with": {"text": "$steps.write.data.text"}}
+Q = {"q": {"type": "string"}}
+FIX = {"fix": {"inputs": Q, "steps": [FIND, WRITE, REPORT], "outputs": {"note": "$steps.write.data.id"}}}
+DENIED = {"id": "no-reports", "to": ["bot"], "tools": ["notes__send_report"], "verdict": "deny"}
+ASKED = {"id": "asks", "to": ["bot"], "tools": ["notes__create_note"], "verdict": "ask"}
+APPROVALS = {"approvers": ["lead"], "expires": "1h"}
+
+
+async def run(gateway: Gateway, _: Service, tool: str = "flows__fix", **arguments: Any) -> Any:
+    return await gateway.call(tool, arguments or {"q": "slow"}, principal="bot")
+
+
+def test_steps_are_calls_of_the_same_caller_with_the_workflow_as_their_parent(tmp_path: Path) -> None:
+    envelope, service, entries = within(tmp_path, FIX, run)
+    assert (envelope.status, envelope.data) == ("ok", {"note": 1})
+    assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
+    assert service.notes[1] == {"text": "About It is slow"}
+    intents = [entry for entry in entries if entry["event"] == "intent"]
+    tools = ["flows__fix", "notes__search_issues", "notes__create_note", "notes__send_report"]
+    assert [(one["tool"], one["principal"], one.get("parent")) for one in intents] == [
+        (tools[0], "bot", None),
+        *((tool, "bot", envelope.call_id) for tool in tools[1:]),
+    ]
+    assert [one["status"] for one in entries if one["event"] == "outcome"] == ["ok"] * 4
+
+
+def test_a_step_that_fails_stops_it_and_what_was_done_is_taken_back_on_record(tmp_path: Path) -> None:
+    envelope, service, entries = within(tmp_path, FIX, run, rules=[ALLOWED, DENIED])
+    assert (envelope.status, envelope.error.code) == ("error", "step_failed")
+    assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
+    data = envelope.data
+    assert data["failed"]["step"] == "report"
+    assert data["failed"]["code"] == "unknown_tool"
+    assert [one["step"] for one in data["done"]] == ["find", "write"]
+    assert data["not_done"] == []
+    assert [(one["step"], one["tool"]) for one in data["undone"]] == [("write", "notes__delete_note")]
+    assert data["not_undone"] == []
+    undone = [entry for entry in entries if entry.get("tool") == "notes__delete_note"]
+    assert [entry["event"] for entry in undone] == ["intent", "outcome"]
+    assert undone[0]["parent"] == envelope.call_id
+
+
+def test_what_cannot_be_taken_back_is_told(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        service.fails["DELETE", "/notes/1"] = [500]
+        service.fails["POST", "/report"] = [500]
+        return await run(gateway, service)
+
+    envelope, _, _ = within(tmp_path, FIX, scenario)
+    assert envelope.data["undone"] == []
+    assert envelope.data["not_undone"][0]["step"] == "write"
+    assert envelope.data["not_undone"][0]["code"] == "upstream_error"
+
+
+def test_later_steps_are_not_done(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        service.fails["GET", "/issues"] = [500]
+        return await run(gateway, service)
+
+    envelope, service, _ = within(tmp_path, FIX, scenario)
+    assert (envelope.data["done"], envelope.data["not_done"]) == ([], ["write", "report"])
+    assert service.paths == ["GET /issues"]
+
+
+def test_a_step_is_left_out_unless_its_condition_holds(tmp_path: Path) -> None:
+    steps = [FIND, {**WRITE, "when": "$steps.find.data.total > 5 || $inputs.q == 'write'"}, REPORT]
+    flows = {"fix": {"inputs": Q, "steps": steps}}
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        return [await run(gateway, service, q=q) for q in ("slow", "write")]
+
+    _, service, _ = within(tmp_path, flows, scenario)
+    assert service.paths == ["GET /issues", "POST /report", "GET /issues", "POST /notes", "POST /report"]
+    assert service.asked[1][2] == {}, "what a step that was left out would have given is left out too"
+
+
+def test_what_reads_is_tried_again_and_what_is_not_idempotent_never(tmp_path: Path) -> None:
+    retry = {"retry": {"attempts": 3, "wait": "1ms"}}
+    flows = {"fix": {"inputs": Q, "steps": [{**FIND, **retry}, {**WRITE, **retry}]}}
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        service.fails["GET", "/issues"] = [500, 503]
+        service.fails["POST", "/notes"] = [500]
+        return await run(gateway, service)
+
+    envelope, service, _ = within(tmp_path, flows, scenario)
+    assert envelope.data["failed"]["step"] == "write"
+    assert service.paths == ["GET /issues"] * 3 + ["POST /notes"]
+
+
+def test_an_answer_that_is_not_as_expected_is_a_failure_that_is_taken_back(tmp_path: Path) -> None:
+    expecting = [{"regex": "^Never", "of": "$data.text"}, "$statusCode == 201"]
+    flows = {"fix": {"inputs": Q, "steps": [FIND, {**WRITE, "expect": expecting}, REPORT]}}
+    envelope, service, _ = within(tmp_path, flows, run)
+    assert envelope.data["failed"]["step"] == "write"
+    assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
+    flows["fix"]["steps"][1]["expect"] = ["$statusCode == 201"]
+    assert within(tmp_path / "again", flows, run)[0].status == "ok"
+
+
+def test_a_step_for_each_element_is_bounded(tmp_path: Path) -> None:
+    each = {
+        "id": "each",
+        "for_each": "$.steps.find.data.items[?@.open == true]",
+        "call": "notes__create_note",
+        "with": {"text": "{$index} {$item.title}"},
+    }
+    flows = {
+        "all": {"inputs": Q, "steps": [FIND, each], "outputs": {"ids": "$.steps.each.data[*].id"}},
+        "few": {"inputs": Q, "steps": [FIND, {**each, "at_most": 1}]},
+    }
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        return [await run(gateway, service, f"flows__{name}", q="x") for name in ("all", "few")]
+
+    (whole, few), service, _ = within(tmp_path, flows, scenario)
+    assert (whole.status, whole.data) == ("ok", {"ids": [1, 2]})
+    assert [note["text"] for note in service.notes.values()] == ["0 It is slow", "1 It is wrong"]
+    assert "2 times, and at_most is 1" in few.error.message
+
+
+def test_fifty_steps_at_the_same_time_respect_limits(tmp_path: Path) -> None:
+    steps = [{"id": f"s{number}", "call": "notes__get_issue", "with": {"id": 1}} for number in range(50)]
+    limits = [
+        {
+            "id": "few",
+            "per": ["principal", "tool"],
+            "rate": "20/hour",
+            "burst": 20,
+            "cost": {"notes__get_issue": 1, "*": 0},
+        }
+    ]
+    envelope, service, entries = within(tmp_path, {"fix": {"steps": [{"parallel": steps}]}}, run_plain, limits=limits)
+    assert (envelope.status, len(service.paths)) == ("error", 20)
+    outcomes = [entry for entry in entries if entry["event"] == "outcome" and entry["tool"] == "notes__get_issue"]
+    assert len(outcomes) == 50
+    assert sum(entry.get("code") == "rate_limited" for entry in outcomes) == 30
+    assert len(envelope.data["done"]) == 20
+
+
+async def run_plain(gateway: Gateway, _: Service) -> Any:
+    return await gateway.call("flows__fix", {}, principal="bot")
+
+
+def test_fifty_steps_that_may_be_made_are_all_made(tmp_path: Path) -> None:
+    steps = [{"id": f"s{number}", "call": "notes__get_issue", "with": {"id": 1}} for number in range(50)]
+    envelope, service, _ = within(tmp_path, {"fix": {"steps": [{"parallel": steps}]}}, run_plain)
+    assert (envelope.status, len(service.paths), len(envelope.data)) == ("ok", 50, 50)
+
+
+def test_what_a_caller_may_not_call_it_does_not_call_through_a_workflow(tmp_path: Path) -> None:
+    only = {**ALLOWED, "tools": ["flows__*", "notes__search_issues"]}
+    envelope, service, _ = within(tmp_path, FIX, run, rules=[only])
+    assert (envelope.data["failed"]["code"], service.paths) == ("unknown_tool", ["GET /issues"])
+
+
+def test_arguments_that_the_policy_sets_are_set_in_steps_too(tmp_path: Path) -> None:
+    bound = {**ALLOWED, "id": "bound", "bind": {"text": "principal.attributes.tenant"}, "tools": ["notes__send_report"]}
+    rest = {**ALLOWED, "tools": ["flows__*", "notes__search_issues", "notes__create_note"]}
+    flows = {"fix": {"inputs": Q, "steps": [FIND, WRITE, {**REPORT, "with": {}}]}}
+    envelope, service, _ = within(tmp_path, flows, run, rules=[bound, rest])
+    assert (envelope.status, service.asked[-1][2]) == ("ok", {"text": "acme"})
+
+
+def test_a_workflow_calls_a_workflow(tmp_path: Path) -> None:
+    outer = {
+        "inputs": Q,
+        "steps": [{"id": "inner", "call": "flows__fix", "with": {"q": "$inputs.q"}}],
+        "outputs": {"note": "$steps.inner.data.note"},
+    }
+    envelope, _, entries = within(tmp_path, {**FIX, "outer": outer}, lambda g, s: run(g, s, "flows__outer", q="x"))
+    assert (envelope.status, envelope.data) == ("ok", {"note": 1})
+    parents = {entry["tool"]: entry.get("parent") for entry in entries if entry["event"] == "intent"}
+    assert parents["flows__fix"] == envelope.call_id
+    assert parents["notes__search_issues"] not in {None, envelope.call_id}
+
+
+def test_a_dry_run_shows_what_would_be_called_and_calls_nothing(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, _: Service) -> Any:
+        return await gateway.preview("flows__fix", {"q": "slow"}, principal="bot")
+
+    envelope, service, _ = within(tmp_path, FIX, scenario)
+    assert service.paths == []
+    assert [one["tool"] for one in envelope.data["steps"]] == [
+        "notes__search_issues",
+        "notes__create_note",
+        "notes__send_report",
+    ]
+    assert envelope.data["steps"][0]["arguments"] == {"q": "slow"}
+
+
+async def ended(gateway: Gateway, call_id: str) -> Any:
+    """How a call ended, once it has."""
+    principal = gateway.principal("bot")
+    return await gateway.approvals.outcome(call_id, principal, wait=60.0)
+
+
+async def answered(gateway: Gateway, *, approve: bool = True) -> None:
+    """Answers for every call that waits."""
+    lead = gateway.principal("lead")
+    for waiting in await gateway.approvals.answerable(lead):
+        await gateway.approvals.decide(waiting.id, approve=approve, note="", principal=lead)
+
+
+def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        before = list(service.paths)
+        still = await gateway.approvals.outcome(waiting.call_id, gateway.principal("bot"))
+        await answered(gateway)
+        return waiting, before, still, await ended(gateway, waiting.call_id)
+
+    (waiting, before, still, done), service, entries = within(
+        tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS
+    )
+    assert (waiting.status, waiting.error.code, still.status) == ("pending", "approval_required", "pending")
+    assert before == ["GET /issues"]
+    assert (done.status, done.data, done.call_id) == ("ok", {"note": 1}, waiting.call_id)
+    assert service.paths == ["GET /issues", "POST /notes", "POST /report"], "what was done before is not done again"
+    own = [(entry["event"], entry.get("status")) for entry in entries if entry.get("call_id") == waiting.call_id]
+    assert own == [("intent", None), ("outcome", "pending"), ("intent", None), ("outcome", "ok")]
+
+
+def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path) -> None:
+    async def scenario(server: str, service: Service) -> Any:
+        path = project(tmp_path, server, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        async with Gateway.load(path) as gateway:
+            waiting = await run(gateway, service)
+        async with Gateway.load(path) as gateway:
+            await answered(gateway)
+            return waiting, await ended(gateway, waiting.call_id)
+
+    with serving() as (service, server):
+        waiting, done = asyncio.run(scenario(server, service))
+    assert (waiting.status, done.status, done.data) == ("pending", "ok", {"note": 1})
+    assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
+
+
+def test_the_status_of_a_call_that_was_approved_counts(tmp_path: Path) -> None:
+    flows = {"fix": {"inputs": Q, "steps": [FIND, {**WRITE, "expect": "$statusCode == 201"}]}}
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        await answered(gateway)
+        return await ended(gateway, waiting.call_id)
+
+    assert within(tmp_path, flows, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)[0].status == "ok"
+
+
+def test_a_step_that_a_person_denies_fails_and_what_was_done_is_taken_back(tmp_path: Path) -> None:
+    asked = {**ASKED, "tools": ["notes__send_report"]}
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        await answered(gateway, approve=False)
+        return await ended(gateway, waiting.call_id)
+
+    done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, asked], approvals=APPROVALS)
+    assert (done.status, done.error.code, done.data["failed"]["code"]) == ("error", "step_failed", "approval_denied")
+    assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
+
+
+def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Path) -> None:
+    both = {**ASKED, "tools": ["flows__fix", "notes__create_note"]}
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        nothing = list(service.paths)
+        while (now := await gateway.approvals.outcome(waiting.call_id, gateway.principal("bot"))).status == "pending":
+            await answered(gateway)
+            await gateway.approvals.changed(0.05)
+        return nothing, now
+
+    (nothing, done), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, both], approvals=APPROVALS)
+    assert (nothing, done.status) == ([], "ok")
+    assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
+
+
+def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        presence, principal = Presence(), gateway.principal("bot")
+        making = gateway.call("flows__fix", {"q": "slow"}, principal=principal, presence=presence)
+        left = await gateway.approvals.background.call(
+            "flows__fix", making, caller=principal, wait=0.0, presence=presence
+        )
+        while (await gateway.approvals.outcome(left.call_id, principal)).status == "pending":
+            await answered(gateway)
+            await gateway.approvals.changed(0.05)
+        return left, await gateway.approvals.outcome(left.call_id, principal)
+
+    (left, done), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+    assert (left.status, done.status, done.data) == ("pending", "ok", {"note": 1})
+    assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
+
+
+def test_a_workflow_inside_of_one_waits_too(tmp_path: Path) -> None:
+    outer = {
+        "inputs": Q,
+        "steps": [{"id": "inner", "call": "flows__fix", "with": {"q": "$inputs.q"}}],
+        "outputs": {"n": "$steps.inner.data.note"},
+    }
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service, "flows__outer", q="x")
+        await answered(gateway)
+        return await ended(gateway, waiting.call_id)
+
+    done, service, _ = within(tmp_path, {**FIX, "outer": outer}, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+    assert (done.status, done.data) == ("ok", {"n": 1})
+    assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
+
+
+def test_who_withdraws_a_workflow_that_waits_withdraws_its_steps(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        gone = await gateway.approvals.cancel(waiting.call_id, gateway.principal("bot"))
+        return gone, await gateway.approvals.answerable(gateway.principal("lead"))
+
+    (gone, left), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+    assert (gone.status, left) == ("cancelled", ())
+    assert [one["step"] for one in gone.data["done"]] == ["find"]
+    assert service.paths == ["GET /issues"]
+
+
+def test_one_step_that_fails_withdraws_what_waits_beside_it(tmp_path: Path) -> None:
+    flows = {"fix": {"inputs": Q, "steps": [FIND, {"parallel": [WRITE, {**REPORT, "with": {"text": "$inputs.q"}}]}]}}
+
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        failed = await run(gateway, service)
+        return failed, await gateway.approvals.answerable(gateway.principal("lead"))
+
+    (failed, left), service, _ = within(tmp_path, flows, scenario, rules=[ALLOWED, ASKED, DENIED], approvals=APPROVALS)
+    assert (failed.status, failed.data["failed"]["step"], left) == ("error", "report", ())
+    assert failed.data["not_done"] == ["write"]
+    assert service.paths == ["GET /issues"]
+
+
+def test_a_policy_that_changed_while_it_waited_ends_it_and_what_was_done_is_told(tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        path = tmp_path / "policies/policy.yaml"
+        policy = json.loads(path.read_text())
+        policy["rules"].append({"id": "no", "to": ["bot"], "tools": ["flows__*"], "verdict": "deny"})
+        path.write_text(json.dumps(policy))
+        assert await gateway.operations.reload()
+        await answered(gateway)
+        return await ended(gateway, waiting.call_id)
+
+    done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+    assert (done.status, done.error.code, [one["step"] for one in done.data["done"]]) == (
+        "refused",
+        "expired",
+        ["find"],
+    )
+    assert service.paths[0] == "GET /issues"
+    assert "POST /report" not in service.paths
+
+
+def test_a_secret_input_is_not_in_the_record(tmp_path: Path) -> None:
+    secret = {"inputs": {"q": {"type": "string", "format": "password"}}, "steps": [{**FIND, "with": {}}]}
+    within(tmp_path, {"fix": secret}, lambda g, s: run(g, s, q="canary-value"))
+    assert "canary-value" not in json.dumps(record(tmp_path))

@@ -1,0 +1,39 @@
+"""`toolgen workflow`: looks at tools that are made of others."""
+
+from __future__ import annotations
+
+import click
+
+from toolgen.cli.options import config
+from toolgen.config.settings import load as load_settings
+from toolgen.emit.mermaid import flowchart
+from toolgen.errors import ConfigError
+from toolgen.gateway.project_files import catalog_of
+from toolgen.model.names import nearest
+from toolgen.model.tool import WorkflowBinding
+
+
+@click.group()
+def command() -> None:
+    """Draw workflows."""
+
+
+@command.command()
+@click.argument("names", nargs=-1, metavar="[TOOL]...")
+@config
+def draw(names: tuple[str, ...], config_path: str) -> None:
+    """Print workflows as Mermaid flowcharts: those of TOOL, or all of the project.
+
+    Steps of a stage stand beside each other; a dotted line leads to what takes a step back.
+    """
+    tools = catalog_of(load_settings(config_path)).tools
+    known = {name: tool for name, tool in tools.items() if isinstance(tool.binding, WorkflowBinding)}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"there is no workflow {name}{nearest(name, known)}", where=config_path)
+    if not known:
+        raise ConfigError(
+            "the project has no workflow", where=config_path, suggestion="add a source with workflow: FILE"
+        )
+    for name in names or known:
+        click.echo(flowchart(known[name], tools), nl=False)

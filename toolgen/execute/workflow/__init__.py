@@ -1,0 +1,1 @@
+"""Workflows: tools made of calls to other tools."""

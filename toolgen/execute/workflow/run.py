@@ -1,0 +1,349 @@
+"""One run of a workflow: its stages in order, what each step comes to, and what is taken back where one fails.
+
+A run that waited for a person goes through its stages again: what was done before is known and not done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from toolgen.execute.base import Answered, InnerCalls
+from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
+from toolgen.model.call import Call
+from toolgen.model.expressions import ExpressionError
+from toolgen.model.result import Envelope, Error, Meta
+from toolgen.model.tool import Effect, Tool, WorkflowBinding
+from toolgen.model.workflow import Action, Step, ToolUse, steps_of
+
+__all__ = ["MAX_CALLS", "Ended", "Run", "Waiting"]
+
+MAX_CALLS = 1000
+"""How many calls one run may make."""
+MAX_WAIT_S = 60.0
+_MAX_TURNS = 200
+_WAITS = frozenset({"approval_required", "deferred"})
+_UNSENT = frozenset({"rate_limited", "paused", "upstream_unavailable"})
+"""What a call may be refused with before anything was sent: another attempt repeats nothing."""
+
+_NO_META = Meta(duration_ms=0.0, truncated=False)
+Sleep = Callable[[float], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What a run came to: its outputs, or how it failed."""
+
+    outputs: dict[str, Any] = field(default_factory=dict)
+    truncated: bool = False
+    error: Error | None = None
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A run that goes on when others have answered. `state` is all that it takes to go on, as JSON; `waits` are calls by step."""
+
+    state: dict[str, Any]
+    waits: Mapping[str, str]
+
+
+class _TooManyError(Exception):
+    """The run has made all the calls it may."""
+
+
+class Run:
+    """`call` is the workflow's own, `inner` makes those of its steps, and `sleep` waits so many seconds."""
+
+    def __init__(self, call: Call, inner: InnerCalls, sleep: Sleep) -> None:
+        binding = call.tool.binding
+        assert isinstance(binding, WorkflowBinding)  # noqa: S101 - the tool of such a source
+        self._call, self._binding, self._inner, self._sleep = call, binding, inner, sleep
+        state: Mapping[str, Any] = call.resume or {}
+        self._done: dict[str, dict[str, Any]] = {**state.get("done", {})}
+        self._waits: dict[str, str] = {**state.get("waits", {})}
+        self._waiting: dict[str, str] = {}
+        self._steps: dict[str, dict[str, Any]] = {}
+        self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
+        self._inputs = {**_defaults(call.tool), **call.arguments}
+        self._made = 0
+        self._truncated = False
+
+    async def to_end(self) -> Ended | Waiting:
+        """Every stage that is to be gone through. Never raises but for what the process does to it."""
+        stages, at, turns = self._binding.stages, 0, 0
+        places = {step.id: index for index, stage in enumerate(stages) for step in stage}
+        while at < len(stages) and turns < _MAX_TURNS:
+            turns += 1
+            stage = stages[at]
+            failed = await self._stage(stage)
+            if self._waiting and failed is None:
+                return self._suspended()
+            step = stage[-1] if failed is None else failed
+            action = self._action(step, failed is not None)
+            if failed is not None and (action is None or action.does != "goto"):
+                return await self._failed(failed)
+            if action is not None and action.does == "end":
+                break
+            at = at + 1 if action is None else places[action.step]
+        return Ended(outputs=self._outputs(), truncated=self._truncated)
+
+    async def _stage(self, stage: tuple[Step, ...]) -> Step | None:
+        """The first of its steps that failed, once all that were begun have ended."""
+        await asyncio.gather(*(self._step(step) for step in stage))
+        return next((step for step in stage if self._steps[step.id]["status"] == "failed"), None)
+
+    def _scope(self, **own: Any) -> Scope:
+        return Scope(inputs=self._inputs, steps=self._steps, own=own)
+
+    async def _step(self, step: Step) -> None:
+        scope = self._scope()
+        try:
+            if step.when and not met(step.when, scope):
+                self._steps[step.id] = {"status": "skipped", "data": None, "outputs": {}}
+            elif step.each is None:
+                self._steps[step.id] = await self._attempts(step, step.id, scope)
+            else:
+                self._steps[step.id] = await self._each(step, scope)
+        except (MissingError, ExpressionError) as error:
+            self._steps[step.id] = _fault(str(error))
+
+    async def _each(self, step: Step, scope: Scope) -> dict[str, Any]:
+        items = evaluate(step.each, scope)
+        if items is NOTHING:
+            items = []
+        if not isinstance(items, (list, tuple)):
+            return _fault("what it is made for each of is no list")
+        if len(items) > step.at_most:
+            return _fault(f"it would be made {len(items)} times, and at_most is {step.at_most}")
+        places = asyncio.Semaphore(step.at_once)
+        stopped = False
+
+        async def one(index: int, item: Any) -> dict[str, Any]:
+            nonlocal stopped
+            async with places:
+                if stopped:
+                    return {"status": "not_begun"}
+                found = await self._attempts(step, f"{step.id}[{index}]", scope.within(item=item, index=index))
+                stopped |= found["status"] == "failed"
+                return found
+
+        made = await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
+        failed = next((one for one in made if one["status"] == "failed"), None)
+        if failed is not None:
+            return failed
+        status = "waiting" if any(one["status"] == "waiting" for one in made) else "ok"
+        return {
+            "status": status,
+            "data": [one.get("data") for one in made],
+            "outputs": {name: [one.get("outputs", {}).get(name) for one in made] for name in step.outputs},
+        }
+
+    async def _attempts(self, step: Step, key: str, scope: Scope) -> dict[str, Any]:
+        attempt = 1
+        while True:
+            try:
+                found = await self._once(step, key, scope)
+            except (MissingError, ExpressionError) as error:
+                return _fault(str(error))
+            except _TooManyError:
+                return _fault(f"a workflow makes at most {MAX_CALLS} calls")
+            if found.get("made"):
+                self._order.append((step, key, scope))
+            self._truncated |= bool(found.get("truncated"))
+            if found["status"] != "failed":
+                return found
+            again = self._again(step, found, attempt, scope)
+            if again is None:
+                return found
+            await self._sleep(min(again, MAX_WAIT_S))
+            self._done.pop(key, None)
+            attempt += 1
+
+    def _again(self, step: Step, found: Mapping[str, Any], attempt: int, scope: Scope) -> float | None:
+        """How long to wait before another attempt; None where there is none.
+
+        What may have changed something is tried again only if it is idempotent, or nothing of it was sent.
+        """
+        most, wait = step.attempts, step.wait_s
+        for action in step.on_failure:
+            if action.does == "retry" and met(action.criteria, _own(scope, found)):
+                most, wait = 1 + action.limit, action.after_s
+                break
+        error = found.get("error") or {}
+        repeatable = bool(found.get("repeatable")) and error.get("code") != "outcome_unknown"
+        if attempt >= most or not (repeatable or error.get("code") in _UNSENT):
+            return None
+        return max(wait, float(error.get("retry_after_s") or 0.0))
+
+    async def _once(self, step: Step, key: str, scope: Scope) -> dict[str, Any]:
+        """One call of a step: what it came to before, what came of it while the workflow waited, or what comes of it now."""
+        if (known := self._done.get(key)) is not None:
+            return known
+        if (call_id := self._waits.pop(key, "")) != "":
+            answered = await self._inner.outcome(self._call, call_id) or _gone(step.use.tool, call_id)
+        else:
+            answered = await self._called(step.use, scope)
+        envelope = answered.envelope
+        if envelope.status == "pending" and envelope.error is not None and envelope.error.code in _WAITS:
+            self._waiting[key] = envelope.call_id
+            return {
+                "status": "waiting",
+                "tool": step.use.tool,
+                "call_id": envelope.call_id,
+                "data": None,
+                "outputs": {},
+            }
+        found = self._came_to(step, answered, scope)
+        self._done[key] = found
+        return found
+
+    def _came_to(self, step: Step, answered: Answered, scope: Scope) -> dict[str, Any]:
+        envelope = answered.envelope
+        found: dict[str, Any] = {
+            "tool": envelope.tool,
+            "call_id": envelope.call_id,
+            "data": envelope.data,
+            "http_status": answered.http_status,
+            "error": None if envelope.error is None else msgspec.to_builtins(envelope.error),
+            "outputs": {},
+            "made": envelope.status == "ok",
+            "truncated": envelope.meta.truncated,
+        }
+        own = _own(scope, found)
+        fine = envelope.status == "ok"
+        if step.expect and envelope.status in {"ok", "error"}:
+            fine = met(step.expect, own)
+            if not fine and envelope.status == "ok":
+                found["error"] = {"code": "step_failed", "message": "its answer is not what the workflow expects"}
+        tool = {one.name: one for one in self._inner.catalog(self._call)}.get(envelope.tool)
+        found |= {"status": "ok" if fine else "failed", "repeatable": _repeatable(tool)}
+        if fine:
+            found["outputs"] = {name: evaluate(item, own, strict=False) for name, item in step.outputs.items()}
+        return found
+
+    async def _called(self, use: ToolUse, scope: Scope) -> Answered:
+        self._made += 1
+        if self._made > MAX_CALLS:
+            raise _TooManyError
+        return await self._inner.call(self._call, use.tool, arguments_of(use, scope))
+
+    def _action(self, step: Step, failed: bool) -> Action | None:
+        """What is to follow a step otherwise than the next one."""
+        found = self._steps[step.id]
+        if found["status"] not in {"ok", "failed"}:
+            return None
+        scope = _own(self._scope(), found)
+        actions = step.on_failure if failed else step.on_success
+        return next((one for one in actions if one.does != "retry" and met(one.criteria, scope)), None)
+
+    def _outputs(self) -> dict[str, Any]:
+        """What the workflow says it gives; where it says nothing, what its steps give."""
+        if not self._binding.outputs:
+            return {name: one["outputs"] or one["data"] for name, one in self._steps.items() if one["status"] == "ok"}
+        scope = self._scope()
+        return {name: evaluate(item, scope, strict=False) for name, item in self._binding.outputs.items()}
+
+    def _suspended(self) -> Waiting:
+        state = {"done": self._done, "waits": self._waiting}
+        return Waiting(state=state, waits=dict(self._waiting))
+
+    async def _failed(self, step: Step) -> Ended:
+        """Takes back what declares how, the last first; nothing else is begun."""
+        for call_id in self._waiting.values():
+            await self._inner.withdraw(self._call, call_id)
+        undone: list[dict[str, Any]] = []
+        not_undone: list[dict[str, Any]] = []
+        for made, key, scope in reversed(self._order):
+            if made.undo is None:
+                continue
+            told: dict[str, Any] = {"step": key, "tool": made.undo.tool}
+            try:
+                found = self._done[key]
+                envelope = (await self._called(made.undo, _own(scope, found))).envelope
+                told["call_id"] = envelope.call_id
+                fault = None if envelope.status == "ok" else envelope.error
+            except (MissingError, ExpressionError, _TooManyError) as cause:
+                fault = Error(code="step_failed", message=str(cause) or f"more than {MAX_CALLS} calls")
+            (undone if fault is None else not_undone).append(told | _said(fault))
+        failure = self._steps[step.id]
+        error = failure.get("error") or {}
+        report = {
+            "workflow": self._binding.workflow,
+            "failed": {"step": step.id, "tool": step.use.tool, **_called_as(failure), **_brief(error)},
+            "done": [
+                {"step": key, "tool": self._done[key]["tool"], **_called_as(self._done[key])}
+                for _, key, _ in self._order
+            ],
+            "not_done": [one.id for one in steps_of(self._binding.stages) if self._left_out(one, step)],
+            "undone": undone,
+            "not_undone": not_undone,
+        }
+        return Ended(error=_failure(step, error), report=report)
+
+    def _left_out(self, one: Step, failed: Step) -> bool:
+        return one.id != failed.id and self._steps.get(one.id, {"status": ""})["status"] in {"", "waiting", "failed"}
+
+
+def arguments_of(use: ToolUse, scope: Scope) -> dict[str, Any]:
+    """The arguments of a call, without those that stand for nothing. Raises `MissingError`."""
+    given = {name: evaluate(item, scope) for name, item in use.arguments.items()}
+    if use.spread is not None:
+        members = evaluate(use.spread, scope)
+        members = {} if members is NOTHING else members
+        if not isinstance(members, Mapping):
+            raise MissingError("the body is no object")
+        if members:
+            given = {**{use.names.get(str(name), str(name)): value for name, value in members.items()}, **given}
+    return {name: value for name, value in given.items() if value is not NOTHING}
+
+
+def _defaults(tool: Tool) -> dict[str, Any]:
+    """What an input is where the caller does not say."""
+    properties = tool.input_schema.get("properties") or {}
+    return {name: one["default"] for name, one in properties.items() if isinstance(one, Mapping) and "default" in one}
+
+
+def _own(scope: Scope, found: Mapping[str, Any]) -> Scope:
+    return scope.within(data=found.get("data"), http_status=found.get("http_status"))
+
+
+def _repeatable(tool: Tool | None) -> bool:
+    return tool is not None and (tool.idempotent or tool.effect is Effect.READ)
+
+
+def _gone(tool: str, call_id: str) -> Answered:
+    """Of a call whose ending was not kept until the workflow went on."""
+    error = Error(code="outcome_unknown", message="how this call ended is not kept any more")
+    return Answered(
+        envelope=Envelope(status="error", tool=tool, call_id=call_id, data=None, error=error, meta=_NO_META)
+    )
+
+
+def _fault(message: str) -> dict[str, Any]:
+    return {"status": "failed", "data": None, "outputs": {}, "error": {"code": "step_failed", "message": message}}
+
+
+def _called_as(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {"call_id": found["call_id"]} if found.get("call_id") else {}
+
+
+def _brief(error: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: error[name] for name in ("code", "message", "rule", "suggestion") if error.get(name)}
+
+
+def _said(error: Error | None) -> dict[str, Any]:
+    return {} if error is None else {"code": error.code, "message": error.message}
+
+
+def _failure(step: Step, error: Mapping[str, Any]) -> Error:
+    unknown = error.get("code") == "outcome_unknown"
+    return Error(
+        code="outcome_unknown" if unknown else "step_failed",
+        message=f"step {step.id} failed: {error.get('message') or 'without a word'}",
+        suggestion="its data says what was done, what was taken back and what was not; do not make the whole call again before you looked",
+    )

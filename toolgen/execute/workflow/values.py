@@ -1,0 +1,174 @@
+"""What expressions and conditions of a workflow come to, given what its steps have come to so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+
+from toolgen.model.conditions import holds, parse_condition
+from toolgen.model.expressions import (
+    ExpressionError,
+    Literal,
+    Members,
+    PathQuery,
+    Reference,
+    Sequence,
+    Template,
+    Text,
+    followed,
+    parse,
+    parse_reference,
+)
+from toolgen.model.workflow import Criterion
+
+__all__ = ["NOTHING", "MissingError", "Scope", "evaluate", "met", "regex"]
+
+_MAX_TEXT = 262_144
+_OPTIONAL = frozenset({"inputs"})
+
+
+class _Nothing:
+    """In place of a value that was not given, and need not be."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+
+
+class MissingError(ValueError):
+    """A value that an expression leads to is not there; a phrase says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Everything that an expression may lead to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
+
+    inputs: Mapping[str, Any]
+    steps: Mapping[str, Mapping[str, Any]]
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    def within(self, **own: Any) -> Scope:
+        """The same with more of the step itself."""
+        return Scope(inputs=self.inputs, steps=self.steps, own={**self.own, **own})
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """What a JSONPath is held against."""
+        return {"inputs": dict(self.inputs), "steps": dict(self.steps), **self.own}
+
+    def look(self, reference: Reference) -> tuple[bool, Any]:
+        """Whether there is such a value, and it."""
+        match reference.root:
+            case "inputs":
+                return followed(self.inputs, reference.path)
+            case "steps":
+                return followed(self.steps, reference.path)
+            case root:
+                return followed(self.own[root], reference.path) if root in self.own else (False, None)
+
+    def value(self, reference: Reference) -> Any:
+        """The value, or None: what conditions and outputs go by."""
+        return self.look(reference)[1]
+
+    def needed(self, reference: Reference) -> Any:
+        """The value, or `NOTHING` for an input that was not given and for what a step that was left out would have given.
+
+        Raises `MissingError` for any other that is not there.
+        """
+        there, value = self.look(reference)
+        if there:
+            return value
+        if reference.root in _OPTIONAL:
+            return NOTHING
+        step = self.steps.get(str(reference.path[0])) if reference.root == "steps" and reference.path else None
+        if step is not None and step.get("status") == "skipped":
+            return NOTHING
+        raise MissingError(f"there is no value at {reference.text}")
+
+
+def evaluate(written: Any, scope: Scope, *, strict: bool = True) -> Any:
+    """The value that something written stands for, `NOTHING` for none; not `strict`, what is not there is null.
+
+    Raises `MissingError`.
+    """
+    return _evaluated(parse(written), scope, strict)
+
+
+def _evaluated(template: Template, scope: Scope, strict: bool) -> Any:
+    match template:
+        case Literal(value=value):
+            return value
+        case Reference():
+            return scope.needed(template) if strict else scope.value(template)
+        case PathQuery(text=text):
+            return selected(text, scope.whole)
+        case Text(parts=parts):
+            text = "".join(part if isinstance(part, str) else _shown(scope.value(part)) for part in parts)
+            if len(text) > _MAX_TEXT:
+                raise MissingError(f"a text made of values would have more than {_MAX_TEXT} characters")
+            return text
+        case Members(items=members):
+            made = {name: _evaluated(item, scope, strict) for name, item in members.items()}
+            return {name: value for name, value in made.items() if value is not NOTHING}
+        case Sequence(items=elements):
+            listed = [_evaluated(item, scope, strict) for item in elements]
+            return [value for value in listed if value is not NOTHING]
+
+
+def _shown(value: Any) -> str:
+    """A value in a text: texts as they are, anything else as JSON, null as nothing."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def met(criteria: tuple[Criterion, ...], scope: Scope) -> bool:
+    """Whether all of them hold."""
+    return all(_met(one, scope) for one in criteria)
+
+
+def _met(one: Criterion, scope: Scope) -> bool:
+    if one.type == "simple":
+        return holds(parse_condition(one.condition), scope.value, fold=one.fold)
+    value = scope.value(parse_reference(one.context)) if one.context else scope.whole
+    if one.type == "jsonpath":
+        return bool(selected(one.condition, value))
+    return regex(one.condition).is_valid(
+        "" if value is None else value if isinstance(value, str) else json.dumps(value)
+    )
+
+
+@lru_cache(maxsize=256)
+def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
+    """An expression on an engine whose time is linear in the text. Raises `ExpressionError`."""
+    options = jsonschema_rs.RegexOptions(size_limit=1 << 20)
+    try:
+        return jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise ExpressionError(f"'{pattern[:80]}' is no regular expression without backtracking") from error
+
+
+def selected(path: str, value: Any) -> list[Any]:
+    """What a JSONPath selects. Raises `MissingError` where that takes too long."""
+    from toolgen.json_path import TargetError  # noqa: PLC0415 - takes long to import, and many a workflow has no path
+
+    try:
+        return [found for _, found in _path(path).select(value)]
+    except TargetError as error:
+        raise MissingError(f"the path {path[:80]} {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _path(text: str) -> Any:
+    from toolgen.json_path import Target  # noqa: PLC0415 - as above
+
+    return Target(text)

@@ -1,0 +1,203 @@
+"""What stands for a value in a workflow: Arazzo's runtime expressions (1.0, section 4.7), JSONPath, and texts with expressions in them.
+
+`$inputs.name`, `$steps.id.outputs.name`, `$steps.id.data.items[0].title`, `$response.body#/items/0`, `$.steps.find.data[*].id`. A text that
+begins with `$$` is that text with one `$` less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+__all__ = [
+    "ROOTS",
+    "ExpressionError",
+    "Literal",
+    "Members",
+    "PathQuery",
+    "Reference",
+    "Sequence",
+    "Template",
+    "Text",
+    "followed",
+    "parse",
+    "parse_reference",
+    "references",
+]
+
+MAX_LENGTH = 4096
+_NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
+_STEP = re.compile(rf"\.({_NAME}|[0-9]+)|\[([0-9]{{1,9}})\]|\['([^']*)'\]")
+_HEAD = re.compile(rf"\$({_NAME})")
+_POINTER = re.compile(r"#((?:/[^\s{}]*)?)\Z")
+_EMBEDDED = re.compile(r"\{(\$[^{}]*)\}")
+ROOTS: Mapping[str, str] = {
+    "inputs": "inputs",
+    "steps": "steps",
+    "item": "item",
+    "index": "index",
+    "data": "data",
+    "response": "data",
+    "outputs": "data",
+    "statusCode": "http_status",
+}
+"""The first word of an expression, and where its value is looked for."""
+
+Part: TypeAlias = str | int
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read; a phrase says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One value: a root, and the way from there."""
+
+    text: str
+    root: str
+    path: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathQuery:
+    """A JSONPath over everything there is: `{"inputs", "steps", "item", "index"}`. Its value is the list of what it selects."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text with values in it."""
+
+    parts: tuple[str | Reference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value as it is written."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object with expressions among its values."""
+
+    items: Mapping[str, Template]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list with expressions among its elements."""
+
+    items: tuple[Template, ...]
+
+
+Template: TypeAlias = Reference | PathQuery | Text | Literal | Members | Sequence
+
+
+def parse(value: Any) -> Template:
+    """What a written value stands for. Raises `ExpressionError`."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return Members({str(name): parse(item) for name, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return Sequence(tuple(parse(item) for item in value))
+    return Literal(value)
+
+
+@lru_cache(maxsize=4096)
+def _text(text: str) -> Template:
+    if len(text) > MAX_LENGTH and "$" in text:
+        raise ExpressionError(f"a text with expressions has at most {MAX_LENGTH} characters")
+    if text.startswith("$$"):
+        return Literal(text[1:])
+    if text.startswith(("$.", "$[")):
+        return PathQuery(text)
+    if text.startswith("$"):
+        return parse_reference(text)
+    parts: list[str | Reference] = []
+    end = 0
+    for found in _EMBEDDED.finditer(text):
+        parts += [text[end : found.start()], parse_reference(found[1])]
+        end = found.end()
+    if not parts:
+        return Literal(text)
+    return Text(tuple(part for part in (*parts, text[end:]) if part != ""))
+
+
+@lru_cache(maxsize=4096)
+def parse_reference(text: str) -> Reference:
+    """`$steps.find.outputs.ids[0]` and the like. Raises `ExpressionError`."""
+    head = _HEAD.match(text)
+    if head is None or head[1] not in ROOTS:
+        known = ", ".join(f"${name}" for name in ROOTS)
+        raise ExpressionError(
+            f"'{text[:80]}' is no expression: it begins with none of {known} (a text with a $ begins with $$)"
+        )
+    rest = text[head.end() :]
+    if head[1] == "response":
+        if not rest.startswith(".body"):
+            raise ExpressionError(f"'{text[:80]}': of an answer there is its body alone ($response.body)")
+        rest = rest.removeprefix(".body")
+    plain, mark, pointer = rest.partition("#")
+    path = tuple(_steps(plain, text))
+    if mark:
+        path += _pointed(mark + pointer, text)
+    root = ROOTS[head[1]]
+    if root in {"http_status", "index"} and path:
+        raise ExpressionError(f"'{text[:80]}': ${head[1]} is a number")
+    return Reference(text, root, path)
+
+
+def _steps(rest: str, whole: str) -> Iterator[Part]:
+    while rest:
+        step = _STEP.match(rest)
+        if step is None:
+            raise ExpressionError(f"'{whole[:80]}' is no expression: {rest[:40]!r} leads nowhere")
+        name, index, quoted = step.groups()
+        yield int(index) if index is not None else name if name is not None else quoted
+        rest = rest[step.end() :]
+
+
+def _pointed(pointer: str, whole: str) -> tuple[Part, ...]:
+    """The steps of a JSON Pointer (RFC 6901) behind a `#`."""
+    found = _POINTER.match(pointer)
+    if found is None:
+        raise ExpressionError(f"'{whole[:80]}': what follows # is no JSON Pointer")
+    return tuple(unquote(part).replace("~1", "/").replace("~0", "~") for part in found[1].split("/")[1:])
+
+
+def references(template: Template) -> Iterator[Reference | PathQuery]:
+    """Every expression in it."""
+    match template:
+        case Reference() | PathQuery():
+            yield template
+        case Text(parts=parts):
+            yield from (part for part in parts if isinstance(part, Reference))
+        case Members(items=members):
+            for item in members.values():
+                yield from references(item)
+        case Sequence(items=elements):
+            for item in elements:
+                yield from references(item)
+        case Literal():
+            return
+
+
+def followed(value: Any, path: tuple[Part, ...]) -> tuple[bool, Any]:
+    """Whether a path leads somewhere in a value, and where to."""
+    for part in path:
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and str(part).isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return False, None
+    return True, value

@@ -1,0 +1,132 @@
+"""A workflow as it was read, before anybody looked whether the tools that it calls are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgen.errors import DescriptionError
+from toolgen.model.conditions import parse_condition
+from toolgen.model.expressions import ExpressionError, PathQuery, parse, parse_reference, references
+from toolgen.model.schema import Schema
+from toolgen.model.workflow import Criterion, Step
+
+__all__ = [
+    "MAX_ATTEMPTS",
+    "MAX_AT_ONCE",
+    "MAX_EACH",
+    "MAX_STEPS",
+    "MAX_WAIT_S",
+    "Draft",
+    "DraftUse",
+    "Given",
+    "checked",
+    "checked_criterion",
+    "fault",
+]
+
+MAX_STEPS = 100
+MAX_AT_ONCE = 50
+MAX_EACH = 500
+MAX_ATTEMPTS = 10
+MAX_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One value of an Arazzo step, by the name and place that it has in a request. One of all steps need not fit each of them."""
+
+    name: str
+    place: str  # path | query | header | cookie, or "" for an input of a workflow
+    value: Any
+    where: str
+    common: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftUse:
+    """Which tool a step calls, by one of: its name (`tool`); an operation of a source (any, where there is none), by its `operationId` or
+    as `#/paths/…`; a workflow of the same file. `places` are the lines of arguments."""
+
+    where: str
+    tool: str = ""
+    source: str = ""
+    operation: str = ""
+    origin: str = ""
+    workflow: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    given: tuple[Given, ...] = ()
+    body: Any = None
+    body_where: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """One workflow. Of its steps, `uses` and `undos` say what they call, by the step's id; `where` is the line of each step, of the
+    workflow under "", and of its outputs."""
+
+    id: str
+    title: str
+    description: str
+    inputs: Schema
+    stages: tuple[tuple[Step, ...], ...]
+    outputs: Mapping[str, Any]
+    uses: Mapping[str, DraftUse]
+    undos: Mapping[str, DraftUse]
+    where: Mapping[str, str]
+
+
+def fault(message: str, where: str, suggestion: str = "") -> DescriptionError:
+    """What is wrong with a workflow, which then has no tool."""
+    return DescriptionError(message, where=where, suggestion=suggestion)
+
+
+def checked(value: Any, where: str) -> Any:
+    """A value whose expressions can all be read. Raises `DescriptionError`."""
+    try:
+        found = tuple(references(parse(value)))
+    except ExpressionError as error:
+        raise fault(str(error), where) from error
+    for one in found:
+        if isinstance(one, PathQuery):
+            _check_path(one.text, where)
+    return value
+
+
+def checked_criterion(criterion: Criterion, where: str) -> Criterion:
+    """A criterion that can be read. Raises `DescriptionError`."""
+    try:
+        if criterion.type == "simple":
+            parse_condition(criterion.condition)
+        if criterion.context:
+            parse_reference(criterion.context)
+    except ExpressionError as error:
+        raise fault(str(error), where) from error
+    if criterion.type != "simple" and not criterion.context:
+        raise fault(f"a {criterion.type} condition needs the expression that it is held against", where)
+    if criterion.type == "regex":
+        _check_pattern(criterion.condition, where)
+    if criterion.type == "jsonpath":
+        _check_path(criterion.condition, where)
+    return criterion
+
+
+def _check_pattern(pattern: str, where: str) -> None:
+    import jsonschema_rs  # noqa: PLC0415 - where a workflow has one
+
+    try:
+        options = jsonschema_rs.RegexOptions(size_limit=1 << 20)
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise fault(f"'{pattern[:80]}' is no regular expression without backtracking", where) from error
+
+
+def _check_path(path: str, where: str) -> None:
+    from toolgen.json_path import Target, TargetError  # noqa: PLC0415 - takes long to import, and few workflows have one
+
+    try:
+        Target(path)
+    except TargetError as error:
+        raise fault(f"'{path[:80]}' {error}", where) from error

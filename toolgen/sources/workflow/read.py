@@ -1,0 +1,97 @@
+"""A file of workflows -> what each is, and a tool for it that a build completes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolgen.errors import DescriptionError
+from toolgen.files import read_file
+from toolgen.model.manifest import Problem, SourceInfo
+from toolgen.model.tool import Effect, Tool, WorkflowBinding
+from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.naming import assign, from_identifier, words
+from toolgen.sources.workflow.arazzo import read_arazzo, sources_of
+from toolgen.sources.workflow.draft import Draft
+from toolgen.sources.workflow.short_form import read_short_form
+from toolgen.yaml_file import read
+
+__all__ = ["Drafts", "read_workflow"]
+
+_MAX_SIZE = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafts:
+    """The workflows of one source by their ids, and the URLs of the descriptions that it names."""
+
+    workflows: Mapping[str, Draft] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
+    """Reads a file. The tools in the reading call nothing yet: what their steps call is known where all tools are.
+
+    Raises `DescriptionError` for what is neither Arazzo 1.0 nor the short form.
+    """
+    path = Path(config.location)
+    document = read(path, path.name, DescriptionError)
+    if not isinstance(document.data, dict):
+        raise DescriptionError("holds no workflows", where=document.where())
+    arazzo = "arazzo" in document.data
+    sources = sources_of(document) if arazzo else {}
+    read_all = read_arazzo if arazzo else read_short_form
+    drafts: dict[str, Draft] = {}
+    problems: list[Problem] = []
+    for name, found in read_all(document):
+        if isinstance(found, Draft):
+            drafts[name] = found
+        else:
+            problems.append(
+                Problem(
+                    level="error",
+                    source=config.name,
+                    origin=name,
+                    code="bad_workflow",
+                    message=f"{found}; the workflow has no tool",
+                )
+            )
+    names = assign(config.name, {name: from_identifier(name) or (words(name) or ("run",)) for name in sorted(drafts)})
+    digest = "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()
+    info = document.data.get("info") if arazzo else None
+    told = info if isinstance(info, dict) else {}
+    return (
+        Reading(
+            info=SourceInfo(
+                kind="workflow",
+                digest=digest,
+                title=str(told.get("title") or path.name)[:120],
+                version=str(told.get("version") or "")[:40],
+            ),
+            tools=tuple(_tool(config, draft, names[name]) for name, draft in drafts.items()),
+            problems=tuple(problems),
+            operations=len(drafts) + len(problems),
+            identifiers={name: name for name in drafts},
+            files={str(path): digest},
+            places={name: draft.where[""] for name, draft in drafts.items()},
+        ),
+        Drafts(workflows=drafts, sources=sources),
+    )
+
+
+def _tool(config: SourceConfig, draft: Draft, name: str) -> Tool:
+    title = draft.title or draft.id.replace("_", " ").replace("-", " ").strip().capitalize()
+    return Tool(
+        name=name,
+        title=title[:120],
+        description=draft.description or draft.title or f"Runs the workflow {draft.id}.",
+        input_schema=draft.inputs,
+        output_schema=None,
+        effect=Effect.READ,
+        idempotent=False,
+        source=config.name,
+        origin=draft.id,
+        binding=WorkflowBinding(workflow=draft.id, stages=()),
+    )

@@ -198,7 +198,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         for kind in kinds:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
-            base = {} if structure in {"Mcp", "Python"} or key.name in OF_KIND else OF_KIND[kind]
+            base = {} if structure in {"Mcp", "Python"} or key.name in {*OF_KIND, "resource"} else OF_KIND[kind]
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})
@@ -209,6 +209,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "one.graphql").touch()
+    (tmp_path / "specs" / "weather.tool.yaml").write_text("kind: Tool\nentry: weather\nexports: [{name: get}]\n")
     return tmp_path
 
 

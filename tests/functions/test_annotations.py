@@ -279,11 +279,11 @@ def test_any_json_is_taken_as_it_is(value: Any) -> None:
 
 
 def _anything() -> Offer:
-    from toolgen.functions.signature import _offer  # noqa: PLC0415
+    from toolgen.functions.signature import offer_of  # noqa: PLC0415
 
     def f(x: object, y: dict[str, object]) -> None: ...
 
-    made = _offer("f", tool(f), f.__toolgen_tool__)  # type: ignore[attr-defined]
+    made = offer_of("f", tool(f), f.__toolgen_tool__)  # type: ignore[attr-defined]
     assert isinstance(made, Offer)
     return made
 

@@ -20,6 +20,7 @@ from toolgen.model.shown_schema import outline
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
 from toolgen.sources.base import Reading, SourceConfig, is_remote
+from toolgen.sources.declared import read_requests
 from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
@@ -221,7 +222,7 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> Reading:
         )
     match config.kind:
         case "openapi":
-            return read_openapi(config)
+            return read_requests(config) if config.resource else read_openapi(config)
         case "graphql":
             from toolgen.sources.graphql import read_graphql  # noqa: PLC0415 - see above
 

@@ -63,7 +63,7 @@ class _Builder:
         if required := [key.name for key in self._keys[name] if key.required]:
             built["required"] = required
         if name == "Source":  # exactly one says what it is
-            present = {kind: {"type": ["string", "object"]} for kind in get_args(SourceKind)}
+            present = {kind: {"type": ["string", "object"]} for kind in (*get_args(SourceKind), "resource")}
             built["oneOf"] = [{"required": [kind], "properties": {kind: is_one}} for kind, is_one in present.items()]
         return built
 

@@ -228,6 +228,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
             **{key: value for key in ("prefix", "adopted", "annotations") if (value := getattr(config, key))},
+            **({"resource": Path(config.resource).name} if config.resource else {}),
         }
     )
 

@@ -15,6 +15,7 @@ import msgspec
 from toolgen.config.mcp import McpKeys, McpServer, read_mcp
 from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
+from toolgen.config.resource import of_resource
 from toolgen.errors import ConfigError
 from toolgen.execute.base import ResilienceConfig
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
@@ -60,6 +61,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     python: str | PythonKeys | None = None
     mcp: McpKeys | None = None
     workflow: str | None = None
+    resource: str = ""
     prefix: str = ""
     server: str = ""
     endpoint: str = ""
@@ -90,17 +92,19 @@ class SourceSettings:
 def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
     """What stands below `sources.<name>`; what a person should know goes to `warnings`. Raises `ConfigError` with its line."""
     where = document.where("sources", name)
-    source, kind = _decoded(document, name)
+    source, kind, resource = _decoded(document, name, root)
     auth = {} if isinstance(source.auth, str) else dict(source.auth)
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
     location = server.location if kind == "mcp" else getattr(source, kind)
     adopted: Adopted = ""
-    if source.python is not None:
+    if source.python is not None and (source.python or not resource):
         location, adopted = read_python(source.python, document, name)
     if kind == "sql":
         location, auth = _parted(location, auth, where)
+    if resource and kind == "python":
+        location = location or Path(resource).name
     return SourceSettings(
         config=SourceConfig(
             name=name,
@@ -120,6 +124,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             annotations=server.annotations,
             prefix=source.prefix,
             adopted=adopted,
+            resource=resource,
             queries=_queries(document, name, source, root),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
@@ -132,8 +137,8 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     )
 
 
-def _decoded(document: Document, name: str) -> tuple[GivenSource, SourceKind]:
-    """What is written of a source and which kind it is of, once no key belongs to another kind."""
+def _decoded(document: Document, name: str, root: Path) -> tuple[GivenSource, SourceKind, str]:
+    """What is written of a source, which kind it is of, once no key belongs to another kind, and the file of its resource."""
     here = partial(document.where, "sources", name)
     if not SOURCE_NAME.match(name):
         raise ConfigError(
@@ -142,6 +147,9 @@ def _decoded(document: Document, name: str) -> tuple[GivenSource, SourceKind]:
             suggestion="use up to 20 lower-case letters, digits and _, starting with a letter",
         )
     source = decode(document, ("sources", name), GivenSource, ConfigError)
+    resource = ""
+    if source.resource:
+        source, resource = of_resource(source, source.resource, _KINDS, document, name, root)
     given = [kind for kind in _KINDS if getattr(source, kind) is not None]
     if len(given) != 1:
         raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=here())
@@ -159,7 +167,7 @@ def _decoded(document: Document, name: str) -> tuple[GivenSource, SourceKind]:
         if kind == "workflow":
             says = "the tools that its steps call have theirs"
         raise ConfigError(f"auth: does not belong to {kind} sources; {says}", where=here("auth"))
-    return source, kind
+    return source, kind, resource
 
 
 def _overlays(document: Document, name: str, source: GivenSource, root: Path) -> tuple[str, ...]:

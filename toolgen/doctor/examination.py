@@ -25,7 +25,7 @@ from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
-from toolgen.functions.adopted import load_tools
+from toolgen.functions.declared import load_tools
 from toolgen.functions.signature import Broken, Offer
 from toolgen.gateway.service import Gateway
 from toolgen.model.auth_schemes import with_headers
@@ -233,7 +233,9 @@ async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
         if config.kind != "python":
             continue
         tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
-        load = partial(load_tools, config.location, config.root, config.adopted)
+        load = partial(
+            load_tools, config.location, config.root, name, framework=config.adopted, resource=config.resource
+        )
         try:
             async with runtime.time_limit(_IMPORT_S):
                 offers = await runtime.apart("doctor", name, load)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -24,11 +24,10 @@ from toolgen.errors import DescriptionError, place_of
 from toolgen.execute.base import FunctionCounts, InnerCalls
 from toolgen.execute.function_threads import Crowded, Escaped, FunctionLoop, FunctionThreads, Shares, Watch
 from toolgen.execute.work_folder import MAX_FILES, MAX_SIZE, CallFolder, WorkFolders
-from toolgen.functions.adopted import load_tools
 from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
 from toolgen.functions.pydantic_types import is_model
-from toolgen.functions.signature import Broken, Offer
+from toolgen.functions.signature import Broken, Offer, load_offers
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
@@ -127,10 +126,14 @@ class FunctionExecutor:
     """The functions of one module, which is imported at its first call. What a function raises is for the log; its type is told."""
 
     def __init__(
-        self, module: str, root: str, runtime: FunctionRuntime, adopted: Literal["", "fastmcp", "langchain"] = ""
+        self,
+        module: str,
+        root: str,
+        runtime: FunctionRuntime,
+        load: Callable[[], Mapping[str, Offer | Broken]] | None = None,
     ) -> None:
         self._module = module
-        self._load_tools = partial(load_tools, module, root, adopted)
+        self._load_tools = load or partial(load_offers, module, root)
         self._runtime = runtime
         self._offers: Mapping[str, Offer | Broken] | None = None
         self._promised: dict[str, jsonschema_rs.Validator] = {}

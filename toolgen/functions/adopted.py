@@ -18,19 +18,12 @@ from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Mark, ToolError
 from toolgen.functions.pydantic_types import faults_of
-from toolgen.functions.signature import Broken, Offer, imported, load_offers
+from toolgen.functions.signature import Broken, Offer, imported
 
-__all__ = ["load_adopted", "load_tools"]
+__all__ = ["load_adopted"]
 
 T = TypeVar("T")
 _MAX_TOOLS = 2_000
-
-
-def load_tools(
-    place: str, root: str, framework: Literal["", "fastmcp", "langchain"] = ""
-) -> Mapping[str, Offer | Broken]:
-    """The tools of a module: its functions marked with `@tool`, or what another framework made of them. Raises `DescriptionError`."""
-    return load_adopted(framework, place, root) if framework else load_offers(place, root)
 
 
 def load_adopted(framework: Literal["fastmcp", "langchain"], place: str, root: str) -> Mapping[str, Offer | Broken]:

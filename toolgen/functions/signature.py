@@ -25,7 +25,7 @@ from toolgen.functions.docstrings import documented
 from toolgen.functions.pydantic_types import ModelType, is_model
 from toolgen.model.schema import JsonObject, Schema
 
-__all__ = ["Broken", "Offer", "imported", "load_offers", "module_file"]
+__all__ = ["Broken", "Offer", "imported", "load_offers", "module_file", "offer_of"]
 
 _CONTENT = (Image, Audio, EmbeddedResource)
 _ANY = {"$toolgen": "any JSON"}
@@ -93,7 +93,7 @@ def load_offers(module: str, root: str) -> Mapping[str, Offer | Broken]:
     for name, function in vars(loaded).items():
         mark = getattr(function, MARK, None)
         if isinstance(mark, Mark) and getattr(function, "__module__", "") == module:
-            found[name] = _offer(name, function, mark)
+            found[name] = offer_of(name, function, mark)
     return found
 
 
@@ -133,7 +133,7 @@ def _told(error: BaseException, module: str) -> str:
     return f"{type(error).__name__}, line {trace.tb_lineno}" if trace is not None else type(error).__name__
 
 
-def _offer(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broken:
+def offer_of(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broken:
     try:
         text, line = "".join(inspect.getsourcelines(function)[0]), inspect.getsourcelines(function)[1]
     except (OSError, TypeError):

@@ -11,6 +11,7 @@ import msgspec
 from toolgen.model.schema import Json
 
 __all__ = [
+    "MAX_MESSAGE_LENGTH",
     "SUCCESS_FLAGS",
     "UNTRIED",
     "Cancelled",

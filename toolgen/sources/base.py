@@ -55,6 +55,7 @@ class SourceConfig:
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files
     root: str = ""  # python: where modules are looked for first; mcp: where a command is started
+    resource: str = ""  # of any kind: the file of a tool resource (`kind: Tool`) that its tools are declared in
     adopted: Literal["", "fastmcp", "langchain"] = ""  # python: whose tools `module:name` are
     prefix: str = ""  # python: "none" for tools that are called as their functions are
     command: tuple[str, ...] = ()  # mcp: a server that is started, and spoken to over its pipes

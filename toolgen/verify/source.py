@@ -14,6 +14,7 @@ from toolgen.errors import ToolgenError, place_of
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
+from toolgen.sources.declared import read_requests
 from toolgen.sources.documents import Documents
 from toolgen.sources.graphql import read_graphql
 from toolgen.sources.graphql.description import load_description
@@ -161,6 +162,8 @@ def _prover(
     config: SourceConfig, examples: int, seed: str, password: str
 ) -> tuple[tuple[Tool, ...], Callable[[Tool], Verdict]]:
     match config.kind:
+        case "openapi" if config.resource:
+            return read_requests(config).tools, _declared
         case "openapi":
             reading = read_openapi(config)
             prove = prove_http_tools(config, reading.info.security_schemes, examples, seed)
@@ -194,6 +197,10 @@ def prove_http_tools(
         documents, config.overlay, config.location, lambda *_: None
     )  # the reading has said what is wrong with them
     return HttpProver(documents, config, schemes, examples=examples, seed=seed)
+
+
+def _declared(tool: Tool) -> Verdict:
+    return NotApplicable(reason="the tool is declared by its request itself, which is sent as it is written")
 
 
 def _own_code(tool: Tool) -> Verdict:

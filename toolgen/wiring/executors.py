@@ -17,6 +17,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import DescriptionError
 from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, SourcePermit
+from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials, Provision
@@ -24,11 +25,14 @@ from toolgen.execute.http.request_builder import Request, repeatable
 from toolgen.execute.oauth import Grants
 from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.functions.declared import load_tools
+from toolgen.functions.resource import read_resource
 from toolgen.model.auth_schemes import SCHEMES, chosen, with_headers
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.mcp import Listing, write_listing
-from toolgen.model.result import Failed
+from toolgen.model.names import join
+from toolgen.model.result import MAX_MESSAGE_LENGTH, Failed
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
@@ -89,7 +93,7 @@ def make_executors(
             )
     functions = FunctionRuntime() if backing is None else backing.functions
     functions.inner = None if backing is None else backing.inner
-    return {
+    made = {
         name: _make(
             source,
             manifest,
@@ -101,6 +105,16 @@ def make_executors(
         )
         for name, source in sources.items()
     }
+    limits = {name: _error_limits(source) for name, source in sources.items() if source.config.resource}
+    return {name: ErrorLimits(one, limits[name]) if limits.get(name) else one for name, one in made.items()}
+
+
+def _error_limits(source: SourceSettings) -> Mapping[str, int]:
+    """How much of an error's message the tools of a resource show, where it is less than others do."""
+    name = source.config.name
+    exports = read_resource(Path(source.config.resource), name).exports
+    limits = {join(name, export.name): export.error_message_limit for export in exports}
+    return {tool: limit for tool, limit in limits.items() if limit < MAX_MESSAGE_LENGTH}
 
 
 def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing | None) -> Provision | None:
@@ -156,7 +170,15 @@ def _make(
 
             return SqlExecutor(config.location, password=reference, secrets=secrets, permit=permit)
         case "python":
-            return FunctionExecutor(config.location, config.root, functions, config.adopted)
+            load = partial(
+                load_tools,
+                config.location,
+                config.root,
+                config.name,
+                framework=config.adopted,
+                resource=config.resource,
+            )
+            return FunctionExecutor(config.location, config.root, functions, load)
         case "mcp":
             mcp = _mcp(source, secrets, permit, provision, None if backing is None else backing.commands)
             return mcp if config.command else _resilient(mcp, source)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from toolgen.canonical import digest
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.functions.adopted import load_tools
+from toolgen.functions.declared import load_tools
+from toolgen.functions.resource import read_resource
 from toolgen.functions.signature import Broken, Offer, module_file
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join
 from toolgen.model.tool import Effect, FunctionBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.declared import problem_of
 
 __all__ = ["read_python"]
 
@@ -26,15 +29,19 @@ def read_python(config: SourceConfig) -> Reading:
     """
     module = config.location.partition(":")[0]
     try:
-        offers = load_tools(config.location, config.root, config.adopted)
+        offers = load_tools(
+            config.location, config.root, config.name, framework=config.adopted, resource=config.resource
+        )
+        faults = read_resource(Path(config.resource), config.name).faults if config.resource else ()
     except DescriptionError as error:
         return _unread(config, error)
     tools: list[Tool] = []
-    problems: list[Problem] = []
+    problems: list[Problem] = [problem_of(config.name, fault) for fault in faults]
     places: dict[str, str] = {}
+    file, dot = (Path(config.resource).name, "#") if config.resource else (f"{module.replace('.', '/')}.py", ".")
     for offer in offers.values():
-        origin = f"{config.location}.{offer.name}"
-        places[origin] = f"{module.replace('.', '/')}.py:{offer.line}"
+        origin = f"{file if config.resource else config.location}{dot}{offer.name}"
+        places[origin] = f"{file}:{offer.line}"
         if isinstance(offer, Broken):
             problems.append(
                 _problem(config, origin, "bad_function", f"{places[origin]}: {offer.reason}; the function has no tool")
@@ -47,7 +54,7 @@ def read_python(config: SourceConfig) -> Reading:
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
         tools.append(_tool(config, offer, name, origin))
-    path = module_file(module, config.root)
+    path = module_file(module, config.root) if module != Path(config.resource).name else Path(config.resource)
     files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()}
     info = SourceInfo(
         kind="python",
@@ -59,8 +66,8 @@ def read_python(config: SourceConfig) -> Reading:
         info=info,
         tools=tuple(tools),
         problems=tuple(problems),
-        operations=len(offers),
-        identifiers={f"{config.location}.{name}": name for name in offers},
+        operations=len(offers) + len(faults),
+        identifiers={origin: origin.rpartition(dot)[2] for origin in places},
         files=files,
         complete=False,
         places=places,

@@ -21,6 +21,7 @@ from toolgen.model.database import Power, Rights
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.sql.declared import declared_queries
 from toolgen.sources.sql.queries import named_tool, read_queries
 from toolgen.sources.sql.schema import Found
 from toolgen.sources.sql.sqlite import prepare_sqlite, read_sqlite
@@ -52,6 +53,15 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
         Problem(level=note.level, source=config.name, origin=note.origin, code=note.code, message=note.message)
         for note in found.notes
     )
+    if config.resource:
+        declared, faults, places = declared_queries(config, database.dialect)
+        return Reading(
+            info=info,
+            tools=declared,
+            problems=(*problems, *faults),
+            operations=len(declared) + len(faults),
+            places=places,
+        )
     tools = tuple(make_tools(config.name, database.dialect, writes=config.writes, tables=len(database.tables)))
     queries = read_queries(config.name, database.dialect, config.queries)
     named = tuple(named_tool(config.name, database.dialect, query) for query in queries.found)

@@ -1,0 +1,41 @@
+"""A source whose tools a resource declares (`resource: FILE`): it is of the kind that the file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from toolgen.errors import ConfigError, DescriptionError
+from toolgen.functions.resource import ResourceKind, read_resource
+from toolgen.yaml_file import Document
+
+__all__ = ["of_resource"]
+
+Given = TypeVar("Given", bound=msgspec.Struct)
+_KINDS: dict[ResourceKind, str] = {"entry": "python", "http": "openapi", "sql": "sql", "transform": "python"}
+_NOT = ("overlay", "refs", "constants", "formats", "include", "exclude", "prefix", "writes", "operations")
+
+
+def of_resource(
+    source: Given, written: str, kinds: Iterable[str], document: Document, name: str, root: Path
+) -> tuple[Given, str]:
+    """The source as one of the kind that its resource is of, and the resource's path. Raises `ConfigError`, with file and line."""
+    where = document.where("sources", name, "resource")
+    for key in (*kinds, *_NOT):
+        if getattr(source, key):
+            raise ConfigError(f"{key}: does not go with resource", where=document.where("sources", name, key))
+    if "__" in name or name.endswith("_"):
+        raise ConfigError(
+            f"a resource cannot be called {name}: what stands before the first __ of a tool's name is its resource",
+            where=where,
+        )
+    path = root / written
+    try:
+        found = read_resource(path, name)
+    except DescriptionError as error:
+        raise ConfigError(error.message, where=error.where or where, suggestion=error.suggestion) from error
+    base = written if found.kind == "http" else found.base
+    return msgspec.structs.replace(source, **{_KINDS[found.kind]: base}), str(path)

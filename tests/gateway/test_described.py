@@ -89,6 +89,8 @@ def narrowed(url: str, call_id: str, over: str) -> dict[str, Any]:
             if any(one["name"] == "Idempotency-Key" for one in operation.get("parameters", ())):
                 operation["parameters"] = [one for one in operation["parameters"] if one["name"] != "Idempotency-Key"]
             for parameter in operation.get("parameters", ()):
+                if name == "/v1/device/requests" and parameter["name"] == "wait":
+                    parameter["schema"] = {"enum": [1]}  # it waits for as long as nothing changes
                 if parameter["in"] == "path" and parameter["name"] in known:
                     parameter["schema"] = {"enum": known[parameter["name"]]}
     return document

@@ -17,10 +17,11 @@ from toolgen.errors import DescriptionError
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
-from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool
+from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.declared import read_requests
+from toolgen.sources.device import read_device
 from toolgen.sources.mcp import read_mcp
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.overrides import ToolOverride, override
@@ -124,6 +125,8 @@ def usable(reading: Reading) -> Reading:
                 schema = outline(schema, frozenset(schema["$defs"]) - checked)
                 checked |= tool.input_schema["$defs"].keys()
             fault = check_schema(schema)
+        if fault is None and isinstance(tool.binding, DeviceBinding) and tool.binding.result is not None:
+            fault = check_schema(tool.binding.result)
         if fault is None:
             kept.append(tool)
             continue
@@ -240,5 +243,7 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> Reading:
 
             reading, drafts[config.name] = read_workflow(config)
             return reading
+        case "device":
+            return read_device(config)
         case _:
             assert_never(config.kind)

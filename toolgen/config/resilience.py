@@ -36,6 +36,7 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "mcp": "MCP has its own way with this",
         "python": "a function runs in the gateway itself",
         "workflow": "the tools that its steps call have their own; a step has retry:",
+        "device": "a device has the time that timeout: of its file says",
     }
 )
 _MAX_ATTEMPTS = 10

@@ -42,6 +42,11 @@ _OWNERS: Mapping[str, tuple[str, ...]] = {
     "writes": ("sql",),
     **dict.fromkeys(("trace", "http2"), ("openapi", "graphql")),
 }
+_NO_AUTH: Mapping[str, str] = {
+    "python": "a function has its credentials from its own surroundings",
+    "device": "a device shows its user's own credential when it asks for its requests",
+    "workflow": "the tools that its steps call have theirs",
+}
 _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
@@ -61,6 +66,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     python: str | PythonKeys | None = None
     mcp: McpKeys | None = None
     workflow: str | None = None
+    device: str | None = None
     resource: str = ""
     prefix: str = ""
     server: str = ""
@@ -162,11 +168,8 @@ def _decoded(document: Document, name: str, root: Path) -> tuple[GivenSource, So
             raise ConfigError(f"{key}: is not an http(s) URL without user name, query and fragment", where=here(key))
     if source.prefix and (kind, source.prefix) != ("python", "none"):
         raise ConfigError("prefix: takes none, and belongs to python sources", where=here("prefix"))
-    if kind in {"python", "workflow"} and source.auth:
-        says = "a function has its credentials from its own surroundings"
-        if kind == "workflow":
-            says = "the tools that its steps call have theirs"
-        raise ConfigError(f"auth: does not belong to {kind} sources; {says}", where=here("auth"))
+    if source.auth and (without := _NO_AUTH.get(kind)):
+        raise ConfigError(f"auth: does not belong to {kind} sources; {without}", where=here("auth"))
     return source, kind, resource
 
 
@@ -250,6 +253,10 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
         return given
     if kind == "mcp" and given.startswith("stdio:"):
         return given
+    if kind == "device":
+        if not given or "://" in given:
+            raise ConfigError("device: takes a file", where=where)
+        return str(root / given)
     if given.startswith(("http://", "https://")) and kind != "workflow":
         _check_remote(kind, given, where)
         return given

@@ -10,6 +10,7 @@ import msgspec
 
 from toolgen.model.schema import Schema
 from toolgen.model.tool import (
+    DeviceBinding,
     FunctionBinding,
     GraphQLBinding,
     HttpBinding,
@@ -96,6 +97,8 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
             yield from _mcp(before, after)
         case WorkflowBinding() as before, WorkflowBinding() as after:
             yield from _workflow(before, after)
+        case DeviceBinding() as before, DeviceBinding() as after:
+            yield from _device(before, after)
         case before, after:
             yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
 
@@ -119,6 +122,20 @@ def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[Change]:
         yield breaking("steps", f"no longer calls {tool}")
     if set(before) == set(after):
         yield breaking("steps", "its steps are other than before")
+
+
+def _device(old: DeviceBinding, new: DeviceBinding) -> Iterator[Change]:
+    if old.method != new.method:
+        yield breaking("binding", f"now asks a device for {new.method} (before: {old.method})")
+    if old.params != new.params:
+        yield breaking("binding", "its arguments become other parameters")
+    if (old.result, old.transform) != (new.result, new.transform):
+        yield breaking("binding", "its data is made of a device's result in another way")
+    if old.display != new.display:
+        yield compatible("display", f"a device shows now: {_one_line(new.display)}")
+    if old.timeout_s != new.timeout_s:
+        text = f"a device has {new.timeout_s:g} s to answer (before: {old.timeout_s:g} s)"
+        yield change(new.timeout_s < old.timeout_s, "timeout", text)
 
 
 def _one_line(statement: str) -> str:

@@ -110,7 +110,9 @@ class Runner:
         now = await self._store.now()
         if await self._background_calls.took(known, now) or known.id in self._claims or known.lease > now:
             return
-        if known.status == "running":
+        if known.status == "running" and (resume := self._approvals.resumes.get(known.kind)) is not None:
+            await resume(known)
+        elif known.status == "running":
             await self._approvals.close(known, by="", verdict="lose", error=_lost(known))
         elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
             error = Error(code="expired", message=stale, rule=known.rule)
@@ -123,7 +125,7 @@ class Runner:
     async def _renew(self, claimed: Invocation, now: float) -> None:
         """Holds on to a call for longer, also where somebody else changed it, or took it for lost, meanwhile."""
         known = await self._store.get(claimed.id)
-        if known is None or known.status == "ended":
+        if known is None or known.status != "running":
             return
         renewed = await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
         if renewed is not None and claimed.id in self._claims:
@@ -155,7 +157,8 @@ class Runner:
             trail.presence.begun = asyncio.Event()
             with self._background_calls.running(call.id, trail.presence):
                 envelope = await self._carry_out(governance, call, trail)
-            await self._settle(claimed.id, envelope, trail.http_status)
+            if envelope.status != "pending":  # its device is asked, and ends it
+                await self._settle(claimed.id, envelope, trail.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)

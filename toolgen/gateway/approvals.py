@@ -137,7 +137,7 @@ class Approvals(WaitingCalls):
         return await self._answer(known, approve=approve, note="asked at the caller's client", by=caller.id)
 
     async def _answer(self, known: Invocation, *, approve: bool, note: str, by: str) -> Invocation | Error:
-        if known.status != "pending":
+        if known.kind != "approval" or known.status != "pending":
             return _too_late(known)
         if stale := self.stale(known, await self.store.now()):
             await self.close(
@@ -290,6 +290,6 @@ def _too_late(known: Invocation) -> Error:
     return Error(
         code="conflict",
         message="this call waits for no answer any more"
-        if known.status != "pending"
+        if known.kind != "approval" or known.status != "pending"
         else "somebody else is answering for this call",
     )

@@ -15,6 +15,7 @@ from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade
@@ -22,7 +23,7 @@ from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
 from toolgen.gateway.search_tools import CALLING, INPUTS
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Failed, Refused, Result, Success
+from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
@@ -194,20 +195,16 @@ class Calls:
         discovery: Discovery,
         fallbacks: Fallbacks,
         approvals: Approvals,
+        devices: DeviceCalls,
         clock: Clock,
         current: CurrentPolicy,
         turns: Turns | None,
         make_seal: Callable[[], Seal],
     ) -> None:
-        self._running = running
-        self._answering = answering
-        self._discovery = discovery
-        self._fallbacks = fallbacks
-        self.approvals = approvals
-        self._clock = clock
-        self._current = current
-        self._turns = turns
-        self._make_seal = make_seal
+        self._running, self._answering, self._discovery = running, answering, discovery
+        self._fallbacks, self._turns, self._make_seal = fallbacks, turns, make_seal
+        self.approvals, self.devices = approvals, devices
+        self._clock, self._current = clock, current
         self._seal: Seal | None = None
 
     @property
@@ -355,6 +352,8 @@ class Calls:
             result = await self._answering.presented(governance, call, result, reading)
         if isinstance(result, Refused):
             result = await self._guided(governance, call, result)
+        elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be
+            self.devices.announce(owner_of(call.principal))
         envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
             return await self.approvals.repeated(envelope, call.principal)

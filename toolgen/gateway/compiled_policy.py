@@ -26,7 +26,7 @@ from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.order import Parts, Plans, dry_pipeline, inspection
+from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.deliver import Deliver, Preview
@@ -153,6 +153,7 @@ class Governance:
         self._pipeline = Plans(parts)
         self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)
+        self.completion = completion(parts)
 
     async def run(self, call: Call, trail: Trail) -> Result:
         """The call through every stage; what they leave for its record is in `trail`."""
@@ -233,10 +234,8 @@ class Governance:
         try:
             return taken(tool, arguments)
         except ValueError as error:
-            message = f"{ARGUMENT}: {error}"
-            return Error(
-                code="validation", message=message, suggestion="leave it out, or correct it", rule="arguments"
-            ), {}
+            message, suggestion = f"{ARGUMENT}: {error}", "leave it out, or correct it"
+            return Error(code="validation", message=message, suggestion=suggestion, rule="arguments"), {}
 
     def concern(self, principal: Principal, tool: Tool) -> str:
         """The digest of what this policy says about calls of a principal to a tool."""

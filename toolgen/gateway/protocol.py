@@ -15,6 +15,7 @@ from toolgen.config.settings import Settings
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Records
 from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.pause_control import PauseControl
@@ -122,6 +123,10 @@ class ToolCalls(Protocol):
     @property
     def approvals(self) -> Approvals:
         """The queue of calls that wait for a person, and the `background` calls that go on without their callers."""
+
+    @property
+    def devices(self) -> DeviceCalls:
+        """What devices of callers are asked, and answer."""
 
 
 class Operations(Protocol):

@@ -21,6 +21,7 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Callers, Calls, Running
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
+from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.own_checks import checks_of
@@ -105,15 +106,6 @@ class Gateway:
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
         self._checks = checks_of(settings, middleware, current.permit, clock, functions.apart)
-        backing = Backing(
-            assigned=current.assigned,
-            folder=settings.state_dir / "oauth",
-            clock=clock,
-            functions=functions,
-            commands=None if above is None else make_command_client(above.commands),
-            inner=(inner := NestedCalls(current)),
-        )
-        self._executors = stand_in or make_executors(settings.sources, manifest, current.permit, backing)
         self.operations = status = Status(
             log=log,
             background=self._background,
@@ -134,6 +126,17 @@ class Gateway:
         self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
         self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
         self.approvals = Approvals(store=shared.invocations, log=log, current=current)
+        self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
+        backing = Backing(
+            assigned=current.assigned,
+            folder=settings.state_dir / "oauth",
+            clock=clock,
+            functions=functions,
+            commands=None if above is None else make_command_client(above.commands),
+            inner=(inner := NestedCalls(current)),
+            devices=self._devices,
+        )
+        self._executors = stand_in or make_executors(settings.sources, manifest, current.permit, backing)
         pagings = pagings_of(settings, manifest)
         self._answering = self._made_answering(clock, pagings)
         self.tool_calls = inner.calls = self._made_calls(clock)
@@ -160,6 +163,7 @@ class Gateway:
             discovery=Discovery(above=self.settings.search_above, clock=clock, meaning=self._meaning),
             fallbacks=fallbacks_of(self.settings, self.manifest),
             approvals=self.approvals,
+            devices=self._devices,
             clock=clock,
             current=self.current,
             turns=self._shared.turns,
@@ -381,7 +385,8 @@ class Gateway:
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""
         pauses = self._shared.pauses
-        return (self._runner.trouble, pauses.trouble) if isinstance(pauses, SharedPauses) else (self._runner.trouble,)
+        shared = (pauses.trouble,) if isinstance(pauses, SharedPauses) else ()
+        return (self._runner.trouble, self._devices.trouble, *shared)
 
     def _refusing(self, counted: bool) -> tuple[str, ...]:
         """Why every call would be refused now by what is shared."""
@@ -390,8 +395,5 @@ class Gateway:
 
     def _standing(self) -> Snapshot:
         """What is measured beside the process itself."""
-        return Snapshot(
-            policy_digest=self.policy.digest,
-            systems=systems_of(self._executors),
-            limit_waiting=self._shared.buckets.waiting,
-        )
+        systems, waiting = systems_of(self._executors), self._shared.buckets.waiting
+        return Snapshot(policy_digest=self.policy.digest, systems=systems, limit_waiting=waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -36,6 +36,8 @@ class WaitingCalls:
         self.tells: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
         self.left: dict[str, asyncio.Future[bool]] = {}
         """The calls of this worker that go on without their callers: whether each is kept by now."""
+        self.resumes: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
+        """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self._log = log
         self.news = asyncio.Event()
         """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""

@@ -62,7 +62,7 @@ class WorkerMetrics:
 
 
 def merged(own: bytes, others: Iterable[bytes]) -> bytes:
-    """One text of several: each family once, with the samples of all. Families that `own` does not have are left out, so that a caller that asked
+    """One text of several: each family once, with the samples of all. Families that `own` does not have are left out, so that who asked
     for sums is given no names."""
     families = dict(_families(own))
     for text in others:

@@ -255,7 +255,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     why it could not, and then the arguments are as they were sent. `approval` is the digest of what a
     person agreed to: the gateway alone sets it, when it carries out a call that had to wait. `idempotency_key` is what the caller's key
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
-    trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `withheld` says
+    trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `rule` let it
+    through, for devices, whose requests are kept. `withheld` says
     why the call may not be sent any more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a
     tool, and this principal may not see it; only the record says so. `depth` counts the calls that this one was made inside of. `resume` is
     what a call that waited for others that it made goes on from.
@@ -286,4 +287,5 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling | None = None
     counting: Statement | None = None
     line: Line | None = None
+    rule: str = ""
     withheld: Callable[[Call], Awaitable[Error | None]] | None = None

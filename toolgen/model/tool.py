@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from toolgen.canonical import Canonical, digest
+from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.stored_schemas import unshared
@@ -16,6 +17,7 @@ from toolgen.model.workflow import Step
 __all__ = [
     "Binding",
     "Constant",
+    "DeviceBinding",
     "Effect",
     "FunctionBinding",
     "GraphQLBinding",
@@ -281,6 +283,7 @@ Binding: TypeAlias = (
     | FunctionBinding
     | McpBinding
     | WorkflowBinding
+    | DeviceBinding
     | NoBinding
 )
 

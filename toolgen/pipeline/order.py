@@ -19,6 +19,7 @@ from toolgen.model.result import Result, Success
 from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import Next, Trail, compose, guarded
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
+from toolgen.pipeline.stages.completion import Completion
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
@@ -26,7 +27,7 @@ from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
 
-__all__ = ["Parts", "Plans", "call_pipeline", "dry_pipeline", "inspection"]
+__all__ = ["Parts", "Plans", "call_pipeline", "completion", "dry_pipeline", "inspection"]
 
 _T = TypeVar("_T")
 _MAX_PLANS = 20_000
@@ -122,6 +123,12 @@ class Plans:
         plan = call_pipeline(parts, idle)
         self._plans[tool.name, who.roles] = (tool, plan)
         return plan
+
+
+def completion(parts: Parts) -> Completion:
+    """What the answer of a device goes through, which comes when its call has been through every stage."""
+    middleware, earlier = parts.middleware, parts.access.earlier
+    return Completion(record=parts.record, redact=parts.redact, earlier=earlier, middleware=middleware)
 
 
 def dry_pipeline(parts: Parts) -> Next:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.tool import Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.openapi_options import OpenApiOptions
 from toolgen.sources.pins import Pin
 
-__all__ = ["QueryFiles", "Reading", "SourceConfig", "SourceKind", "is_networked", "is_remote", "is_served"]
+__all__ = [
+    "QueryFiles",
+    "Reading",
+    "SourceConfig",
+    "SourceKind",
+    "is_networked",
+    "is_remote",
+    "is_served",
+    "listed_filter",
+]
 
-SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp", "workflow"]
+SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp", "workflow", "device"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
 _NO_API_OPTIONS = OpenApiOptions()
@@ -107,3 +118,26 @@ def is_networked(config: SourceConfig) -> bool:
 def is_served(config: SourceConfig) -> bool:
     """Whether a database is behind a server, whose name is the same on every machine, rather than a file."""
     return config.kind == "sql" and not config.location.startswith(("sqlite:", "duckdb:"))
+
+
+def listed_filter(config: SourceConfig, what: str) -> Callable[[Tool], bool]:
+    """Which tools of a source that lists its tools are wanted: every key of `include` must agree, and one of `exclude` is enough to leave
+    one out. Globs are on the source's own names (the origins). Raises `ConfigError`; `what` the source is, with an article."""
+    for option, given in (("include", config.include), ("exclude", config.exclude)):
+        where = f"sources.{config.name}.{option}"
+        for key, values in given.items():
+            if key not in {"operations", "effects"}:
+                raise ConfigError(
+                    f"`{key}` does not apply to {what}", where=where, suggestion="use operations or effects"
+                )
+            if key == "effects" and (wrong := [value for value in values if value not in set(Effect)]):
+                raise ConfigError(f"{wrong[0]!r} is not read, write or destructive", where=f"{where}.{key}")
+
+    def fits(key: str, values: tuple[str, ...], tool: Tool) -> bool:
+        return tool.effect in values if key == "effects" else any(fnmatchcase(tool.origin, glob) for glob in values)
+
+    def wanted(tool: Tool) -> bool:
+        included = all(fits(key, values, tool) for key, values in config.include.items())
+        return included and not any(fits(key, values, tool) for key, values in config.exclude.items())
+
+    return wanted

@@ -78,11 +78,15 @@ class Ledger:
         return Entry(page, tool, numbers, labels)
 
     def end(self, entry: Entry, outcome: str) -> None:
-        """Settles a call: `ok`, `failed` (it may have done something), or `none` for one that was never made."""
+        """Settles a call: `ok`, `failed` (it may have done something), or `none` for one that was never made. `later` is `ok` for one that
+        was counted before, and `failed` then, as nobody had answered yet."""
         self.flying -= 1
         tally = entry.page.tallies[entry.tool]
         if outcome == "ok":
             tally.succeeded += 1
+        elif outcome == "later":
+            tally.succeeded += 1
+            tally.counted -= 1
         elif outcome == "none":
             tally.counted -= 1
             for name, number in entry.numbers.items():

@@ -3,6 +3,7 @@
 --   add id principal each total asked box kind status due -> 1, or 0 where too many of this status wait
 --   get id                                              -> {version, box} or nothing
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
+--   waiting status principal …                          -> for each of these the ids that are counted for it
 --   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
 --   renew at id …                                       -> 1: these are looked at then
 --   replace id known status principal at box kind       -> 1, or 0 where another version is kept, or it has ended
@@ -84,6 +85,13 @@ elseif op == 'get' then
   return box_of(ARGV[2])
 elseif op == 'unfinished' then
   return boxes(redis.call('ZRANGE', open_of(ARGV[2]), 0, -1), open_of(ARGV[2]))
+elseif op == 'waiting' then
+  local found = {}
+  for number = 3, #ARGV do
+    local _, own = like(ARGV[2], ARGV[number])
+    found[#found + 1] = redis.call('ZRANGE', own, 0, -1)
+  end
+  return found
 elseif op == 'due' then
   return boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due)
 elseif op == 'renew' then

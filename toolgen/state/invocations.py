@@ -24,6 +24,7 @@ __all__ = [
     "SqliteInvocations",
     "as_json",
     "counted_as",
+    "counted_for",
     "due_at",
     "from_json",
     "may_follow",
@@ -110,6 +111,12 @@ def counted_as(invocation: Invocation) -> str:
     return f"{invocation.kind} {invocation.status}"
 
 
+def counted_for(invocation: Invocation) -> str:
+    """The principal that a call is counted for: the one whose device it waits for, or else its caller."""
+    party = invocation.principal
+    return (party.on_behalf_of or party).id if invocation.kind == "device" else party.id
+
+
 def due_at(invocation: Invocation) -> float:
     """When somebody has to look at a call: nobody answered for it in time, or its owner's hold on it lapsed. Of one that ended, when."""
     if invocation.status == "ended":
@@ -130,6 +137,9 @@ class Invocations(Protocol):
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         """Those of a kind that have not ended, the oldest first."""
+
+    async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        """The ids of those of a kind that wait for an answer, by whom of these principals they are counted for, in order."""
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
         """Those of any kind that have not ended and that somebody has to look at (`due_at`), the longest overdue first."""
@@ -198,7 +208,7 @@ class SqliteInvocations:
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
-            like = (counted_as(invocation), invocation.principal.id)
+            like = (counted_as(invocation), counted_for(invocation))
             with transaction(connection):
                 (everybody,) = connection.execute(f"{_COUNT} WHERE status = ?", like[:1]).fetchone()
                 (own,) = connection.execute(f"{_COUNT} WHERE status = ? AND principal = ?", like).fetchone()
@@ -227,6 +237,21 @@ class SqliteInvocations:
             return tuple(from_json(row[0]) for row in rows)
 
         return await self._run(work, absent=())
+
+    async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        status = "pending" if kind == "approval" else f"{kind} pending"
+
+        def work(connection: sqlite3.Connection) -> Mapping[str, tuple[str, ...]]:
+            found: dict[str, tuple[str, ...]] = {}
+            for principal in principals:
+                rows = connection.execute(
+                    "SELECT id FROM invocations WHERE status = ? AND principal = ? ORDER BY asked, id",
+                    (status, principal),
+                )
+                found[principal] = tuple(row[0] for row in rows)
+            return found
+
+        return await self._run(work, absent={})
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
@@ -296,7 +321,7 @@ def _row(invocation: Invocation) -> tuple[object, ...]:
         invocation.id,
         invocation.version,
         counted_as(invocation),
-        invocation.principal.id,
+        counted_for(invocation),
         invocation.asked,
         due_at(invocation),
         as_json(invocation),

@@ -10,7 +10,7 @@ import logging
 import secrets
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ from toolgen.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
-from toolgen.state.invocations import Invocation, as_json, counted_as, due_at, from_json, may_follow
+from toolgen.state.invocations import Invocation, as_json, counted_as, counted_for, due_at, from_json, may_follow
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -81,6 +81,15 @@ class BegunCalls:
 
         return bool(self._file) and await self._file.run(work)
 
+    async def is_over(self, call_id: str) -> bool:
+        """Whether a call ended here."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            over = "SELECT 1 FROM begun WHERE call_id = ? AND attempt = ?"
+            return connection.execute(over, (call_id, _OVER)).fetchone() is not None
+
+        return bool(self._file) and await self._file.run(work)
+
     async def forget(self, now: float) -> None:
         """Removes those that nobody could take up again."""
 
@@ -131,13 +140,28 @@ class RedisInvocations:
         seal = await self._redis.seal()
         found = await self._redis.run("get", call_id)
         known = None if found[0] is None else self._opened(seal, call_id, found[0], found[1])
-        if known is not None and known.status == "pending" and await self._begun.knows(call_id):
-            raise StateError(_LOST)
+        if known is not None and known.status == "pending":
+            # One that a person agreed to was begun here, and waits for a device since.
+            begun = self._begun.is_over if known.kind == "device" else self._begun.knows
+            if await begun(call_id):
+                raise StateError(_LOST)
         return known
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
         return self._all_opened(seal, await self._redis.run("unfinished", kind))
+
+    async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        await self._redis.seal()
+        status = "pending" if kind == "approval" else f"{kind} pending"
+        found: dict[str, tuple[str, ...]] = {}
+        for start in range(0, len(principals), _MAX_DUE):
+            asked = principals[start : start + _MAX_DUE]
+            ids = await self._redis.run("waiting", status, *(_hidden(one) for one in asked))
+            found |= {
+                one: tuple(each.decode("utf-8", "replace") for each in of) for one, of in zip(asked, ids, strict=True)
+            }
+        return found
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
@@ -227,5 +251,9 @@ def _about(call_id: str, version: int) -> str:
 
 
 def _who(invocation: Invocation) -> str:
-    """A principal, for counting: its name is nobody's business there."""
-    return hashlib.sha256(invocation.principal.id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """The principal that a call is counted for: its name is nobody's business there."""
+    return _hidden(counted_for(invocation))
+
+
+def _hidden(principal: str) -> str:
+    return hashlib.sha256(principal.encode("utf-8", "surrogatepass")).hexdigest()[:32]

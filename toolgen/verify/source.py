@@ -15,6 +15,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.declared import read_requests
+from toolgen.sources.device import read_device
 from toolgen.sources.documents import Documents
 from toolgen.sources.graphql import read_graphql
 from toolgen.sources.graphql.description import load_description
@@ -184,6 +185,8 @@ def _prover(
             return read_mcp(config).tools, _no_requests
         case "workflow":
             return read_workflow(config)[0].tools, _made_of_tools
+        case "device":
+            return read_device(config).tools, _own_device
         case _:
             assert_never(config.kind)
 
@@ -213,6 +216,10 @@ def _no_requests(tool: Tool) -> Verdict:
 
 def _made_of_tools(tool: Tool) -> Verdict:
     return NotApplicable(reason="the tool is made of calls to other tools, which are proved for themselves")
+
+
+def _own_device(tool: Tool) -> Verdict:
+    return NotApplicable(reason="the tool runs on its caller's own device, by the project's own file")
 
 
 def _no_description(tool: Tool) -> Verdict:

@@ -17,6 +17,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.errors import DescriptionError
 from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, SourcePermit
+from toolgen.execute.device import DeviceExecutor, DeviceQueue
 from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
@@ -63,7 +64,8 @@ _CLOCK = SystemClock()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backing:
     """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own,
-    what runs its functions and, in one of several workers, the way to the commands of MCP servers, which another process holds.
+    what runs its functions, where requests of devices are kept and, in one of several workers, the way to the commands of MCP servers,
+    which another process holds.
 
     `assigned` is asked with a source and the caller. `inner` makes the calls that calls make.
     """
@@ -74,6 +76,7 @@ class Backing:
     functions: FunctionRuntime
     commands: CommandClient | None = None
     inner: InnerCalls | None = None
+    devices: DeviceQueue | None = None
 
 
 def make_executors(
@@ -186,6 +189,8 @@ def _make(
             from toolgen.execute.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - where there is such a source
 
             return WorkflowExecutor(None if backing is None else backing.inner)
+        case "device":
+            return DeviceExecutor(None if backing is None else backing.devices)
         case _:
             assert_never(config.kind)
 

@@ -133,6 +133,7 @@ def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
         "python": "python",
         "mcp": "mcp",
         "workflow": "workflow",
+        "device": "device",
     }
     location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
     if isinstance(tool.binding, McpBinding):

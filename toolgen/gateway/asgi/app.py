@@ -34,6 +34,7 @@ from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
 from toolgen.gateway.rest.calls import CallEvents, RestCalls
+from toolgen.gateway.rest.devices import RestDevices
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import Rest
 from toolgen.gateway.tool_lists import Listings
@@ -100,6 +101,7 @@ class App:
         self._approvals = RestApprovals(gateway.tool_calls.approvals)
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
+        self._devices = RestDevices(gateway)
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
         self._https = url.startswith("https://")
@@ -118,6 +120,7 @@ class App:
         """Ends what would otherwise never end: streams that clients listen to. Calls in flight go on."""
         self._mcp.close()
         self._events.close()
+        self._devices.close()
         if self._console is not None:
             self._console.end_streams()
 
@@ -224,6 +227,8 @@ class App:
             return response
         if events := await self._events.answer(request, principal):
             return events
+        if answer := await self._devices.answer(request, principal):
+            return answer
         if response := await self._audit.answer(request, principal):
             return response
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")

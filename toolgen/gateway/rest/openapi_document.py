@@ -11,6 +11,7 @@ from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import DETAILS
 from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
+from toolgen.gateway.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
 from toolgen.gateway.rest.openapi_schemas import TEXT, Node, ref, schemas
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, MAX_PAGE
@@ -42,7 +43,15 @@ def openapi_json() -> bytes:
 
 
 def _paths() -> Node:
-    return {**_tool_paths(), **_call_paths(), **_answer_paths(), **_waiting_paths(), **_audit_paths(), **_state_paths()}
+    return {
+        **_tool_paths(),
+        **_call_paths(),
+        **_answer_paths(),
+        **_waiting_paths(),
+        **_device_paths(),
+        **_audit_paths(),
+        **_state_paths(),
+    }
 
 
 def _tool_paths() -> Node:
@@ -148,6 +157,42 @@ def _waiting_paths() -> Node:
     }
 
 
+def _device_paths() -> Node:
+    requests: Node = {
+        "description": "What the device is asked now; Server-Sent Events where `Accept` asks for them.",
+        "content": {
+            "application/json": {"schema": ref("DeviceRequests")},
+            "text/event-stream": {"schema": ref("DeviceEvent")},
+        },
+    }
+    return {
+        "/v1/device/requests": _get(
+            "listDeviceRequests",
+            "What the device of this user is asked, the oldest first: JSON-RPC requests, and beside each what the device may show",
+            _responses(requests, "403", "429", "503"),
+            [
+                _query(
+                    "wait",
+                    _whole(MAX_REQUESTS_WAIT_S),
+                    "For how many seconds; without it, what is asked now. Events go on without it.",
+                ),
+                _query("cursor", TEXT, "`cursor` of the answer before: waits until something else is asked."),
+            ],
+            "A request is asked until it is answered, withdrawn or expired. As events: `request` for each, `withdrawn` with its `id` where "
+            "it is not asked any more, `error` where that cannot be known.",
+        ),
+        "/v1/tool-messages": _post(
+            "answerDeviceRequest",
+            "What the device answers: a JSON-RPC response, whose `id` is the request's. The first one counts",
+            _responses(
+                _answer("It was taken, and the call has ended.", "DeviceTaken"), "403", "404", "409", "410", "503"
+            ),
+            [],
+            "DeviceAnswer",
+        ),
+    }
+
+
 def _audit_paths() -> Node:
     page = [
         _query("limit", _whole(MAX_ENTRIES, 50)),
@@ -232,6 +277,7 @@ _ERRORS = {
     "403": "This principal may not.",
     "404": "There is none.",
     "409": "Somebody was quicker, or it is too late.",
+    "410": "It is not asked any more: its time is over, or it was withdrawn.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "429": "Too many; see Retry-After.",

@@ -21,6 +21,7 @@ def schemas() -> Node:
         **_envelope_schemas(),
         **_message_schemas(),
         **_approval_schemas(),
+        **_device_schemas(),
         "CallBody": {
             **described(
                 {
@@ -125,6 +126,41 @@ def _answer_forms() -> Node:
         "ChatToolMessage": {**described(tool, *tool), "additionalProperties": False},
         "FunctionCallOutput": described(output, *output),
         "ToolResult": described(result, *result),
+    }
+
+
+def _device_schemas() -> Node:
+    """JSON-RPC 2.0 both ways."""
+    version: Node = {"const": "2.0"}
+    request = described(
+        {"jsonrpc": version, "id": TEXT, "method": TEXT, "params": _ANYTHING}, "jsonrpc", "id", "method", "params"
+    )
+    asked: Node = {"request": request, "display": TEXT, "tool": TEXT, "effect": TEXT, "asked": TEXT, "expires": TEXT}
+    error = described(
+        {"code": {"type": "integer"}, "message": {"type": "string", "maxLength": 4096}, "data": True}, "code", "message"
+    )
+    id_: Node = {"type": "string", "minLength": 1, "maxLength": 128}
+    answer: Node = {"jsonrpc": version, "id": id_, "result": True, "error": {**error, "additionalProperties": False}}
+    taken: Node = {"id": TEXT, "status": {"enum": ["ok", "error", "refused", "cancelled"]}}
+    return {
+        "DeviceRequests": described(
+            {
+                "requests": {
+                    "type": "array",
+                    "items": described(asked, "request", "tool", "effect", "asked", "expires"),
+                },
+                "cursor": TEXT,
+            },
+            "requests",
+            "cursor",
+        ),
+        "DeviceEvent": described({"event": {"enum": ["request", "withdrawn", "error"]}, "data": TEXT}, "event", "data"),
+        "DeviceAnswer": {
+            **described(answer, "jsonrpc", "id"),
+            "additionalProperties": False,
+            "oneOf": [{"required": ["result"]}, {"required": ["error"]}],
+        },
+        "DeviceTaken": described(taken, "id", "status"),
     }
 
 

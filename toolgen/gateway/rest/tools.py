@@ -94,7 +94,8 @@ def status_of(envelope: Envelope) -> int:
     if envelope.status == "ok":
         return 200
     if envelope.error is not None and envelope.error.code in STATUS_OF_CODE:
-        return STATUS_OF_CODE[envelope.error.code]
+        status = STATUS_OF_CODE[envelope.error.code]
+        return 403 if status == 202 and envelope.status != "pending" else status
     return _STATUS_OF_STATUS.get(envelope.status, 500)
 
 

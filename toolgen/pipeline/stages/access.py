@@ -14,7 +14,7 @@ import msgspec
 from toolgen.clock import Clock, FixedClock
 from toolgen.errors import StateError
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Error, Failed, Refused, Result, Success
+from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding, Tool
 from toolgen.model.verdict import Allow, Ask, Deny
@@ -110,14 +110,32 @@ class Earlier:
             self.histories.label(party, call.session, labels)
 
     def end(self, call: Call, result: Result | None) -> None:
-        """Settles a call; without a result it broke off, and may have done something."""
+        """Settles a call; without a result it broke off, and may have done something, as one may that a device was asked for."""
         match result:
             case Success():
                 self.histories.end(call.id, "ok")
-            case Failed() | None:
+            case Failed() | None | Pending(error=Error(code="deferred")):
                 self.histories.end(call.id, "failed")
             case _:
                 self.histories.end(call.id, "none")
+
+    async def complete(self, call: Call) -> None:
+        """Counts a call as one that succeeded whose answer came later than its pipeline ended. Raises `StateError`."""
+        turns = self.turn(call)
+        if turns is None:
+            self._begin_again(call)
+        else:
+            async with turns as turn:
+                self._begin_again(call)
+                while not await turn.commit():
+                    self._begin_again(call)
+        self.histories.end(call.id, "later")
+
+    def _begin_again(self, call: Call) -> None:
+        party: Principal | None = call.principal
+        while party is not None:
+            self.histories.begin(call.id, party.id, call.session, call.tool.name, {}, ())
+            party = party.on_behalf_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,23 @@ from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, SqlBinding, Tool, WorkflowBinding
+from toolgen.model.tool import (
+    DeviceBinding,
+    Effect,
+    FunctionBinding,
+    HttpBinding,
+    McpBinding,
+    SqlBinding,
+    Tool,
+    WorkflowBinding,
+)
 from toolgen.pipeline.middleware import Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.policy.rules import Note
 
 __all__ = ["BROKEN", "Deliver", "Preview", "Promises", "failure"]
 
-_WAITS = frozenset({"input_required", "approval_required"})
+_WAITS = frozenset({"input_required", "approval_required", "deferred"})
 BROKEN = Note(rule="output_schema", verdict="", status="broken")
 _MAX_LENGTH = 262_144
 
@@ -101,6 +110,8 @@ class Deliver:
             case FunctionBinding():
                 call = replace(call, line=Whole(line) if trail.redacts else line)
                 ends_early = call.tool.effect is Effect.READ
+            case DeviceBinding():  # what it asks is kept with what let it through
+                call = replace(call, rule=trail.rule)
             case SqlBinding() | WorkflowBinding():
                 ends_early = call.tool.effect is Effect.READ
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
@@ -108,7 +119,7 @@ class Deliver:
                 ends_early = True
         try:
             carrying = self.executors[call.tool.source].execute(call)
-            if trail.presence.begun is not None:
+            if trail.presence.begun is not None and not isinstance(call.tool.binding, DeviceBinding):
                 answer = await trail.presence.carry(carrying, ends_early=ends_early)
                 if answer is None:
                     return _called_off(call, trail)

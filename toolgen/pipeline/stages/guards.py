@@ -17,6 +17,7 @@ from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import (
+    DeviceBinding,
     FunctionBinding,
     GraphQLBinding,
     GraphQLDocumentBinding,
@@ -170,7 +171,7 @@ class InspectStage:
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
-            case FunctionBinding() | WorkflowBinding():
+            case FunctionBinding() | WorkflowBinding() | DeviceBinding():
                 return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself
             case McpBinding(url=url):  # a command is the operator's own program, as a function is
                 return self._request(url, call) if url else call
@@ -185,7 +186,7 @@ class InspectStage:
             case HttpBinding(servers=(url, *_)) | McpBinding(url=url) if url:
                 return isinstance(self.destination(url, tool.source), Allow)
             case binding:
-                return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding)
+                return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding | DeviceBinding)
 
     def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)
@@ -238,10 +239,8 @@ class InspectStage:
             case Statement():
                 trail.sql = answer.sql
                 if answer.writes:
-                    trail.verdict, trail.rule = (
-                        "ask",
-                        "sql:writes",
-                    )  # whatever a rule says: a person agrees to every change
+                    # Whatever a rule says: a person agrees to every change.
+                    trail.verdict, trail.rule = "ask", "sql:writes"
                 return replace(call, statement=answer)
             case Database():
                 return replace(call, database=answer)

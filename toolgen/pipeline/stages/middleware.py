@@ -117,7 +117,13 @@ class MiddlewareStage:
         if not isinstance(entered, tuple):
             return entered
         call, view = entered
-        result = await proceed(call, trail)
+        return await self._left(call, view, await proceed(call, trail), trail)
+
+    async def answered(self, call: Call, result: Result, trail: Trail) -> Result:
+        """A result that came when the call had been through all of this before, as its caller is told it."""
+        return await self._left(call, self._view(call, trail), result, trail)
+
+    async def _left(self, call: Call, view: CallView, result: Result, trail: Trail) -> Result:
         if isinstance(result, Success | Failed):
             for asked in self._last:
                 result = await self._after(asked, call, view, result, trail)

@@ -27,11 +27,7 @@ from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, unrecorded
 from toolgen.policy.arguments import excess
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.redact import (
-    all_but,
-    replace_at,
-    replace_places,
-)
+from toolgen.policy.redact import all_but, replace_at, replace_places
 from toolgen.policy.rules import Note
 from toolgen.policy.sensitive_arguments import (
     Concealer,
@@ -255,6 +251,19 @@ class Record:
         if ending.get("sql"):
             ending["sql"] = self.conceal.statement(call, ending["sql"])
         ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
+        try:
+            _, trail.outcome_seq = await self.journal.append(ending)
+        except (AuditError, CanonicalError):
+            _logger.critical("the outcome of call %s could not be recorded", call.id)
+            return unrecorded(result)
+        return result
+
+    async def complete(self, call: Call, trail: Trail, result: Result, duration_ms: float) -> Result:
+        """Records how a call ended whose answer came after its pipeline had ended. The result, or what is told in its place."""
+        who = self._who(call)
+        if trail.notes:
+            await self._append_details(who, trail.notes, ())
+        ending = {"event": "outcome", **who, **_ending(result, trail), "duration_ms": round(duration_ms, 3)}
         try:
             _, trail.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
 import orjson
 
-from toolgen.errors import CanonicalError, ConfigError, DescriptionError
+from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.files import read_file
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
@@ -20,7 +19,7 @@ from toolgen.model.mcp import ListedTool, Listing, parts_of, read_listing, texts
 from toolgen.model.prompt_injection import order_in, visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import Reading, SourceConfig, listed_filter
 from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.pins import digest_of
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
@@ -56,7 +55,7 @@ def read_mcp(config: SourceConfig) -> Reading:
             suggestion="restore it from version control, or run `toolgen build --update-pins`",
         ) from error
     made, problems = _made(config, listing)
-    wanted = _filter(config)
+    wanted = listed_filter(config, "an MCP server")
     tools = tuple(tool for tool in made if wanted(tool))
     return Reading(
         info=SourceInfo(
@@ -215,25 +214,3 @@ def _shown(text: str, limit: int) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
-
-
-def _filter(config: SourceConfig) -> Callable[[Tool], bool]:
-    """Every key of `include` must agree; one of `exclude` is enough to leave a tool out. Globs are on the server's own names."""
-    for option, given in (("include", config.include), ("exclude", config.exclude)):
-        where = f"sources.{config.name}.{option}"
-        for key, values in given.items():
-            if key not in {"operations", "effects"}:
-                raise ConfigError(
-                    f"`{key}` does not apply to an MCP server", where=where, suggestion="use operations or effects"
-                )
-            if key == "effects" and (wrong := [value for value in values if value not in set(Effect)]):
-                raise ConfigError(f"{wrong[0]!r} is not read, write or destructive", where=f"{where}.{key}")
-
-    def fits(key: str, values: tuple[str, ...], tool: Tool) -> bool:
-        return tool.effect in values if key == "effects" else any(fnmatchcase(tool.origin, glob) for glob in values)
-
-    def wanted(tool: Tool) -> bool:
-        included = all(fits(key, values, tool) for key, values in config.include.items())
-        return included and not any(fits(key, values, tool) for key, values in config.exclude.items())
-
-    return wanted

@@ -1,0 +1,78 @@
+"""Calls of tools that run on their caller's own device: the JSON-RPC 2.0 request that is kept for it, until it fetches and answers it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from toolgen.json_codec import encode_json
+from toolgen.model.call import Call
+from toolgen.model.prompt_injection import visible
+from toolgen.model.result import Error, Failed, Refused, Success, bounded
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.template import PLACEHOLDER, rendered
+from toolgen.model.tool import DeviceBinding
+
+__all__ = ["DeviceExecutor", "DeviceQueue"]
+
+MAX_REQUEST_SIZE = 65_536
+_MAX_VALUE_LENGTH = 300
+_NOBODY = Error(code="internal", message="nobody keeps the requests of devices here, so nothing was asked")
+
+
+class DeviceQueue(Protocol):
+    """Where requests are kept until they are answered, or their time is over."""
+
+    async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
+        """Keeps the `request` as it is sent, and what to `display`, durably. Why it did not, or None."""
+
+
+class DeviceExecutor:
+    """Asks nobody itself: a device fetches what is kept for it. Without a `queue` it can only say what would be asked."""
+
+    def __init__(self, queue: DeviceQueue | None = None) -> None:
+        self._queue = queue
+
+    async def execute(self, call: Call) -> Success | Failed | Refused:
+        """Keeps the request. `deferred` is no failure, and `deliver` makes it a call that waits."""
+        asked = _asked(call)
+        size = len(encode_json(asked))
+        if size > MAX_REQUEST_SIZE:
+            message = f"a device would be sent {size} bytes, and {MAX_REQUEST_SIZE} are the most"
+            return Refused(error=Error(code="validation", message=message, suggestion="send less", rule="arguments"))
+        if self._queue is None:
+            return Refused(error=_NOBODY)
+        fault = await self._queue.keep(call, asked, _binding(call).timeout_s)
+        if fault is not None:
+            return Refused(error=fault)
+        return Failed(error=Error(code="deferred", message="the user's device is asked, and has not answered yet"))
+
+    def preview(self, call: Call) -> JsonObject:
+        """The request, and what would be displayed."""
+        return _asked(call)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _asked(call: Call) -> JsonObject:
+    binding = _binding(call)
+    params = rendered(binding.params, call.arguments)
+    request: JsonObject = {"jsonrpc": "2.0", "id": call.id, "method": binding.method, "params": params}
+    display = _displayed(binding.display, call.arguments)
+    return {"request": request, "display": display} if display else {"request": request}
+
+
+def _binding(call: Call) -> DeviceBinding:
+    binding = call.tool.binding
+    assert isinstance(binding, DeviceBinding)  # noqa: S101 - the tool of such a source
+    return binding
+
+
+def _displayed(text: str, arguments: JsonObject) -> str:
+    """What a person reads. An agent wrote the arguments: nothing in them is invisible, spans lines, or is long."""
+    return PLACEHOLDER.sub(lambda found: _legible(arguments.get(found[1], "")), text)
+
+
+def _legible(value: Json) -> str:
+    text = value if isinstance(value, str) else encode_json(value).decode("utf-8")
+    return bounded(" ".join(visible(text).split()), _MAX_VALUE_LENGTH)

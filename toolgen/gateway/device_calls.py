@@ -1,0 +1,343 @@
+"""Calls that their caller's own device carries out: what it is asked, who may fetch that, and that one answer of it counts, once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from toolgen.audit.log import AuditLog
+from toolgen.background import Background, FaultLog
+from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of
+from toolgen.gateway.json_body import ended, enveloped
+from toolgen.gateway.waiting_calls import LEASE_S, of_party, party_of
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Envelope, Error, Refused
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import DeviceBinding
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.stages.guards import STALE, approval_digest
+from toolgen.state.count_connection import UnreachableError
+from toolgen.state.invocations import Invocation
+
+__all__ = ["MAX_EACH", "DeviceCalls", "owner_of"]
+
+MAX_EACH = 100
+"""Requests that wait for the device of one principal."""
+MAX_WAITING = 20_000
+_STORM_RETRY_S = 30.0
+_LOOK_S = 0.1
+_RETRY_S = 1.0
+_CALL_ID = re.compile(r"call_[0-9a-f]{24}\Z")
+_TRIES = 5
+_logger = logging.getLogger(__name__)
+_UNKEPT = Error(
+    code="upstream_unavailable",
+    message="where requests of devices are kept cannot be reached now, so nothing was asked",
+    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
+    retry_after_s=1.0,
+)
+_CROWDED = Error(
+    code="rate_limited",
+    message="too many requests wait for this user's device already",
+    suggestion="wait until the device has answered some, or withdraw them",
+    retry_after_s=_STORM_RETRY_S,
+)
+_UNKNOWN = Error(code="not_found", message="no request with this id waits for your device")
+_LATE = Error(code="expired", message="this request waits no more: its time is over, or it was withdrawn")
+_TWICE = Error(code="conflict", message="this request has been answered before")
+
+
+def owner_of(principal: Principal) -> str:
+    """Whose device a call is for: the user that its caller acts for, or the caller itself."""
+    return (principal.on_behalf_of or principal).id
+
+
+class DeviceCalls:
+    """The requests of all devices (`DeviceQueue`), kept with all other calls that wait.
+
+    A device is known by its user's own credential: an agent that acts for somebody answers for nobody's device. What is asked of it is
+    looked at again when it is fetched, and when it is answered: neither happens under a policy that says something else of the call by now.
+    """
+
+    def __init__(self, *, calls: Approvals, log: AuditLog, clock: Clock, background: Background) -> None:
+        self._calls, self._log, self._background = calls, log, background
+        self._store = calls.store
+        self._listening: dict[str, _Listening] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self.trouble = FaultLog(clock, "requests of devices are not looked for")
+        calls.tells["device", "pending"] = _asked
+        calls.tells["device", "running"] = _answered
+        calls.resumes["device"] = self._resume
+
+    async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
+        """Keeps a request durably, before anybody is told of it. A call that a person agreed to is kept already, and waits on."""
+        concern = self._calls.current.governance.concern(call.principal, call.tool)
+        try:
+            now = await self._store.now()
+            kept: dict[str, Any] = {
+                "kind": "device",
+                "request": dict(asked),
+                "digest": approval_digest(call, concern),
+                "expires": now + timeout_s,
+            }
+            if call.approval:
+                return None if await self._goes_on(call.id, kept) else _UNKEPT
+            invocation = _invocation(call, now, kept, self._calls.current.governance.policy.digest)
+            added = await self._calls.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
+        except StateError as fault:
+            _logger.error("a call for a device was refused: %s", fault)  # noqa: TRY400 - it says all there is
+            return _UNKEPT
+        return None if added else _CROWDED
+
+    async def _goes_on(self, call_id: str, kept: dict[str, Any]) -> bool:
+        """Whether an approved call waits for the device from now on; its worker may have renewed its hold on it meanwhile."""
+        for _ in range(_TRIES):
+            known = await self._store.get(call_id)
+            if known is None or known.status != "running":
+                return False
+            waiting = msgspec.structs.replace(known, status="pending", lease=0.0, owner="", **kept)
+            if await self._store.replace(known, waiting) is not None:
+                return True
+        return False
+
+    async def requests(self, device: Principal) -> tuple[Invocation, ...]:
+        """What this device is asked now, the oldest first: nothing that is paused, or that the policy says something else of by now."""
+        if device.on_behalf_of is not None:
+            return ()
+        found = await self._store.waiting("device", (device.id,))
+        now, governance = await self._store.now(), self._calls.current.governance
+        wanted: list[Invocation] = []
+        for call_id in found.get(device.id, ()):
+            known = await self._store.get(call_id)
+            if known is None or not _waits(known, device) or known.expires <= now:
+                continue
+            call = self._calls.call(known, governance)
+            if call is None:
+                await self._expire(known, STALE)
+            elif await governance.withheld(call) is None:
+                wanted.append(known)
+        return tuple(sorted(wanted, key=lambda one: (one.asked, one.id)))
+
+    async def answer(self, answer: DeviceAnswer, device: Principal) -> Envelope | Error:
+        """Takes the answer of a device, which ends the call; or says why it does not count. That is on record too.
+
+        Raises `AuditError` where it cannot be recorded (then it was not taken, or its caller is told so), and `StateError`.
+        """
+        known = await self._store.get(answer.id)
+        for _ in range(_TRIES):
+            if known is None or known.kind != "device" or device.on_behalf_of is not None or not _is_own(known, device):
+                return await self._refused(_UNKNOWN, answer.id, device)
+            if known.status != "pending":
+                return await self._refused(_why_late(known), answer.id, device, known)
+            call = self._calls.call(known, self._calls.current.governance)
+            if known.expires <= await self._store.now() or call is None:
+                await self._expire(known, STALE if call is None else _TOO_LATE)
+                return await self._refused(_LATE, answer.id, device, known)
+            kept = legible_answer(answer)
+            if wrong := faults(_binding(call), kept):
+                error = Error(code="validation", message="result: " + "; ".join(wrong))
+                return await self._refused(error, answer.id, device, known)
+            taken = await self._take(known, kept)
+            if taken is not None:
+                return await self.finish(taken)
+            known = await self._store.get(answer.id)
+        return await self._refused(_TWICE, answer.id, device, known)
+
+    async def _take(self, known: Invocation, answer: dict[str, Any]) -> Invocation | None:
+        """Keeps the answer, once: of all who try, in whichever process, one does it."""
+        lease = await self._store.now() + LEASE_S
+        taken = msgspec.structs.replace(known, status="running", answer=answer, owner=self._calls.owner, lease=lease)
+        return await self._store.replace(known, taken)
+
+    async def finish(self, known: Invocation) -> Envelope:
+        """Ends a call whose answer is kept; again where the worker that took it died before. Nothing is asked of anybody."""
+        governance = self._calls.current.governance
+        call = self._calls.call(known, governance)
+        if call is None or known.answer is None:
+            return await self._end_stale(known)
+        trail = Trail(verdict="allow", rule=known.rule)
+        duration_ms = (await self._store.now() - known.asked) * 1000
+        result = result_of(call, _binding(call), known.answer)
+        result = await governance.completion(call, result, trail, duration_ms)
+        return await self._end(known, enveloped(call, result, trail, duration_ms))
+
+    async def _end(self, known: Invocation, envelope: Envelope) -> Envelope:
+        """Keeps how a call ended, whatever its caller asks of it meanwhile."""
+        while (kept := await self._calls.end(known, envelope)) is None:
+            now = await self._store.get(known.id)
+            if now is None or now.status == "ended":
+                return envelope if now is None else self._calls.envelope(now)
+            known = now
+        return self._calls.envelope(kept)
+
+    async def _end_stale(self, known: Invocation) -> Envelope:
+        """The policy says something else of the call by now, so its caller is not told what the device answered."""
+        ending = {"status": "refused", "code": "expired"}
+        seq = await self._calls.record(known, by="", verdict="expire", note="", ending=ending)
+        error = Error(code="expired", message=STALE, rule=known.rule)
+        result = Refused(error=error)
+        envelope = ended(known.tool, known.id, result, Trail(outcome_seq=seq), 0.0)
+        return await self._end(known, envelope)
+
+    async def _resume(self, known: Invocation) -> None:
+        held = await self._calls.hold(known)
+        if held is not None:
+            await self.finish(held)
+
+    @contextmanager
+    def listening(self, device: Principal) -> Iterator[Callable[[float], Awaitable[bool]]]:
+        """For as long as a device is there: what waits until what it is asked may have changed, or for so many seconds, and says which.
+
+        Whatever changed since it waited before, it has not missed.
+        """
+        mine = self._listening.setdefault(device.id, _Listening())
+        mine.places += 1
+        if self._watching is None:
+            self._watching = self._background.start("looking for requests of devices", self._watch)
+        seen = mine.changes
+
+        async def changed(within: float) -> bool:
+            nonlocal seen
+            if seen == mine.changes:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(within):
+                        await mine.news.wait()
+            before, seen = seen, mine.changes
+            return before != seen
+
+        try:
+            yield changed
+        finally:
+            mine.places -= 1
+            if not mine.places:
+                del self._listening[device.id]
+            if not self._listening and self._watching is not None:
+                self._watching.cancel()
+                self._watching = None
+
+    def announce(self, owner: str) -> None:
+        """Wakes the devices of one principal that listen here."""
+        if (mine := self._listening.get(owner)) is not None:
+            mine.change()
+
+    async def _watch(self) -> None:
+        """Looks for what other workers and other gateways keep, or take away, for the devices that listen here."""
+        while True:
+            news = self._calls.news
+            try:
+                found = await self._store.waiting("device", tuple(self._listening))
+                self.trouble.clear()
+            except StateError as error:
+                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+                await asyncio.sleep(_RETRY_S)
+                continue
+            for owner, mine in self._listening.items():
+                if (ids := found.get(owner, ())) != mine.ids:
+                    mine.ids = ids
+                    mine.change()
+            await asyncio.sleep(_LOOK_S)  # however much is announced, it is looked for so often at most
+            await news.wait()
+
+    async def note_malformed(self, device: Principal) -> None:
+        """Records an answer that is none. Raises `AuditError`."""
+        await self._log.append({"event": "refusal", "principal": device.id, "status": "refused", "code": "validation"})
+
+    async def _refused(self, error: Error, call_id: str, device: Principal, known: Invocation | None = None) -> Error:
+        entry = {"event": "refusal", "principal": device.id, "status": "refused", "code": error.code}
+        if _CALL_ID.match(call_id):
+            entry["call_id"] = call_id
+        if known is not None:
+            entry |= {"tool": known.tool, "rule": known.rule}
+        await self._log.append(entry)
+        return error
+
+    async def _expire(self, known: Invocation, why: str) -> None:
+        error = Error(code="expired", message=why, rule=known.rule)
+        await self._calls.close(known, by="", verdict="expire", error=error)
+
+
+@dataclass(slots=True)
+class _Listening:
+    """The devices of one principal that listen here: how many, what they were last asked, and how often that changed."""
+
+    places: int = 0
+    ids: tuple[str, ...] = ()
+    changes: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def change(self) -> None:
+        """Wakes them."""
+        self.changes += 1
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+
+_TOO_LATE = "the user's device did not answer in time; make the call again if it is still wanted"
+
+
+def _invocation(call: Call, now: float, kept: dict[str, Any], policy_digest: str) -> Invocation:
+    """A call as it is kept until the device answers."""
+    return Invocation(
+        id=call.id,
+        principal=party_of(call.principal),
+        tool=call.tool.name,
+        effect=call.tool.effect.value,
+        arguments=dict(call.arguments),
+        bound=call.bound,
+        rule=call.rule,
+        tool_digest=call.tool.digest,
+        policy_digest=policy_digest,
+        session=call.session,
+        client=call.client,
+        parent=call.parent,
+        idempotency_key=call.idempotency_key,
+        asked=now,
+        **kept,
+    )
+
+
+def _binding(call: Call) -> DeviceBinding:
+    binding = call.tool.binding
+    assert isinstance(binding, DeviceBinding)  # noqa: S101 - such a call alone is kept so
+    return binding
+
+
+def _is_own(known: Invocation, device: Principal) -> bool:
+    return owner_of(of_party(known.principal)) == device.id
+
+
+def _waits(known: Invocation, device: Principal) -> bool:
+    return known.kind == "device" and known.status == "pending" and _is_own(known, device)
+
+
+def _why_late(known: Invocation) -> Error:
+    """What a device is told that answers for a call that does not wait for it any more."""
+    error = (known.envelope or {}).get("error") or {}
+    withdrawn = known.answer is None and error.get("code") in {"expired", "cancelled"}
+    return _LATE if withdrawn else _TWICE
+
+
+def _asked(known: Invocation) -> Error:
+    return Error(
+        code="deferred",
+        message="the user's device is asked, and has not answered yet",
+        suggestion=(
+            f"do not make the call again: its result will be at /v1/calls/{known.id}; tell the user to look at the device, "
+            "and go on with something else meanwhile"
+        ),
+        rule=known.rule,
+    )
+
+
+def _answered(known: Invocation) -> Error:
+    return Error(code="deferred", message="the user's device has answered; the call is about to end", rule=known.rule)

@@ -1,0 +1,31 @@
+"""What a call of a device tool asks of its caller's own device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from toolgen.model.schema import Schema
+
+__all__ = ["DeviceBinding"]
+
+
+class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="device"):
+    """One method (JSON-RPC 2.0) of the caller's own device, which has `timeout_s` seconds to answer.
+
+    `params` and `transform` are templates (`model/template.py`): of the request's parameters, with paths into the arguments, and of the
+    data that its caller is given, with paths into the device's result; no `transform` gives the result as it is. `result` is the schema
+    of what the device answers. `display` is shown to the person who has the device, with arguments in the place of their `{names}`.
+    """
+
+    method: str
+    params: dict[str, Any]
+    result: Schema | None = None
+    transform: str | list[Any] | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    display: str = ""
+    timeout_s: float = 3600.0
+
+    @property
+    def kind(self) -> str:
+        return "device"

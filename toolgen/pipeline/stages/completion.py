@@ -1,0 +1,41 @@
+"""The end of a call that was answered after its pipeline had ended, as a device does: hidden, looked at, counted and on record like any."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from toolgen.errors import StateError
+from toolgen.model.call import Call
+from toolgen.model.result import Result, Success
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.stages.access import Earlier, RedactStage
+from toolgen.pipeline.stages.middleware import MiddlewareStage
+from toolgen.pipeline.stages.record import Record
+
+__all__ = ["Completion"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """Nothing is sent here: every stage had its say before anything was asked of a device. It is for calls of which the policy
+    still says the same."""
+
+    record: Record
+    redact: RedactStage
+    earlier: Earlier | None
+    middleware: MiddlewareStage | None = None
+
+    async def __call__(self, call: Call, result: Result, trail: Trail, duration_ms: float) -> Result:
+        """The result as its caller is told it. Its entry is durable before, and an answer without one is withheld."""
+        result = self.redact.applied(call, result)
+        if self.middleware is not None:
+            result = await self.middleware.answered(call, result, trail)
+        if isinstance(result, Success) and self.earlier is not None:
+            try:
+                await self.earlier.complete(call)
+            except StateError as error:  # rules that ask for an earlier success do not see this one
+                _logger.error("call %s is not counted as one that succeeded: %s", call.id, error)  # noqa: TRY400
+        return await self.record.complete(call, trail, result, duration_ms)

@@ -31,6 +31,7 @@ tools:
         reason: {type: string, maxLength: 200}
       required: [reason]
     display: "Share your location? {reason}"
+    params: {accuracy: $.accuracy}
     result:
       type: object
       properties:

@@ -80,6 +80,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"params": {"x": "$.te xt"}}, "is no path"),
     ({"params": {"x": ["$[0]"]}}, "there is no argument"),
     ({"display": "Copy {txt}?"}, "did you mean 'text'?"),
+    ({"display": "Copy {text}?"}, "write params: too"),
     ({"transform": {"x": "$.gone"}}, "does not have"),
     ({"transform": "$done"}, "is no path"),
     ({"arguments": {"properties": {"a": {"$ref": "https://example.com/a.json"}}}}, "a reference leads to"),

@@ -162,9 +162,12 @@ def _tool(config: SourceConfig, key: str, given: _Given, common: float) -> Tool:
 
 
 def _params(given: _Given, names: tuple[str, ...], shown: set[str]) -> dict[str, Any]:
-    """The parameters as a template; every argument but what is only displayed, where the file names none."""
+    """The parameters as a template; every argument, where the file names none."""
     if given.params is None:
-        return {name: f"$.{name}" for name in names if name not in shown}
+        if shown:
+            message = f"display: shows {', '.join(sorted(shown))}; write params: too, with what is sent (params: {{}} for nothing)"
+            raise _FaultError(message, "display")
+        return {name: f"$.{name}" for name in names}
     try:
         used = tuple(paths(given.params))
     except ValueError as error:

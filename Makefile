@@ -90,6 +90,7 @@ bench: setup peers
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.workers
 	$(BIN)/python -m bench.functions
+	$(BIN)/python -m bench.code_mode
 	$(BIN)/python -m bench.middleware
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search

@@ -26,6 +26,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "build": ((), ("openapi",)),
     "calls": (("--rounds", "1", "--calls", "20"), ()),
     "clients": (("--calls", "20", "--in-flight", "2"), ()),
+    "code_mode": (("--calls", "3"), ()),
     "console": (("--entries", "4000", "--rounds", "1"), ()),
     "credentials": ((), ()),
     "effect": (("--workers", "2", "--rounds", "1"), ()),

@@ -39,6 +39,8 @@ OF_KIND: dict[str, dict[str, Any]] = {
     "sql": {"sql": "sqlite:///shop.db"},
     "python": {"python": "my_package.tools"},
     "mcp": {"mcp": {"url": "https://tickets.example.com/mcp"}},
+    "device": {"device": "specs/phone.tools.yaml"},
+    "code": {"code": {}},
     "workflow": {"workflow": "specs/support.workflows.yaml"},
 }
 # What a scalar, a list or a mapping is replaced by, to see whether schema and reader agree about it.
@@ -179,7 +181,14 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     """A toolgen.yaml for the example of every key, but for those of credentials, which go together in other ways."""
     paths = paths_of("toolgen.yaml")
     by_name = described("toolgen.yaml")
-    needed = {"Mcp": "mcp", "Python": "python", "Queries": "graphql", "Subscriptions": "graphql", "Tool": "graphql"}
+    needed = {
+        "Code": "code",
+        "Mcp": "mcp",
+        "Python": "python",
+        "Queries": "graphql",
+        "Subscriptions": "graphql",
+        "Tool": "graphql",
+    }
     required = {
         name: {one.name: one.example for one in own if one.required} for name, own in by_name.items() if name != "File"
     }
@@ -198,7 +207,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         for kind in kinds:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
-            base = {} if structure in {"Mcp", "Python"} or key.name in {*OF_KIND, "resource"} else OF_KIND[kind]
+            base = {} if structure in {"Code", "Mcp", "Python"} or key.name in {*OF_KIND, "resource"} else OF_KIND[kind]
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})

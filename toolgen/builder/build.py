@@ -20,6 +20,7 @@ from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
 from toolgen.sources.base import Reading, SourceConfig, is_remote
+from toolgen.sources.code import read_code
 from toolgen.sources.declared import read_requests
 from toolgen.sources.device import read_device
 from toolgen.sources.mcp import read_mcp
@@ -181,7 +182,7 @@ def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Pr
 def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
     files: dict[str, str] = {}
     for reading in readings.values():
-        if reading.info.kind == "sql":
+        if reading.info.kind in {"sql", "code"}:
             continue
         if not reading.files or not reading.complete:
             return None
@@ -245,5 +246,7 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> Reading:
             return reading
         case "device":
             return read_device(config)
+        case "code":
+            return read_code(config)
         case _:
             assert_never(config.kind)

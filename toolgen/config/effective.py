@@ -27,7 +27,7 @@ _CREDENTIAL = re.compile(
     r"((?:^|[?&;\s])[A-Za-z0-9_.-]*(?:key|token|secret|password|credential|signature|sig)s?=)([^&;\s]+)", re.IGNORECASE
 )
 _FLAG = re.compile(r"--?[A-Za-z0-9_.-]*(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
-_KINDS = frozenset({"openapi", "graphql", "sql", "python", "mcp", "workflow", "device", "resource"})
+_KINDS = frozenset({"openapi", "graphql", "sql", "python", "mcp", "workflow", "code", "device", "resource"})
 _RETRIED = frozenset({"retries", "breaker", "concurrency"})
 # What a source without these keys has all the same; of a mapping, the defaults of its own keys.
 _IMPLIED: Mapping[str | int, Any] = {

@@ -42,6 +42,7 @@ _EXCEPTIONS = {
     "GivenSource": "Source",
     "CredentialKeys": "Credential",
     "McpKeys": "Mcp",
+    "CodeKeys": "Code",
     "PythonKeys": "Python",
 }
 

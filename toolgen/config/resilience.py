@@ -35,6 +35,7 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "command": "a command that breaks is started again, and its calls are not repeated",
         "mcp": "MCP has its own way with this",
         "python": "a function runs in the gateway itself",
+        "code": "the tools that code calls have their own",
         "workflow": "the tools that its steps call have their own; a step has retry:",
         "device": "a device has the time that timeout: of its file says",
     }

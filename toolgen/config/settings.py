@@ -227,6 +227,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"graph": _portable(config.graph)} if config.graph.to_dict() else {}),
             **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
+            **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             **{key: value for key in ("prefix", "adopted", "annotations") if (value := getattr(config, key))},
             **({"resource": Path(config.resource).name} if config.resource else {}),
         }
@@ -257,6 +258,7 @@ def build_options(
             "pin": config.pin.digest if config.pin is not None else "",
             "anonymous": config.anonymous,
             "annotations": config.annotations,
+            **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             "refs": list(config.refs),
             "graph": config.graph.to_dict(),
             "api": config.api.to_dict(),

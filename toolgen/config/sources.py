@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from toolgen.config.code import CodeKeys, read_code
 from toolgen.config.mcp import McpKeys, McpServer, read_mcp
 from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
@@ -46,6 +47,7 @@ _NO_AUTH: Mapping[str, str] = {
     "python": "a function has its credentials from its own surroundings",
     "device": "a device shows its user's own credential when it asks for its requests",
     "workflow": "the tools that its steps call have theirs",
+    "code": "the tools that it calls have theirs",
 }
 _KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
@@ -68,6 +70,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     workflow: str | None = None
     device: str | None = None
     resource: str = ""
+    code: CodeKeys | None = None
     prefix: str = ""
     server: str = ""
     endpoint: str = ""
@@ -103,7 +106,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     if kind in {"graphql", "mcp"}:
         check_headers(auth, document, ("sources", name, "auth"))
     server = McpServer() if source.mcp is None else read_mcp(source.mcp, document, name, warnings, bool(source.auth))
-    location = server.location if kind == "mcp" else getattr(source, kind)
+    location = server.location if kind == "mcp" else "sandbox" if source.code is not None else getattr(source, kind)
     adopted: Adopted = ""
     if source.python is not None and (source.python or not resource):
         location, adopted = read_python(source.python, document, name)
@@ -131,6 +134,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             prefix=source.prefix,
             adopted=adopted,
             resource=resource,
+            code=None if source.code is None else read_code(source.code, document, name),
             queries=_queries(document, name, source, root),
             include=_filter(source.include),
             exclude=_filter(source.exclude),
@@ -251,7 +255,7 @@ def _location(kind: SourceKind, given: str, root: Path, where: str) -> str:
         return given
     if kind == "python":
         return given
-    if kind == "mcp" and given.startswith("stdio:"):
+    if (kind == "mcp" and given.startswith("stdio:")) or kind == "code":
         return given
     if kind == "device":
         if not given or "://" in given:

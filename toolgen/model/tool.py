@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -12,10 +12,11 @@ from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.stored_schemas import unshared
-from toolgen.model.workflow import Step
+from toolgen.model.workflow import CodeBinding, WorkflowBinding
 
 __all__ = [
     "Binding",
+    "CodeBinding",
     "Constant",
     "DeviceBinding",
     "Effect",
@@ -253,19 +254,6 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return "mcp"
 
 
-class WorkflowBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"):
-    """Calls to other tools, by the name that its file gives the workflow. Steps of one stage are made at the same time, and stages one
-    after the other; `outputs` is what the tool answers with."""
-
-    workflow: str
-    stages: tuple[tuple[Step, ...], ...]
-    outputs: dict[str, Any] = {}
-
-    @property
-    def kind(self) -> str:
-        return "workflow"
-
-
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """What a tool that does not exist is bound to, so that a call to it goes through the same stages as any other and ends refused."""
 
@@ -284,6 +272,7 @@ Binding: TypeAlias = (
     | McpBinding
     | WorkflowBinding
     | DeviceBinding
+    | CodeBinding
     | NoBinding
 )
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Action", "Criterion", "Step", "ToolUse", "steps_of"]
+__all__ = ["Action", "CodeBinding", "Criterion", "Step", "ToolUse", "WorkflowBinding", "steps_of"]
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,6 +62,33 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     undo: ToolUse | None = None
     on_success: tuple[Action, ...] = ()
     on_failure: tuple[Action, ...] = ()
+
+
+class WorkflowBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"):
+    """Calls to other tools, by the name that its file gives the workflow. Steps of one stage are made at the same time, and stages one
+    after the other; `outputs` is what the tool answers with."""
+
+    workflow: str
+    stages: tuple[tuple[Step, ...], ...]
+    outputs: dict[str, Any] = {}
+
+    @property
+    def kind(self) -> str:
+        return "workflow"
+
+
+class CodeBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="code"):
+    """Python that the caller writes, in a sandbox whose only way out is the caller's own tools: for so long, with so much memory, so many
+    calls and so large an answer (bytes)."""
+
+    time_s: float
+    memory: int
+    calls: int
+    output: int
+
+    @property
+    def kind(self) -> str:
+        return "code"
 
 
 def steps_of(stages: tuple[tuple[Step, ...], ...]) -> Iterator[Step]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import CodeBinding, Effect, Tool
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.openapi_options import OpenApiOptions
 from toolgen.sources.pins import Pin
@@ -26,7 +26,7 @@ __all__ = [
     "listed_filter",
 ]
 
-SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp", "workflow", "device"]
+SourceKind: TypeAlias = Literal["openapi", "graphql", "sql", "python", "mcp", "workflow", "code", "device"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = GraphOptions()
 _NO_API_OPTIONS = OpenApiOptions()
@@ -65,6 +65,7 @@ class SourceConfig:
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`
     writes: bool = False  # sql: a tool that changes tables, for what the policy opens
     queries: tuple[QueryFiles, ...] = ()  # sql: a tool for each named query of these files
+    code: CodeBinding | None = None  # code: the limits of its sandbox
     root: str = ""  # python: where modules are looked for first; mcp: where a command is started
     resource: str = ""  # of any kind: the file of a tool resource (`kind: Tool`) that its tools are declared in
     adopted: Literal["", "fastmcp", "langchain"] = ""  # python: whose tools `module:name` are

@@ -14,6 +14,7 @@ from toolgen.errors import ToolgenError, place_of
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
+from toolgen.sources.code import read_code
 from toolgen.sources.declared import read_requests
 from toolgen.sources.device import read_device
 from toolgen.sources.documents import Documents
@@ -183,6 +184,8 @@ def _prover(
             return read_python(config).tools, _own_code
         case "mcp":
             return read_mcp(config).tools, _no_requests
+        case "code":
+            return read_code(config).tools, _no_requests_of_its_own
         case "workflow":
             return read_workflow(config)[0].tools, _made_of_tools
         case "device":
@@ -212,6 +215,10 @@ def _own_code(tool: Tool) -> Verdict:
 
 def _no_requests(tool: Tool) -> Verdict:
     return NotApplicable(reason="the tool is an MCP server's: its arguments are sent as they are")
+
+
+def _no_requests_of_its_own(tool: Tool) -> Verdict:
+    return NotApplicable(reason="the tool runs code of its caller, which calls other tools")
 
 
 def _made_of_tools(tool: Tool) -> Verdict:

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
-from toolgen.errors import DescriptionError
+from toolgen.errors import ConfigError, DescriptionError
 from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, SourcePermit
 from toolgen.execute.device import DeviceExecutor, DeviceQueue
 from toolgen.execute.error_limit import ErrorLimits
@@ -191,8 +192,22 @@ def _make(
             return WorkflowExecutor(None if backing is None else backing.inner)
         case "device":
             return DeviceExecutor(None if backing is None else backing.devices)
+        case "code":
+            return _code(config.name, backing)
         case _:
             assert_never(config.kind)
+
+
+def _code(source: str, backing: Backing | None) -> Executor:
+    if find_spec("pydantic_monty") is None:
+        raise ConfigError(
+            "code: needs its sandbox",
+            where=f"sources.{source}.code",
+            suggestion='install it with: pip install "toolgen[code]"',
+        )
+    from toolgen.execute.code.executor import CodeExecutor  # noqa: PLC0415 - where there is such a source
+
+    return CodeExecutor(None if backing is None else backing.inner)
 
 
 def _http(

@@ -134,6 +134,7 @@ def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
         "mcp": "mcp",
         "workflow": "workflow",
         "device": "device",
+        "code": "code",
     }
     location = _LOCATIONS[info.database.dialect] if info.database is not None else ""
     if isinstance(tool.binding, McpBinding):

@@ -70,6 +70,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "outside_catalog": 403,
         "result_withheld": 403,
         "step_failed": 502,
+        "code_failed": 400,
         "internal": 500,
         "paused": 503,
         "secret_unavailable": 503,

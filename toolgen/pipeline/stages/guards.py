@@ -17,6 +17,7 @@ from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import (
+    CodeBinding,
     DeviceBinding,
     FunctionBinding,
     GraphQLBinding,
@@ -171,7 +172,7 @@ class InspectStage:
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
-            case FunctionBinding() | WorkflowBinding() | DeviceBinding():
+            case FunctionBinding() | WorkflowBinding() | CodeBinding() | DeviceBinding():
                 return call  # the project's own code, whose affair it is what it does elsewhere; or calls, each inspected as itself
             case McpBinding(url=url):  # a command is the operator's own program, as a function is
                 return self._request(url, call) if url else call
@@ -186,7 +187,7 @@ class InspectStage:
             case HttpBinding(servers=(url, *_)) | McpBinding(url=url) if url:
                 return isinstance(self.destination(url, tool.source), Allow)
             case binding:
-                return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding | DeviceBinding)
+                return isinstance(binding, FunctionBinding | McpBinding | WorkflowBinding | CodeBinding | DeviceBinding)
 
     def _request(self, url: str, call: Call) -> Call | Refused:
         verdict = self.destination(url, call.tool.source)
@@ -238,8 +239,7 @@ class InspectStage:
         match answer:
             case Statement():
                 trail.sql = answer.sql
-                if answer.writes:
-                    # Whatever a rule says: a person agrees to every change.
+                if answer.writes:  # whatever a rule says: a person agrees to every change
                     trail.verdict, trail.rule = "ask", "sql:writes"
                 return replace(call, statement=answer)
             case Database():

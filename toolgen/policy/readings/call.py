@@ -10,7 +10,15 @@ from math import prod
 from typing import Protocol
 
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import FunctionBinding, GraphQLBinding, HttpBinding, SqlBinding, Tool, WorkflowBinding
+from toolgen.model.tool import (
+    CodeBinding,
+    FunctionBinding,
+    GraphQLBinding,
+    HttpBinding,
+    SqlBinding,
+    Tool,
+    WorkflowBinding,
+)
 from toolgen.policy.readings.shape import Shape, coerced, is_coerced, is_open
 from toolgen.policy.readings.values import distinct
 from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, Place, ReadValue, TooManyReadingsError, meanings, places
@@ -127,7 +135,7 @@ def _planned(tool: Tool) -> _Plan:
         case GraphQLBinding():
             spelled = {name: schema.member(name) for name in schema.names if is_coerced(schema.member(name))}
             return _Coerced(schema, {name: is_open(shape) for name, shape in spelled.items()}, schema.has_defaults)
-        case SqlBinding() | FunctionBinding() | WorkflowBinding():
+        case SqlBinding() | FunctionBinding() | WorkflowBinding() | CodeBinding():
             return _Coerced(schema, {}, schema.has_defaults)
         case HttpBinding() as binding:
             return _Sent(schema, places(binding, schema), schema.has_defaults)

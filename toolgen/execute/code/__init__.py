@@ -1,0 +1,1 @@
+"""Code of callers, in a sandbox whose only way out is their own tools."""

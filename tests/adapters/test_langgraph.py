@@ -21,6 +21,7 @@ from pydantic import PrivateAttr
 
 from tests.adapters.agents import ASKED, ASKED_READ, DENIED, READ, answer, recorded, world
 from tests.gateway.clients import run
+from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.gateways import FakeGateway, tool
 from toolgen.adapters.calls import Caller
 from toolgen.adapters.langgraph import GatewayTool, tools
@@ -244,5 +245,20 @@ def test_a_synchronous_call_says_what_to_use(tmp_path: Path) -> None:
             first = tools(gateway, "bot")[0]
             with pytest.raises(NotImplementedError, match="ainvoke"):
                 await asyncio.to_thread(first.invoke, {})
+
+    run(main())
+
+
+def test_a_call_for_the_users_device_interrupts_and_is_resumed_with_what_the_device_answers(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Served(device_project(tmp_path / "p")) as served:
+            made = tools(served.gateway, served.gateway.principal("bot", "ann"), wait_s=60)
+            model = Scripted(turns=[[("phone__get_location", {"reason": "x"})]])
+            agent = create_agent(model, made, checkpointer=InMemorySaver())
+            (interrupt,) = (await agent.ainvoke({"messages": "go"}, THREAD))["__interrupt__"]
+            assert (await served.answer(interrupt.value["call_id"], result=HERE)).status_code == 200
+            (told,) = answers(await agent.ainvoke(Command(resume=True), THREAD))
+            assert told.artifact["data"]["latitude"] == 48.1
+            assert told.artifact["call_id"] == interrupt.value["call_id"]
 
     run(main())

@@ -12,6 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.adapters.agents import ASKED, ASKED_READ, DENIED, POLICY, READ, WRONG, recorded, world
 from tests.gateway.clients import run
+from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.governed import write_policy
 from toolgen.adapters.pydantic_ai import GatewayToolset
 from toolgen.errors import ConfigError, ToolgenError
@@ -208,5 +209,38 @@ def test_each_run_may_serve_another_principal(tmp_path: Path) -> None:
             first, second = ([tool.name for tool in info.function_tools] for info in offered)
             assert first == ["orders__list_orders"]
             assert len(second) == 4
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("said", "mark", "text"),
+    [({"result": HERE}, "success", "48.1"), ({"error": {"code": -32001, "message": "no"}}, "failed", "forbidden: ")],
+)
+def test_a_call_for_the_users_device_defers_and_is_resumed_with_what_the_device_answers(
+    tmp_path: Path, said: dict[str, Any], mark: str, text: str
+) -> None:
+    async def main() -> None:
+        async with Served(device_project(tmp_path / "p")) as served:
+            model, _ = scripted([("phone__get_location", {"reason": "x"})])
+            toolset = GatewayToolset[None](served.gateway, served.gateway.principal("bot", "ann"), wait_s=60)
+            agent = Agent(model, toolsets=[toolset], output_type=[str, DeferredToolRequests])
+            asked = await agent.run("go")
+            assert isinstance(asked.output, DeferredToolRequests)
+            (call,) = asked.output.calls
+            assert asked.output.approvals == []
+            early = await toolset.answers(asked.output, wait_s=0)
+            assert early.calls == {}
+            assert asked.output.remaining(early) is not None
+            assert (await served.answer(asked.output.metadata[call.tool_call_id]["call_id"], **said)).status_code == 200
+            results = await toolset.answers(asked.output)
+            done = await agent.run(message_history=asked.all_messages(), deferred_tool_results=results)
+            assert done.output == "done"
+            ((marked, told),) = answers(done.new_messages())
+            assert marked == mark
+            assert text in told
+            other = GatewayToolset[None](served.gateway, lambda _: "bot")
+            with pytest.raises(ConfigError, match="principal="):
+                await other.answers(asked.output)
 
     run(main())

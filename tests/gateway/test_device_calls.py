@@ -432,3 +432,84 @@ def test_a_command_keeps_a_request_that_a_gateway_hands_out(tmp_path: Path) -> N
             assert [one["request"]["id"] for one in poll.result().json()["requests"]] == [envelope.call_id]
 
     asyncio.run(main())
+
+
+def test_checks_of_the_project_see_what_a_device_answers(tmp_path: Path) -> None:
+    settings = device_project(tmp_path / "p")
+    settings.write_text(settings.read_text() + "middleware: [own_device_checks.Hide]\n", encoding="utf-8")
+    (tmp_path / "p" / "own_device_checks.py").write_text(
+        "import toolgen\n\n\nclass Hide(toolgen.Middleware):\n"
+        "    async def after(self, call, result):\n"
+        "        return toolgen.Change(data={'owner': 'hidden'}) if result.data else None\n",
+        encoding="utf-8",
+    )
+
+    async def main() -> None:
+        async with asyncio.timeout(120), Served(settings) as served:
+            call_id = await served.asked()
+            await served.answer(call_id, result=HERE)
+            assert (await served.outcome(call_id))["data"] == {"owner": "hidden"}
+
+    asyncio.run(main())
+    noted = [entry["status"] for entry in recorded(settings) if entry["event"] == "decision"]
+    assert noted == ["changed"]
+
+
+WORKFLOW = """
+workflows:
+  say_where:
+    description: Copies the user's latitude.
+    inputs: {}
+    steps:
+      - {id: place, call: phone__get_location, with: {reason: to copy it}}
+      - {id: copy, call: phone__copy_text, with: {text: "{$steps.place.data.latitude}"}}
+    outputs: {latitude: $steps.place.data.latitude}
+"""
+
+
+def test_a_workflow_waits_for_the_device_at_each_of_its_steps(tmp_path: Path) -> None:
+    policy = {"rules": [{"id": "all", "to": ["user"], "tools": ["*"], "verdict": "allow"}]}
+    settings = device_project(tmp_path / "p", policy)
+    text = settings.read_text().replace("sources:\n", "sources:\n  flow: {workflow: flow.yaml}\n")
+    settings.write_text(text, encoding="utf-8")
+    (tmp_path / "p" / "flow.yaml").write_text(WORKFLOW, encoding="utf-8")
+
+    async def main() -> None:
+        async with asyncio.timeout(120), Served(settings) as served:
+            made = await served.call("flow__say_where", {})
+            assert made["status"] == "pending", made
+            (first,) = await served.requests()
+            assert (await served.answer(first["request"]["id"], result=HERE)).status_code == 200
+            poll = await served.get("/v1/device/requests?wait=60", "ann")
+            (second,) = poll.json()["requests"]
+            assert second["request"]["params"]["content"]["text"] == "48.1"
+            assert (await served.answer(second["request"]["id"], result=None)).status_code == 200
+            ended = await served.gateway.approvals.outcome(made["call_id"], served.gateway.principal("ann"), 60)
+            assert ended is not None
+            assert (ended.status, ended.data) == ("ok", {"latitude": 48.1})
+
+    asyncio.run(main())
+
+
+def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_be(tmp_path: Path) -> None:
+    async def steps(served: Served) -> None:
+        async with served.http("ann") as http:
+            accept = {"accept": "application/json, text/event-stream"}
+            hello = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }
+            first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+            begun = await http.post("/mcp", json=first, headers=accept)
+            http.headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+            params = {"name": "phone__get_location", "arguments": {"reason": "x"}}
+            asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+            result = (await http.post("/mcp", json=asked, headers=accept)).json()["result"]
+        (shown,) = await served.requests()
+        text = result["content"][0]["text"]
+        assert result["isError"] is True
+        assert text.startswith("deferred: the user's device is asked")
+        assert f"/v1/calls/{shown['request']['id']}" in text
+
+    play(tmp_path, steps)

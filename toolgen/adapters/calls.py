@@ -14,9 +14,18 @@ from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import DeviceBinding, Effect, Tool
 
-__all__ = ["Caller", "Party", "metadata_of", "schema_of", "text_of", "waits_for_person", "whole_data"]
+__all__ = [
+    "Caller",
+    "Party",
+    "metadata_of",
+    "schema_of",
+    "text_of",
+    "waits_for_person",
+    "waits_for_somebody",
+    "whole_data",
+]
 
 Party: TypeAlias = str | Principal
 """Who calls: the id of a principal of the policy, or a principal that acts for a user (`gateway.principal("bot", "ann")`)."""
@@ -92,10 +101,10 @@ class Caller:
         await self.gateway.tool_calls.approvals.cancel(call_id, self.principal())
 
     def changes_or_waits(self, name: str) -> bool:
-        """Whether a call of this tool could change something, or have to wait for a person: then doing it twice is no small thing."""
+        """Whether a call of this tool could change something, or have to wait for somebody: then doing it twice is no small thing."""
         governance = self.gateway.current.governance
         tool = governance.tool(name)
-        if tool is None or tool.effect is not Effect.READ:
+        if tool is None or tool.effect is not Effect.READ or isinstance(tool.binding, DeviceBinding):
             return True
         try:
             party: Principal | None = self.principal()
@@ -111,6 +120,13 @@ class Caller:
 def waits_for_person(envelope: Envelope) -> bool:
     """Whether a call waits until a person agrees to it."""
     return envelope.status == "pending" and envelope.error is not None and envelope.error.code == "approval_required"
+
+
+def waits_for_somebody(envelope: Envelope) -> bool:
+    """The same, or until the user's device has answered."""
+    return waits_for_person(envelope) or (
+        envelope.status == "pending" and envelope.error is not None and envelope.error.code == "deferred"
+    )
 
 
 def schema_of(tool: Tool) -> dict[str, Any]:

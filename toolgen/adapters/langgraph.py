@@ -9,7 +9,7 @@ from langgraph.config import get_config
 from langgraph.types import interrupt
 from pydantic import PrivateAttr
 
-from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_person
+from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_somebody
 from toolgen.canonical import digest, encodable
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope
@@ -69,7 +69,7 @@ class GatewayTool(BaseTool):
             # A resumed (or retried) task runs from its beginning: it must find the call it made, and not make another.
             key = digest([thread, task, tool_call_id, self.name, encodable(arguments)])
         envelope = await self._caller.call(self.name, arguments, connection=thread, key=key)
-        while thread and waits_for_person(envelope):
+        while thread and waits_for_somebody(envelope):
             interrupt(_question(envelope, self.name, arguments))
             envelope = await self._caller.standing(self.name, envelope.call_id, self._wait_s)
         if envelope.status != "ok":

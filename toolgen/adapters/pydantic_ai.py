@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_person, whole_data
-from toolgen.errors import ToolgenError
+from toolgen.errors import ConfigError, ToolgenError
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Tool
@@ -42,7 +43,8 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
 
     A call that waits for a person raises `ApprovalRequired`, so that the run ends with `DeferredToolRequests`; it waits at
     the gateway, and only there an answer counts (`decide`, the console, REST or the command line). Resumed with the requests' `metadata`,
-    the run is given how the call ended, for which it waits up to `wait_s` seconds.
+    the run is given how the call ended, for which it waits up to `wait_s` seconds. A call that waits for the user's device raises
+    `CallDeferred`; `answers` makes of what the device said what the run is resumed with.
     """
 
     def __init__(
@@ -88,14 +90,13 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
             if told is not None:  # a person edited the arguments: another call, which goes through the policy as any
                 await caller.withdraw(told["call_id"])
             envelope = await caller.call(name, tool_args, connection=ctx.conversation_id or "")
-        if envelope.status == "ok":
-            return ToolReturn(whole_data(envelope), metadata=envelope.to_dict())
         if envelope.status == "pending":
             told = _told(envelope, name, tool_args)
             raise ApprovalRequired(told) if waits_for_person(envelope) else CallDeferred(told)
-        if _correctable(envelope, tool.tool_def.metadata or {}):
-            raise ModelRetry(text_of(envelope))
-        raise ToolFailed(text_of(envelope))
+        ended = _ended(envelope, tool.tool_def.metadata or {})
+        if isinstance(ended, ToolReturn):
+            return ended
+        raise ended
 
     async def decide(
         self, requests: DeferredToolRequests, answers: Mapping[str, bool], *, by: str, note: str = ""
@@ -116,6 +117,28 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
         # A call that was denied is resumed too: the gateway says so, with the note, and nothing is sent.
         return requests.build_results(approvals=dict.fromkeys(answers, True), metadata=requests.metadata)
 
+    async def answers(
+        self, requests: DeferredToolRequests, *, principal: Party | None = None, wait_s: float | None = None
+    ) -> DeferredToolResults:
+        """What the run is resumed with once devices have answered (`requests.calls`). Each is waited for up to `wait_s` seconds.
+
+        `principal` is whose calls they are, where the toolset finds it in a run's context. What no device has answered yet is not in the
+        results (`requests.remaining`). Raises `ConfigError` where nobody says whose calls they are.
+        """
+        whose = self._principal if principal is None else principal
+        if callable(whose):
+            raise ConfigError("whose calls these are is found in a run's context: say principal=")
+        caller = Caller(gateway=self._gateway, party=whose, client="pydantic-ai")
+        wait = self._wait_s if wait_s is None else wait_s
+        told = {call.tool_call_id: requests.metadata[call.tool_call_id] for call in requests.calls}
+        found = await asyncio.gather(*(caller.standing(one["tool"], one["call_id"], wait) for one in told.values()))
+        ended: dict[str, Any] = {
+            tool_call_id: _ended(envelope, {})
+            for tool_call_id, envelope in zip(told, found, strict=True)
+            if envelope.status != "pending"
+        }
+        return requests.build_results(calls=ended, metadata=requests.metadata)
+
     def _caller(self, ctx: RunContext[AgentDepsT]) -> Caller:
         party = self._principal(ctx) if callable(self._principal) else self._principal
         session = self._session(ctx) if callable(self._session) else self._session
@@ -130,6 +153,13 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
             metadata=metadata_of(tool),
         )
         return ToolsetTool(toolset=self, tool_def=shown, max_retries=self._max_retries, args_validator=_ARGUMENTS)
+
+
+def _ended(envelope: Envelope, metadata: Mapping[str, Any]) -> ToolReturn[Any] | ModelRetry | ToolFailed:
+    """How a call ended, as the framework has it."""
+    if envelope.status == "ok":
+        return ToolReturn(whole_data(envelope), metadata=envelope.to_dict())
+    return ModelRetry(text_of(envelope)) if _correctable(envelope, metadata) else ToolFailed(text_of(envelope))
 
 
 def _told(envelope: Envelope, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from toolgen.json_codec import encode_json
 from toolgen.model.call import Call
+from toolgen.model.device import deferred
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Error, Failed, Refused, Success, bounded
 from toolgen.model.schema import Json, JsonObject
@@ -44,7 +45,7 @@ class DeviceExecutor:
         fault = await self._queue.keep(call, asked, _binding(call).timeout_s)
         if fault is not None:
             return Refused(error=fault)
-        return Failed(error=Error(code="deferred", message="the user's device is asked, and has not answered yet"))
+        return Failed(error=deferred(call.id, call.rule))
 
     def preview(self, call: Call) -> JsonObject:
         """The request, and what would be displayed."""

@@ -21,6 +21,7 @@ from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer,
 from toolgen.gateway.json_body import ended, enveloped
 from toolgen.gateway.waiting_calls import LEASE_S, of_party, party_of
 from toolgen.model.call import Call, Principal
+from toolgen.model.device import deferred
 from toolgen.model.result import Envelope, Error, Refused
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import DeviceBinding
@@ -75,7 +76,7 @@ class DeviceCalls:
         self._listening: dict[str, _Listening] = {}
         self._watching: asyncio.Task[None] | None = None
         self.trouble = FaultLog(clock, "requests of devices are not looked for")
-        calls.tells["device", "pending"] = _asked
+        calls.tells["device", "pending"] = lambda known: deferred(known.id, known.rule)
         calls.tells["device", "running"] = _answered
         calls.resumes["device"] = self._resume
 
@@ -325,18 +326,6 @@ def _why_late(known: Invocation) -> Error:
     error = (known.envelope or {}).get("error") or {}
     withdrawn = known.answer is None and error.get("code") in {"expired", "cancelled"}
     return _LATE if withdrawn else _TWICE
-
-
-def _asked(known: Invocation) -> Error:
-    return Error(
-        code="deferred",
-        message="the user's device is asked, and has not answered yet",
-        suggestion=(
-            f"do not make the call again: its result will be at /v1/calls/{known.id}; tell the user to look at the device, "
-            "and go on with something else meanwhile"
-        ),
-        rule=known.rule,
-    )
 
 
 def _answered(known: Invocation) -> Error:

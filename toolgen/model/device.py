@@ -1,4 +1,4 @@
-"""What a call of a device tool asks of its caller's own device."""
+"""What a call of a device tool asks of its caller's own device, and what the caller is told meanwhile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from toolgen.model.result import Error
 from toolgen.model.schema import Schema
 
-__all__ = ["DeviceBinding"]
+__all__ = ["DeviceBinding", "deferred"]
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="device"):
@@ -29,3 +30,16 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def kind(self) -> str:
         return "device"
+
+
+def deferred(call_id: str, rule: str) -> Error:
+    """What the caller is told while a device is asked."""
+    return Error(
+        code="deferred",
+        message="the user's device is asked, and has not answered yet",
+        suggestion=(
+            f"do not make the call again: its result will be at /v1/calls/{call_id}; tell the user to look at the device, "
+            "and go on with something else meanwhile"
+        ),
+        rule=rule,
+    )

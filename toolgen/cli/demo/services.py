@@ -66,6 +66,7 @@ def shop(folder: Path) -> Iterator[Shop]:
         for name in ("agent", "lead"):
             made.keys[name], words[name.upper()] = new_key()
         _write(folder / "specs" / "catalog.graphql", "catalog.graphql", {})
+        _write(folder / "specs" / "support.workflows.yaml", "support.workflows.yaml", {})
         _write(folder / "policies" / "policy.yaml", "policy.yaml", words)
         _write(folder / "toolgen.yaml", "toolgen.yaml", words)
         with closing(sqlite3.connect(folder / "specs" / "shop.db")) as connection:

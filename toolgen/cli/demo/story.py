@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-__all__ = ["CALLS", "Agent", "Failed", "tell"]
+__all__ = ["CALLS", "STEPS", "Agent", "Failed", "tell"]
 
 _SEARCH = ("catalog__search", {"text": "dog"})
 _MAX_SEARCHES = 5
@@ -32,6 +32,10 @@ CALLS: Sequence[tuple[str, str, dict[str, Any], str]] = (
     ),
     ("reads a column the policy keeps", "shop__query", {"sql": "SELECT card_number FROM customers"}, "sql_refused"),
 )
+
+
+STEPS = ("orders__search_issues", "shop__query", "orders__cancel_order", "support__fix_issue", "orders__comment_issue")
+"""The workflow and the calls of its steps, as the record has them: the workflow goes on behind the step that waited."""
 
 
 class Failed(Exception):  # noqa: N818
@@ -85,6 +89,7 @@ def tell(url: str, keys: Mapping[str, str], say: Callable[[str], None]) -> Seque
             _expect(purpose, tool, arguments, agent.call(tool, arguments), expected, say)
         _too_many(agent, say)
         _approved(agent, reviewer, say)
+        _fixed(agent, reviewer, say)
         return agent.made
 
 
@@ -119,26 +124,59 @@ def _too_many(agent: Agent, say: Callable[[str], None]) -> None:
 def _approved(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> None:
     """A call that waits for a person, who is shown exactly what would be done."""
     tool, arguments = "orders__cancel_order", {"order_id": "o7"}
-    body = {"arguments": arguments, "wait": 0}
-    waiting = agent.http.post(f"/v1/tools/{tool}/call", json=body).json()
-    agent.made.append((tool, waiting["status"]))
     say(f"\n> the agent cancels an order: {tool} {json.dumps(arguments)}")
+    waiting = _asked(agent, tool, arguments, say)
+    _approve(reviewer, waiting["call_id"], "asked for by phone")
+    say("  the lead approves exactly this call, once")
+    done = _ended(agent, waiting)
+    agent.made.append((tool, "ok"))
+    say(f"  answer: {json.dumps(done['data'])}")
+
+
+def _fixed(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> None:
+    """A workflow from an issue to its fix: it waits with the one step that a person has to agree to, and goes on."""
+    tool, arguments = "support__fix_issue", {"words": "came twice"}
+    say(f"\n> the agent fixes an issue with one call, a workflow of four steps: {tool} {json.dumps(arguments)}")
+    waiting = _asked(agent, tool, arguments, say)
+    listed = reviewer.get("/v1/approvals").json()["approvals"]
+    if [one["tool"] for one in listed] != ["orders__cancel_order"]:
+        raise Failed(f"the lead is asked for {[one['tool'] for one in listed]}")
+    _approve(reviewer, listed[0]["id"], "it came twice")
+    say(
+        f"  the lead is asked for one step of it, {listed[0]['tool']} {json.dumps(listed[0]['arguments'])}, and approves it"
+    )
+    done = _ended(agent, waiting)
+    agent.made += [(step, "ok") for step in STEPS]
+    say(f"  answer: {json.dumps(done['data'])}")
+
+
+def _asked(agent: Agent, tool: str, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+    """The answer to a call that has to wait."""
+    waiting = agent.http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments, "wait": 0}).json()
+    while waiting["status"] == "pending" and waiting["error"]["code"] != "approval_required":
+        time.sleep(_LOOK_S)
+        waiting = agent.http.get(f"/v1/calls/{waiting['call_id']}").json()
     say(f"  {waiting['status']}: {waiting['error']['message']}")
     if waiting["status"] != "pending":
         raise Failed(f"{tool} ended {waiting['status']}, not pending")
-    call = waiting["call_id"]
-    answered = reviewer.post(f"/v1/approvals/{call}", json={"decision": "approve", "note": "asked for by phone"})
+    return waiting
+
+
+def _approve(reviewer: httpx.Client, call: str, note: str) -> None:
+    answered = reviewer.post(f"/v1/approvals/{call}", json={"decision": "approve", "note": note})
     if answered.status_code != 200:
         raise Failed(f"the approval was answered with {answered.status_code}")
-    say("  the lead approves exactly this call, once")
+
+
+def _ended(agent: Agent, waiting: Any) -> Any:
+    """How a call that waited ended."""
     done, until = waiting, time.monotonic() + _WAIT_S
     while done["status"] == "pending" and time.monotonic() < until:
         time.sleep(_LOOK_S)
-        done = agent.http.get(f"/v1/calls/{call}").json()
+        done = agent.http.get(f"/v1/calls/{waiting['call_id']}").json()
     if done["status"] != "ok":
         raise Failed(f"the approved call ended {done['status']}: {done.get('error')}")
-    agent.made[-1] = (tool, "ok")
-    say(f"  answer: {json.dumps(done['data'])}")
+    return done
 
 
 def _message(answer: httpx.Response) -> dict[str, Any]:

@@ -233,7 +233,7 @@ def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
     (waiting, before, still, done), service, entries = within(
         tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS
     )
-    assert (waiting.status, waiting.error.code, still.status) == ("pending", "approval_required", "pending")
+    assert (waiting.status, waiting.error.code, still.status) == ("pending", "deferred", "pending")
     assert before == ["GET /issues"]
     assert (done.status, done.data, done.call_id) == ("ok", {"note": 1}, waiting.call_id)
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"], "what was done before is not done again"

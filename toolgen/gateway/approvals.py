@@ -274,7 +274,7 @@ def _asked(known: Invocation, roles: frozenset[str]) -> Error:
 
 def _waits(known: Invocation) -> Error:
     return Error(
-        code="approval_required",
+        code="deferred",
         message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {', '.join(known.waits)[:400]}",
         suggestion=f"do not make it again: it goes on by itself, and its result is then at /v1/calls/{known.id}",
         rule=known.rule,

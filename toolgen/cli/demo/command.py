@@ -36,8 +36,8 @@ def command(stay: bool | None) -> None:
     """Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.
 
     A REST service, a GraphQL service and a database; reads, a DELETE hidden in SQL, a call too many, an approval, a workflow from an issue
-    to its fix, a description that changed, and the record of exactly these calls, verified. Everything is in a folder that is removed at the
-    end. Exits 1 when something did not go as it must.
+    to its fix, a description that changed, and the record of exactly these calls, verified. Everything is in a folder that is removed at
+    the end. Exits 1 when something did not go as it must.
     """
     began = time.perf_counter()
     stays = sys.stdout.isatty() if stay is None else stay

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.gateway.workflows import ALLOWED, Service, project, record, serving, within
+from tests.redis_server import RedisServer
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.middleware import Presence
 
@@ -241,9 +245,23 @@ def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
     assert own == [("intent", None), ("outcome", "pending"), ("intent", None), ("outcome", "ok")]
 
 
-def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path) -> None:
+@pytest.fixture(params=["memory", "redis"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a project keeps what outlives a call."""
+    if request.param == "memory":
+        yield "memory"
+        return
+    (tmp_path / "redis").mkdir()
+    server = RedisServer(tmp_path / "redis")
+    server.start()
+    yield f"redis://127.0.0.1:{server.port}/0"
+    server.stop()
+
+
+def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path, state: str) -> None:
     async def scenario(server: str, service: Service) -> Any:
         path = project(tmp_path, server, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "state": state}))
         async with Gateway.load(path) as gateway:
             waiting = await run(gateway, service)
         async with Gateway.load(path) as gateway:

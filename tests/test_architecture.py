@@ -91,13 +91,14 @@ EXCEPTIONS = {
     ("toolgen.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
-    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the five that follow",
+    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the six that follow",
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
     ("toolgen.state.invocations_redis", "sqlite3"): "keeps which calls were begun",
     ("toolgen.state.invocations", "sqlite3"): "keeps the calls that wait",
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",
     ("toolgen.state.sessions", "sqlite3"): "keeps who is signed in to the console",
+    ("toolgen.state.seen", "sqlite3"): "keeps what policies said and when keys were used",
 }
 # What makes or uses the pipeline to an executor, and the only modules that may name it.
 PIPELINE = {
@@ -447,7 +448,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "current",
         ),
         *("callers", "tool_calls", "operations"),  # the three protocols of gateway/protocol.py
-        *("call", "preview", "principal", "approvals", "pausing", "unknown_outcomes"),
+        *("call", "preview", "principal", "approvals", "pausing", "monitoring", "unknown_outcomes"),
     }
 
 
@@ -455,7 +456,7 @@ def test_the_gateway_has_a_small_surface() -> None:
     ("protocol", "most"),
     [
         *((protocol.CallerLookup, 10), (protocol.ToolCalls, 10), (protocol.Operations, 9), (protocol.Facade, 3)),
-        *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 5)),
+        *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 6)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

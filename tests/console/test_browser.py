@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import axe_playwright_python
 import httpx
@@ -31,7 +32,13 @@ PAGES = (
     "tools",
     "tools/orders__list_orders",
     "policies",
+    "policies/history",
+    "sources",
+    "sources/orders",
+    "limits",
+    "keys",
     "policies/explain",
+    "policies/explain?principal=bot&tool=orders__list_orders",
     "record",
 )
 
@@ -71,7 +78,7 @@ def serious(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 380)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 380)])
 def test_every_page_is_accessible_in_both_schemes_and_fits_narrow_screens(
     browser: Browser, home: House, scheme: str, width: int
 ) -> None:
@@ -227,10 +234,17 @@ def test_nothing_an_upstream_or_a_token_says_runs_or_becomes_markup(browser: Bro
                 assert status != 200 or "<img src=x" in visitor.page.locator("#answer").inner_text()
             who = f"staff:ann{CANARY}"[:126]
             visitor.page.goto(f"{home.url}/console/policies/explain")
-            visitor.page.fill("[name=principal]", who)
-            visitor.page.fill("[name=tool]", CANARY)
-            visitor.page.fill("[name=arguments]", json.dumps({CANARY: CANARY}))
-            visitor.page.click("main button[type=submit]")
+            visitor.page.fill("[name=user]", who)
+            visitor.page.select_option("[name=tool]", "orders__list_orders")
+            visitor.page.click("main form button[type=submit]")
+            visitor.page.click("summary:has-text('JSON instead')")
+            visitor.page.fill("[name=json]", json.dumps({CANARY: CANARY}))
+            visitor.page.click("button:has-text('Explain')")
+            visitor.page.wait_for_selector("#result")
+            assert visitor.page.locator(PLANTED).count() == 0
+            named = dict.fromkeys(("principal", "user", "on_behalf_of", "tool"), CANARY)
+            visitor.page.goto(f"{home.url}/console/policies/explain?{urlencode(named)}")
+            assert visitor.page.input_value("[name=user]") == CANARY
             assert visitor.page.locator(PLANTED).count() == 0
             visitor.page.goto(f"{home.url}/console/pauses")
             visitor.page.select_option("#kind", "tool")
@@ -318,6 +332,73 @@ def _tab_to(page: Page, selector: str) -> None:
             return
         page.keyboard.press("Tab")
     raise AssertionError(f"Tab never came to {selector}")
+
+
+def test_a_decision_is_explained_by_choosing_who_what_and_with_which_arguments(browser: Browser, home: House) -> None:
+    with watched(browser, home, "rita") as visitor:
+        page = visitor.page
+        page.goto(f"{home.url}/console/policies/explain")
+        assert page.locator("#tool optgroup[label=orders] option").count() == len(home.gateway.manifest.tools)
+        page.select_option("#principal", "bot")
+        page.select_option("#tool", "orders__delete_order")
+        page.click("button:has-text('Go on to the arguments')")
+        page.get_by_label("id").fill("o1")
+        page.click("button:has-text('Explain')")
+        page.wait_for_selector("#result .verdict.ask")
+        assert page.input_value("[name='argument.id']") == "o1"
+        assert page.input_value("#principal") == "bot"
+        assert serious(page) == []
+        visitor.check()
+
+
+def test_on_a_phone_the_name_of_a_tool_comes_first_and_is_in_sight(browser: Browser, home: House) -> None:
+    with watched(browser, home, "rita", width=390) as visitor:
+        for path in ("calls", "live"):
+            visitor.visit(f"{home.url}/console/{path}")
+            row = visitor.page.locator("table.calls tbody tr").first
+            name, when = row.locator(".name a").bounding_box(), row.locator(".time").bounding_box()
+            assert name is not None
+            assert when is not None
+            assert name["x"] + name["width"] <= 390
+            assert name["y"] < when["y"]
+
+
+def test_a_name_has_no_line_below_it_that_hides_its_underscores(browser: Browser, home: House) -> None:
+    with watched(browser, home, "rita") as visitor:
+        for path, link in (("calls", ".calls .name a"), ("tools", ".tools .name a"), ("overview", ".shares .name a")):
+            visitor.visit(f"{home.url}/console/{path}")
+            found = visitor.page.locator(link).first
+            assert "__" in found.inner_text()
+            assert found.evaluate("link => getComputedStyle(link).textDecorationLine") == "none"
+
+
+def test_what_failed_is_red_only_where_something_did(browser: Browser, home: House, tmp_path: Path) -> None:
+    tile = "dl.tiles div:has(dt:text-is('Failed')) dd"
+    with watched(browser, home, "rita") as visitor:
+        visitor.visit(f"{home.url}/console/overview")
+        assert visitor.page.locator(tile).get_attribute("class") == "error"
+    with house(tmp_path / "quiet") as quiet, watched(browser, quiet, "rita") as visitor:
+        quiet.call("orders__get_health", {})
+        visitor.visit(f"{quiet.url}/console/overview")
+        assert visitor.page.locator(tile).inner_text() == "0"
+        assert visitor.page.locator(tile).get_attribute("class") is None
+
+
+def test_every_page_of_a_project_without_a_call_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    said = {
+        "calls": "No call is on record yet. Connect an agent",
+        "calls?tool=nothing": "No call fits these filters.",
+        "live": "No call is on record yet.",
+        "live?status=error": "No call fits these filters.",
+        "approvals": "Calls come here when a rule of the policy says verdict: ask",
+        "tools?find=nothing": "Show all of them.",
+        "overview": "Choose a longer one above",
+    }
+    with house(tmp_path / "project") as home, watched(browser, home, "olga") as visitor:
+        for path, words in said.items():
+            visitor.visit(f"{home.url}/console/{path}")
+            assert words in visitor.page.locator("main").inner_text(), path
+            assert serious(visitor.page) == [], path
 
 
 def test_the_watch_sees_a_page_that_breaks_its_policy(browser: Browser, home: House) -> None:

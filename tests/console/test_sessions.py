@@ -27,6 +27,12 @@ GETS = (
     "/console/policies",
     "/console/policies/explain",
     "/console/record",
+    "/console/sources",
+    "/console/sources/orders",
+    "/console/limits",
+    "/console/keys",
+    "/console/policies/history",
+    "/console/calls.csv",
 )
 POSTS = (
     "/console/sign-out",
@@ -72,6 +78,8 @@ def test_without_a_session_no_page_shows_anything_and_no_form_does_anything(home
 def test_each_role_opens_its_own_pages_and_no_others(home: House) -> None:
     calls = {"/console/overview", "/console/calls", "/console/live", "/console/pauses", "/console/record"}
     tools = {"/console/tools", "/console/tools/orders__list_orders"}
+    calls |= {"/console/sources", "/console/sources/orders", "/console/limits", "/console/keys", "/console/calls.csv"}
+    calls |= {"/console/policies/history"}
     opened = {
         "rita": calls | tools | {"/console/policies", "/console/policies/explain"},
         "paul": {"/console/approvals", "/console/tools"},
@@ -255,6 +263,6 @@ def test_a_decision_says_what_an_argument_was_read_as(home: House, monkeypatch: 
     monkeypatch.setattr("toolgen.console.policies.readings_shown", lambda *_: {"status": [7, "<7>"]})
     with client(home, "rita") as http:
         token = form_token(http.get("/console/policies/explain").text)
-        asked = {"principal": "bot", "tool": "orders__list_orders", "arguments": "{}"}
+        asked = {"principal": "bot", "tool": "orders__list_orders", "json": "{}"}
         shown = http.post("/console/policies/explain", data={"form_token": token, **asked}).text
         assert "<strong>Read as:</strong> status: <code>7</code>, <code>&#34;&lt;7&gt;&#34;</code>" in shown

@@ -355,3 +355,20 @@ def test_several_processes_let_through_no_more_than_one_bucket_holds(server: Red
     assert (
         total > 3 * burst
     )  # it was filled again all the while; how nearly to its rate depends on what else the machine does
+
+
+def test_a_look_says_what_is_left_and_takes_nothing(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = server.buckets(), server.buckets()
+        looked = (charge(), charge("b"), Charge(Limit(id="c", concurrency=2), ("c",)))
+        assert isinstance(await one.acquire((charge(cost=2), looked[2])), Hold)
+        for _ in range(3):
+            levels = await two.levels(looked)
+            assert levels is not None
+            assert [(round(tokens, 1), flying) for tokens, flying in levels] == [(1.0, 0), (3.0, 0), (0.0, 1)]
+        server.stop()
+        assert await two.levels(looked) is None
+        await one.close()
+        await two.close()
+
+    run(main())

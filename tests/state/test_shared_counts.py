@@ -247,3 +247,22 @@ def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch)
             await total(three, "bot", "s3")  # the party that was used longest ago, with all it had
 
     using(work, 3)
+
+
+def test_a_look_says_what_is_left_for_all_workers_and_takes_nothing() -> None:
+    looked = (
+        Charge(Limit(id="a", per_second=0.001, burst=3), ("a",)),
+        Charge(Limit(id="c", concurrency=2), ("c",)),
+    )
+
+    async def work(_: CountServer, links: list[CountClient]) -> None:
+        one, two = (SharedBuckets(link, SystemClock()) for link in links)
+        assert isinstance(await one.acquire(looked), Hold)
+        for _ in range(2):
+            levels = await two.levels(looked)
+            assert levels is not None
+            assert [(tokens, flying) for tokens, flying in levels] == [(2.0, 0), (0.0, 1)]
+        for buckets in (one, two):
+            await buckets.close()
+
+    using(work)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.console import calls, overview, policies, tools
+from toolgen.console import calls, keys, limits, live, overview, policies, policy_history, sources, tools
 from toolgen.console.http import ConsoleContext, Person, Verification, Visit, asset, form_of, page, person_of, redirect
 from toolgen.console.records import IndexRecords, Records
 from toolgen.console.sign_in import Provider, SignInPages
@@ -76,8 +76,9 @@ _EVENTS = f"{ROOT}/live/events"
 _ROUTES = (
     _route("GET", "/overview", overview.show, _viewer),
     _route("GET", "/calls", calls.search, _viewer),
+    _route("GET", r"/calls\.(csv|jsonl)", calls.exported, _viewer),
     _route("GET", f"/calls/{_CALL_ID}", calls.story, _viewer),
-    _route("GET", "/live", calls.newest, _viewer),
+    _route("GET", "/live", live.newest, _viewer),
     _route("GET", "/pauses", overview.show_pauses, _viewer),
     _route("POST", "/pauses", overview.pause, _admin),
     _route("POST", "/pauses/resume", overview.resume, _admin),
@@ -90,6 +91,12 @@ _ROUTES = (
     _route("GET", "/policies", policies.listed, _viewer),
     _route("GET", "/policies/explain", policies.explain_form, _viewer),
     _route("POST", "/policies/explain", policies.explained, _viewer),
+    _route("GET", "/policies/history", policy_history.listed, _viewer),
+    _route("GET", "/policies/history/(sha256:[0-9a-f]{64})", policy_history.one, _viewer),
+    _route("GET", "/sources", sources.listed, _viewer),
+    _route("GET", r"/sources/([a-z][a-z0-9_]{0,63})", sources.one, _viewer),
+    _route("GET", "/limits", limits.listed, _viewer),
+    _route("GET", "/keys", keys.listed, _viewer),
     _route("GET", "/record", overview.show_log, _viewer),
     _route("POST", "/record/verify", overview.verify, _admin),
 )
@@ -112,8 +119,10 @@ class Console:
         self._clock = clock
         self._sessions = Sessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
         self._verification = Verification(gateway.settings.audit_dir, clock)
-        self._context = ConsoleContext(gateway=gateway, records=records, verification=self._verification, clock=clock)
-        self._live = calls.Live(records)
+        self._context = ConsoleContext(
+            gateway=gateway, records=records, verification=self._verification, clock=clock, began=clock.now()
+        )
+        self._live = live.Live(records)
         self._sign_in = SignInPages(gateway, authentication, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
@@ -174,7 +183,7 @@ class Console:
         if request.path == _EVENTS:
             request.take("GET")
             _check_may(person, _viewer)
-            return self._live.events(self._visit(request, person, session))
+            return self._live.events(self._visit(request, person, session, waiting=0))
         fitting = [(route, part) for route in _ROUTES if (part := route.path.fullmatch(request.path))]
         if not fitting:
             raise Rejected(404, "not_found", "there is nothing at this path")
@@ -184,11 +193,21 @@ class Console:
         route, part = chosen
         _check_may(person, route.may)
         form = _check_form(session, await form_of(request)) if request.method == "POST" else {}
-        visit = self._visit(request, person, session, part=part[1] if route.path.groups else "", form=form)
+        waiting = len(await self._gateway.tool_calls.approvals.answerable(person.principal)) if person.approver else 0
+        visit = self._visit(
+            request, person, session, part=part[1] if route.path.groups else "", form=form, waiting=waiting
+        )
         return await route.handler(visit)
 
     def _visit(
-        self, request: Request, person: Person, session: Session, *, part: str = "", form: Mapping[str, str] = _NOTHING
+        self,
+        request: Request,
+        person: Person,
+        session: Session,
+        *,
+        part: str = "",
+        form: Mapping[str, str] = _NOTHING,
+        waiting: int,
     ) -> Visit:
         async def again() -> Person | None:
             found = await self._signed_in(request)
@@ -202,6 +221,7 @@ class Console:
             again=again,
             part=part,
             form=form,
+            waiting=waiting,
         )
 
     async def _signed_in(self, request: Request) -> tuple[Person, Session] | None:

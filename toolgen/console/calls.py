@@ -1,44 +1,48 @@
-"""Calls in the console: by filter, one with everything on record, the newest as they come, and those that wait for an answer.
+"""Calls in the console: by filter, taken away as a file, one with everything on record, and those that wait for an answer.
 
 What is shown of a waiting call is exactly what an answer is bound to.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from toolgen.canonical import decoded, texts
-from toolgen.console.http import Visit, render
+from toolgen.console.http import Visit, download
 from toolgen.console.policies import RuleText, rule_text
-from toolgen.console.records import STATUSES, Filters, Records, Row
-from toolgen.errors import AuditError, ConfigError, StateError
+from toolgen.console.records import STATUSES, Filters, Row
+from toolgen.errors import ConfigError
 from toolgen.gateway.approval_requests import request_of
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
-from toolgen.gateway.asgi.request import Rejected, Response, Stream
+from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.policy_replay import hidden_note
+from toolgen.json_codec import encode_json
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
 
-__all__ = ["Live", "answer", "listed", "newest", "one", "search", "story"]
+__all__ = ["answer", "exported", "filters_of", "listed", "one", "search", "sending_of", "story"]
 
 _PAGE = 50
 _MAX_TEXT_LENGTH = 200
 _HIDDEN = "hmac-sha256:"
 _FIELDS = ("principal", "tool", "status", "rule", "text")
+_MAX_EXPORTED = 10_000
+_COLUMNS = (
+    "time", "call_id", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "duration_ms", "session", "client",
+    "arguments", "tool_digest", "policy_digest",
+)  # fmt: skip
+_FORMULA = tuple("=+-@\t\r")
 
 
 async def search(visit: Visit) -> Response:
     """GET /console/calls: the filters are the query, so that a search can be kept and passed on."""
     given = visit.request.parameters(*_FIELDS, "since", "until", "cursor")
-    if any(len(value) > _MAX_TEXT_LENGTH for value in given.values()):
-        raise Rejected(400, "validation", f"a filter has more than {_MAX_TEXT_LENGTH} characters")
-    since, until = (_moment(given.get(name, ""), name) for name in ("since", "until"))
-    filters = Filters(**{name: given.get(name, "").strip() for name in _FIELDS}, since=since, until=until)
+    filters = filters_of(given)
     try:
         found = await visit.context.records.calls(filters, limit=_PAGE, cursor=given.get("cursor", ""))
     except ValueError:
@@ -47,8 +51,60 @@ async def search(visit: Visit) -> Response:
     older = f"/console/calls?{urlencode({**kept, 'cursor': found.cursor})}" if found.cursor else ""
     newest = f"/console/calls?{urlencode(kept)}" if given.get("cursor") else ""
     return visit.page(
-        "calls.html", at="calls", rows=found.rows, older=older, newest=newest, given=given, statuses=STATUSES
+        "calls.html",
+        at="calls",
+        rows=found.rows,
+        older=older,
+        newest=newest,
+        given=given,
+        statuses=STATUSES,
+        kept=urlencode(kept),
+        filtered=bool(kept),
+        most=_MAX_EXPORTED,
     )
+
+
+def filters_of(given: Mapping[str, str]) -> Filters:
+    """What the fields of a form of filters ask for. Raises `Rejected`."""
+    if any(len(value) > _MAX_TEXT_LENGTH for value in given.values()):
+        raise Rejected(400, "validation", f"a filter has more than {_MAX_TEXT_LENGTH} characters")
+    since, until = (_moment(given.get(name, ""), name) for name in ("since", "until"))
+    return Filters(**{name: given.get(name, "").strip() for name in _FIELDS}, since=since, until=until)
+
+
+async def exported(visit: Visit) -> Response:
+    """GET /console/calls.csv, /console/calls.jsonl: what the same filters find, as a file, the newest first."""
+    filters = filters_of(visit.request.parameters(*_FIELDS, "since", "until"))
+    found = await visit.context.records.calls(filters, limit=_MAX_EXPORTED)
+    write, kind = _WRITERS[visit.part]
+    made = datetime.fromtimestamp(visit.now, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return download(write(found.rows), f"calls-{made}.{visit.part}", kind)
+
+
+def _csv(rows: tuple[Row, ...]) -> bytes:
+    file = io.StringIO()
+    table = csv.writer(file)
+    table.writerow(_COLUMNS)
+    for row in rows:
+        table.writerow([_cell(row.get(name)) for name in _COLUMNS])
+    return file.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: object) -> object:
+    """A value as a spreadsheet takes it: what an agent wrote must not be run there as a formula (OWASP, CSV injection)."""
+    if isinstance(value, Mapping | list | tuple):
+        value = encode_json(value).decode()
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _lines(rows: tuple[Row, ...]) -> bytes:
+    return b"".join(encode_json(row) + b"\n" for row in rows)
+
+
+_WRITERS: Mapping[str, tuple[Callable[[tuple[Row, ...]], bytes], bytes]] = {
+    "csv": (_csv, b"text/csv; charset=utf-8"),
+    "jsonl": (_lines, b"application/x-ndjson"),
+}
 
 
 async def story(visit: Visit) -> Response:
@@ -66,7 +122,9 @@ async def story(visit: Visit) -> Response:
         entries=entries,
         rule=rule_of(visit, str(call.get("rule", ""))),
         same_policy=call.get("policy_digest") == policy.digest,
+        digest=policy.digest,
         sent=_sent(visit, call),
+        sending=sending_of(call),
         hidden=_hidden_note(visit, call) if call.get("hidden") else "",
         again=f"/console/calls?{urlencode({'principal': call.get('principal', ''), 'tool': call.get('tool', '')})}",
     )
@@ -125,6 +183,23 @@ def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
     return {"kind": "request", "request": made, "hidden": hidden}
 
 
+_STARTED = frozenset({"upstream_error", "upstream_timeout", "outcome_unknown", "response_too_large", "handler_error"})
+_KEPT = frozenset({"hit", "stale", "shared", "replayed"})
+
+
+def sending_of(call: Row) -> str:
+    """Whether the request left, as far as the record says: `sent`, `unsent`, `kept` (an answer that was kept was given instead),
+    `unreached` (nobody took it), or `perhaps`, where no ending is on record."""
+    status, code = call.get("status"), str(call.get("code") or "")
+    if status == "unfinished":
+        return "perhaps"
+    if status == "ok":
+        return "kept" if code in _KEPT and not call.get("attempts") else "sent"
+    if code == "upstream_unavailable":
+        return "unreached"
+    return "sent" if call.get("attempts") or code in _STARTED else "unsent"
+
+
 def _moment(text: str, name: str) -> float | None:
     if not text:
         return None
@@ -167,7 +242,8 @@ async def answer(visit: Visit) -> Response:
     )
     if isinstance(told, Error):
         raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
-    return visit.page("answered.html", at="approvals", known=known, decision=decision)
+    answered = replace(visit, waiting=max(0, visit.waiting - 1))
+    return answered.page("answered.html", at="approvals", known=known, decision=decision)
 
 
 async def _waiting(visit: Visit) -> Invocation:
@@ -197,106 +273,3 @@ async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str 
         fault=fault,
         note=note,
     )
-
-
-_ROWS = 50
-_LOOK_S = 1.0
-_QUIET_LOOKS = 10
-_MAX_LOOKS = 300  # after which the browser asks again, as it does by itself
-_MAX_EACH = 4
-_MAX_OPEN = 64
-
-
-async def newest(visit: Visit) -> Response:
-    """GET /console/live"""
-    visit.request.parameters()
-    found = await visit.context.records.calls(Filters(), limit=_ROWS)
-    return visit.page("live.html", at="live", rows=found.rows)
-
-
-class Live:
-    """Looks once a second for everybody who watches, while anybody does."""
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self._open: Counter[str] = Counter()
-        self._rows = b""
-        self._news = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
-        self._closed = False
-
-    def events(self, visit: Visit) -> Stream:
-        """The rows, at once and whenever they change. Raises `Rejected` where too many watch."""
-        visit.request.parameters()
-        who = visit.person.principal.id
-        if self._open[who] >= _MAX_EACH or self._open.total() >= _MAX_OPEN:
-            raise Rejected(429, "rate_limited", "too many live pages are open", suggestion="close some of them")
-        return Stream(events=self._watched(visit, who))
-
-    def end(self) -> None:
-        """Ends every stream: the gateway goes."""
-        self._closed = True
-        self._tell(self._rows)
-
-    async def close(self) -> None:
-        """Looks no more."""
-        self.end()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait((self._looking,))
-
-    async def _watched(self, visit: Visit, who: str) -> AsyncIterator[bytes]:
-        self._open[who] += 1
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
-        try:
-            async for event in self._events(visit):
-                yield event
-        finally:
-            self._open[who] -= 1
-            if not self._open[who]:
-                del self._open[who]
-
-    async def _events(self, visit: Visit) -> AsyncIterator[bytes]:
-        """Ends within a second once the session has, or its roles open this page no more."""
-        told, quiet = b"", 0
-        for _ in range(_MAX_LOOKS):
-            if self._closed or visit.request.presence.left() or not await _welcome(visit):
-                return
-            news = self._news
-            if self._rows != told:
-                told, quiet = self._rows, 0
-                yield told
-            elif (quiet := quiet + 1) % _QUIET_LOOKS == 0:
-                yield b": still here\n\n"
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
-                    await news.wait()
-
-    async def _look(self) -> None:
-        while self._open and not self._closed:
-            with suppress(AuditError):  # the page says by itself that nothing new comes
-                found = await self._records.calls(Filters(), limit=_ROWS)
-                rows = _event(render("live_rows.html", rows=found.rows))
-                if rows != self._rows:
-                    self._tell(rows)
-            await asyncio.sleep(_LOOK_S)
-
-    def _tell(self, rows: bytes) -> None:
-        self._rows = rows
-        news, self._news = self._news, asyncio.Event()
-        news.set()
-
-
-async def _welcome(visit: Visit) -> bool:
-    try:
-        person = await visit.again()
-    except StateError:
-        return False
-    return person is not None and person.viewer
-
-
-def _event(text: str) -> bytes:
-    """One event, whose lines each begin as its data (WHATWG HTML, section 9.2.6)."""
-    lines = "".join(f"data: {line}\n" for line in text.splitlines() if line.strip())
-    return f"event: rows\n{lines}\n".encode("utf-8", "replace")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -47,6 +48,7 @@ __all__ = [
     "asset",
     "cookie_header",
     "cookies",
+    "download",
     "form_of",
     "moment",
     "page",
@@ -66,6 +68,14 @@ def shown(value: object) -> object:
     if isinstance(value, str):
         return spelled(value, ANY_INVISIBLE).replace("\r", "\\u{d}")
     return "" if value is None else value
+
+
+def breakable(value: object) -> Markup:
+    """A tool's name that a narrow column breaks after an underscore, and nowhere else."""
+    return Markup("<wbr>").join(_AFTER_UNDERSCORE.split(str(shown(value))))
+
+
+_AFTER_UNDERSCORE = re.compile(r"(?<=_)(?=[^_])")
 
 
 def pretty(value: object) -> str:
@@ -133,7 +143,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": in_words}
+    environment.filters |= {"pretty": pretty, "moment": moment, "ago": ago, "span": in_words, "breakable": breakable}
     return environment
 
 
@@ -149,6 +159,12 @@ def page(name: str, *, status: int = 200, headers: tuple[Header, ...] = (), **va
 def render(name: str, **values: object) -> str:
     """The text a template makes, every value escaped."""
     return _templates().get_template(name).render(values)
+
+
+def download(body: bytes, name: str, kind: bytes) -> Response:
+    """A file that the browser keeps and does not show. The name is ours."""
+    disposition = (b"content-disposition", f'attachment; filename="{name}"'.encode("ascii"))
+    return Response(body=body, headers=(*_HEADERS, disposition), media_type=kind)
 
 
 def asset(name: str) -> Response:
@@ -318,12 +334,13 @@ class ConsoleContext:
     records: Records
     verification: Verification
     clock: Clock
+    began: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
     """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks again who that is, None
-    once the session has ended."""
+    once the session has ended. `waiting` is how many calls wait for this person's answer."""
 
     request: Request
     person: Person
@@ -332,6 +349,7 @@ class Visit:
     again: Callable[[], Awaitable[Person | None]]
     part: str = ""
     form: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    waiting: int = 0
 
     @property
     def gateway(self) -> Administration:
@@ -352,6 +370,7 @@ class Visit:
             at=at,
             person=self.person,
             form_token=self.session.form_token,
+            waiting_calls=self.waiting,
             ready=self.gateway.operations.ready(),
             warnings=(
                 *self.gateway.operations.warnings(),

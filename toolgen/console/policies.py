@@ -5,19 +5,20 @@ What a rule says in its author's own words: its lines of policies/, or a sentenc
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from toolgen.console.forms import Field, FormError, arguments_of, fields_of
 from toolgen.console.http import Visit
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
 from toolgen.gateway.asgi.request import Response
 from toolgen.json_codec import encode_json
 from toolgen.model.names import nearest
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.schema import Json
+from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
@@ -96,8 +97,7 @@ async def listed(visit: Visit) -> Response:
 
 async def explain_form(visit: Visit) -> Response:
     """GET /console/policies/explain"""
-    given = visit.request.parameters("principal", "tool")
-    return _page(visit, given)
+    return _page(visit, visit.request.parameters("principal", "user", "on_behalf_of", "tool"))
 
 
 async def explained(visit: Visit) -> Response:
@@ -105,19 +105,19 @@ async def explained(visit: Visit) -> Response:
     visit.request.parameters()
     try:
         return _decided(visit)
-    except (ConfigError, ValueError) as error:
+    except (ConfigError, FormError) as error:
         return _page(visit, visit.form, fault=str(error))
 
 
 def _decided(visit: Visit) -> Response:
     gateway, form = visit.gateway, visit.form
-    who = gateway.callers.named(form.get("principal", "").strip(), form.get("on_behalf_of", "").strip() or None)
+    who = gateway.callers.named(_caller(form), form.get("on_behalf_of", "").strip() or None)
     name = form.get("tool", "").strip()
     tool = gateway.manifest.tools.get(name)
     if tool is None:
         raise ConfigError(f"there is no tool '{name}'{nearest(name, gateway.manifest.tools)}")
     access = gateway.current.governance.access
-    seen = meant(tool.input_schema, _arguments(form.get("arguments", "")))
+    seen = meant(tool.input_schema, arguments_of(tool.input_schema, form))
     told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
     around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)
     bound = access.bind(who, tool, seen.arguments)
@@ -163,17 +163,27 @@ def _page(
         reason="" if verdict is None or isinstance(verdict, Allow) else verdict.reason,
         text=None if verdict is None else rule_text(verdict.rule, gateway.policy, gateway.settings.policies),
         principals=gateway.callers.principals,
-        tools=sorted(gateway.manifest.tools),
+        issuers=gateway.callers.issuers,
+        tools=_by_source(gateway.manifest.tools.values()),
+        chosen=gateway.manifest.tools.get(form.get("tool", "").strip()),
+        fields=_fields(gateway.manifest.tools.get(form.get("tool", "").strip()), form),
+        caller=_caller(form),
+        typed=form.get("json", ""),
     )
 
 
-def _arguments(text: str) -> JsonObject:
-    if not text.strip():
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ValueError('the arguments are not JSON like {"limit": 5}') from None
-    if not isinstance(found, dict):
-        raise ValueError('the arguments are not a JSON object like {"limit": 5}')  # noqa: TRY004 - it is about what was typed
+def _caller(form: Mapping[str, str]) -> str:
+    """Who is asked about: a user of an issuer where one is named, otherwise the principal that was chosen."""
+    return form.get("user", "").strip() or form.get("principal", "").strip()
+
+
+def _by_source(tools: Iterable[Tool]) -> Mapping[str, list[str]]:
+    """The names of tools under those of their sources, as a list to choose from shows them."""
+    found: dict[str, list[str]] = {}
+    for tool in sorted(tools, key=lambda tool: tool.name):
+        found.setdefault(tool.source, []).append(tool.name)
     return found
+
+
+def _fields(tool: Tool | None, form: Mapping[str, str]) -> tuple[Field, ...]:
+    return () if tool is None else fields_of(tool.input_schema, form)

@@ -1,4 +1,4 @@
-"""What the console asks of the record: calls that fit a filter, everything on record of one call, and figures over a time.
+"""What the console asks of the record: calls that fit a filter, everything on record of one call, figures over a time, and policies.
 
 Figures over a time out of many small ones: what happened in each step, added up, and kept once a step is over.
 
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from toolgen.audit.index.index import Filler, Index
+from toolgen.audit.index.index import Filler, Index, PolicyUse
 from toolgen.audit.index.row import Filter
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
@@ -98,6 +98,7 @@ class Figures:
     whole: Bucket
     tools: tuple[Share, ...]
     principals: tuple[Share, ...]
+    every_tool: tuple[Share, ...] = ()
 
 
 class Records(Protocol):
@@ -114,6 +115,12 @@ class Records(Protocol):
 
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
         """What happened from `since` up to `until`."""
+
+    async def policies(self) -> tuple[PolicyUse, ...]:
+        """Which policies decided calls, by all that is on record, the one of the latest call first."""
+
+    async def pairs(self, *, since: float, most: int) -> tuple[tuple[str, str], ...]:
+        """Who called which tool since a time, by the newest `most` calls."""
 
 
 _MAX_SHARES = 8
@@ -185,11 +192,11 @@ class Tally:
         return None
 
 
-def _shares(counts: Counter[tuple[str, str]]) -> tuple[Share, ...]:
+def _shares(counts: Counter[tuple[str, str]], length: int = _MAX_SHARES) -> tuple[Share, ...]:
     names: dict[str, Counter[str]] = {}
     for (name, status), count in counts.items():
         names.setdefault(name, Counter())[status] += count
-    most = sorted(names.items(), key=lambda item: (-item[1].total(), item[0]))[:_MAX_SHARES]
+    most = sorted(names.items(), key=lambda item: (-item[1].total(), item[0]))[:length]
     return tuple(
         Share(name=name, total=found.total(), refused=found["refused"] + found["cancelled"], failed=found["error"])
         for name, found in most
@@ -231,6 +238,7 @@ class Kept:
             whole=whole.bucket(since),
             tools=_shares(whole.tools),
             principals=_shares(whole.principals),
+            every_tool=_shares(whole.tools, len(whole.tools)),
         )
 
     def _make(self, grain: float, wanted: range) -> None:
@@ -307,6 +315,8 @@ class IndexRecords:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="console")
         self._index: Index | None = None
         self._kept = Kept(self._samples, clock)
+        self._marks: dict[int, int] = {}
+        self._policies: dict[str, PolicyUse] = {}  # of what the marks are behind
 
     def warnings(self) -> tuple[str, ...]:
         return self._filler.warnings
@@ -332,6 +342,22 @@ class IndexRecords:
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
         return await self._run(lambda index: tuple(index.story(call_id)))
+
+    async def policies(self) -> tuple[PolicyUse, ...]:
+        def read(index: Index) -> tuple[PolicyUse, ...]:
+            there = index.marks()
+            if any(there.get(number, 0) < mark for number, mark in self._marks.items()):  # it was made again
+                self._marks, self._policies = {}, {}
+            for use in index.policies(self._marks):
+                known = self._policies.get(use.digest)
+                self._policies[use.digest] = use if known is None else known.with_(use)
+            return tuple(sorted(self._policies.values(), key=lambda use: -use.last))
+
+        return await self._run(read)
+
+    async def pairs(self, *, since: float, most: int) -> tuple[tuple[str, str], ...]:
+        found = await self.calls(Filters(since=since), limit=most)
+        return tuple({(str(row.get("principal") or ""), str(row.get("tool") or "")): None for row in found.rows})
 
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
         return await self._run(lambda _: self._kept.figures(since, until, steps))

@@ -1,153 +1,17 @@
-"""Tools with their schemas, and trying one: through the same stages as every call, as the person who is signed in.
-
-A form made from a tool's schema, and the arguments that come back in it.
-"""
+"""Tools with their schemas, and trying one: through the same stages as every call, as the person who is signed in."""
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
+from toolgen.console.forms import FormError, arguments_of, fields_of
 from toolgen.console.http import Visit
 from toolgen.gateway.asgi.request import Rejected, Response
-from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.result import Envelope
-from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Tool
 
-__all__ = ["Field", "FormError", "arguments_of", "call", "fields_of", "listed", "one"]
-
-_PREFIX = "argument."
-_MAX_CHOICES = 200
-_LONG_TEXT = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """One argument: how its value is typed (`text`, `number`, `boolean`, `choice`, `json`), and what is said about it."""
-
-    name: str
-    kind: str
-    required: bool
-    description: str
-    hint: str
-    choices: tuple[str, ...]
-    value: str
-    long: bool
-
-    @property
-    def key(self) -> str:
-        """What the form calls it."""
-        return _PREFIX + self.name
-
-
-class FormError(ValueError):
-    """A form whose fields are no arguments. The text says which, and what to do."""
-
-
-def fields_of(schema: Schema, form: Mapping[str, str]) -> tuple[Field, ...]:
-    """The fields of a form, what is required first, with what was typed before."""
-    required = frozenset(schema.get("required", ()))
-    found = [
-        _field(name, _resolved(part, schema), required=name in required, value=form.get(_PREFIX + name, ""))
-        for name, part in schema.get("properties", {}).items()
-        if isinstance(part, Mapping)
-    ]
-    return tuple(sorted(found, key=lambda field: not field.required))
-
-
-def arguments_of(schema: Schema, form: Mapping[str, str]) -> JsonObject:
-    """The arguments in a form: the fields that say anything, or all of them as the one JSON object in `json`. Raises `FormError`."""
-    whole = form.get("json", "").strip()
-    if whole:
-        found = _json(whole, "The arguments")
-        if not isinstance(found, dict):
-            raise FormError('The arguments are not a JSON object like {"name": 1}.')
-        return found
-    return dict(_typed(schema, form))
-
-
-def _typed(schema: Schema, form: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    for field in fields_of(schema, form):
-        text = field.value if field.kind == "text" else field.value.strip()
-        if not text:
-            continue
-        match field.kind:
-            case "text":
-                yield field.name, text.replace("\r\n", "\n")
-            case "number":  # what is no number is the gateway's to refuse, in its own words
-                yield field.name, _json(text, field.name) if _is_number(text) else text
-            case "boolean":
-                yield field.name, text == "true"
-            case _:
-                yield field.name, _json(text, field.name)
-
-
-def _field(name: str, part: Mapping[str, Any], *, required: bool, value: str) -> Field:
-    kinds = part.get("type")
-    kind = next((item for item in kinds if item != "null"), "") if isinstance(kinds, list) else kinds
-    choices = part.get("enum")
-    if isinstance(choices, list) and 0 < len(choices) <= _MAX_CHOICES:
-        # A choice goes back as JSON, so that the text "1" and the number 1 stay two.
-        form, listed = "choice", tuple(json.dumps(item, ensure_ascii=False) for item in choices if item is not None)
-    else:
-        form = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}.get(str(kind), "json")
-        listed = ()
-    longest = part.get("maxLength")
-    return Field(
-        name=name,
-        kind=form,
-        required=required,
-        description=str(part.get("description", "")),
-        hint=_hint(part, str(kind or "any JSON")),
-        choices=listed,
-        value=value,
-        long=form == "json" or (isinstance(longest, int) and longest > _LONG_TEXT),
-    )
-
-
-def _hint(part: Mapping[str, Any], kind: str) -> str:
-    """The bounds of a value in words."""
-    words = {
-        "format": "format {}",
-        "minimum": "at least {}",
-        "maximum": "at most {}",
-        "minLength": "at least {} characters",
-        "maxLength": "at most {} characters",
-        "minItems": "at least {} items",
-        "maxItems": "at most {} items",
-        "pattern": "like {}",
-        "default": "{} unless said",
-    }
-    return ", ".join([kind, *(text.format(part[name]) for name, text in words.items() if name in part)])
-
-
-def _resolved(part: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """A property's schema, where it is a name for one of the tool's own definitions."""
-    name = part.get("$ref")
-    if not isinstance(name, str) or not name.startswith("#/$defs/"):
-        return part
-    found = schema.get("$defs", {}).get(name.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~"))
-    return (
-        {**found, **{key: value for key, value in part.items() if key != "$ref"}}
-        if isinstance(found, Mapping)
-        else part
-    )
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").replace(".", "", 1).replace("e", "", 1).replace("+", "").replace("-", "").isdigit()
-
-
-def _json(text: str, name: str) -> Any:
-    try:
-        return decode(text.encode("utf-8", "strict"), Any)
-    except (Malformed, ValueError):
-        raise FormError(f'{name}: this is not JSON. Write text in quotes, like "open".') from None
-
+__all__ = ["call", "listed", "one"]
 
 _PAGE = 100
 _CLIENT = "console"

@@ -126,7 +126,8 @@ class SystemHealth:
 
     Attempts that were `answered`, with whatever status but 5xx; that `failed` (5xx, or broken off); that were `unreachable`. How many of
     them were `retries`, how many calls were not sent because the breaker was open (`held`) or no place was free (`crowded`), and how often
-    the breaker `opened`. `in_flight` and `waiting` are calls now: those that have a place, and those that wait for one.
+    the breaker `opened`. `in_flight` and `waiting` are calls now: those that have a place, and those that wait for one; in `retry_in_s`
+    seconds a breaker that is not closed may let one through.
     """
 
     system: str
@@ -140,6 +141,7 @@ class SystemHealth:
     opened: int = 0
     in_flight: int = 0
     waiting: int = 0
+    retry_in_s: float = 0.0
 
 
 @runtime_checkable

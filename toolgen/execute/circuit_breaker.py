@@ -212,6 +212,7 @@ class System:
             opened=0 if breaker is None else breaker.opened,
             in_flight=self.places - self.free,
             waiting=len(self.waiting),
+            retry_in_s=0.0 if breaker is None else breaker.left(),
         )
 
     def _told(self, seconds: float) -> None:

@@ -18,6 +18,7 @@ from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.response_shaping import Fetched
 from toolgen.gateway.tracing import Spans
@@ -260,6 +261,10 @@ class Administration(Facade, Project, Protocol):
     @property
     def pausing(self) -> PauseControl:
         """Pauses of tools, sources and principals."""
+
+    @property
+    def monitoring(self) -> Monitoring:
+        """What an operator looks up of the gateway at work."""
 
     @property
     def unknown_outcomes(self) -> UnknownOutcomes:

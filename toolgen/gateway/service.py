@@ -24,6 +24,7 @@ from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
+from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.own_checks import checks_of
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
@@ -101,7 +102,7 @@ class Gateway:
         clock = clock or SystemClock()
         self.current = current = CurrentPolicy()
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
-        self._running, self._background = Running(), Background()
+        self._running, self._background, self.entered = Running(), Background(), False
         self._meaning = meaning_of(settings, manifest.tools.values())
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
@@ -121,8 +122,7 @@ class Gateway:
             records=ProjectRecords(settings),
         )
         self.callers = Callers(current, status.note, exchanges=bool(exchanges))
-        pauses = pauses_of(settings)
-        counts = None if above is None else above.counts
+        pauses, counts = pauses_of(settings), None if above is None else above.counts
         self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
         self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
         self.approvals = Approvals(store=shared.invocations, log=log, current=current)
@@ -143,9 +143,8 @@ class Gateway:
         self._runner = self._made_runner(clock)
         self.unknown_outcomes = self._made_unknown_outcomes(clock)
         self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)
-        self.entered = False
-        self._reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
-        status.reloader = self._reloader
+        self._reloader = status.reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
+        self.monitoring = Monitoring(settings, current, clock, self._background, shared.buckets, self._standing)
 
     def _made_answering(self, clock: Clock, pagings: Pagings) -> Answering:
         return Answering(
@@ -300,6 +299,7 @@ class Gateway:
         self._reloader.start()
         self._runner.start()
         self.operations.start()
+        self.monitoring.history.start()
         if self._meaning is not None:
             self._meaning.start()
         self.entered = True
@@ -311,6 +311,7 @@ class Gateway:
         self.entered = False
         self.operations.leave()
         await self._reloader.stop()
+        await self.monitoring.history.stop()
         await self._runner.stop()
         if self._meaning is not None:
             await self._meaning.close()

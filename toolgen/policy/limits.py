@@ -17,7 +17,7 @@ from toolgen.model.tool import NoBinding
 from toolgen.model.verdict import Deny
 from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
 
-__all__ = ["ATTRIBUTE", "DIMENSIONS", "Charge", "Cost", "Limit", "Limits", "merged", "parse_rate"]
+__all__ = ["ATTRIBUTE", "DIMENSIONS", "Charge", "Cost", "Limit", "Limits", "bucket_key", "merged", "parse_rate"]
 
 DIMENSIONS = ("principal", "tool", "source")
 ATTRIBUTE = "attribute:"
@@ -188,6 +188,11 @@ def _key_of(limit: Limit) -> _KeyOf:
             return lambda principal, tool, source: (first, principal.id, tool)
         case _:
             return lambda principal, tool, source: (first, *(_part(name, principal, tool, source) for name in per))
+
+
+def bucket_key(limit: Limit, principal: Principal, tool: str, source: str) -> tuple[str, ...]:
+    """The key of the bucket that calls of this principal's to this tool draw on."""
+    return _key_of(limit)(principal, tool, source)
 
 
 def _part(dimension: str, principal: Principal, tool: str, source: str) -> str:

@@ -2,8 +2,9 @@
 --   prefix, process, lease_ms, beat (whether the process says that it lives)
 --   releases, renewals: [[key, lease], …]
 --   takes: [[lease, [[key, cost, tokens a second, burst, concurrency], …]], …]
+--   looks, which there may be none of: [[key, tokens a second, burst, concurrency], …]
 -- Answers {processes that live, then for each take two numbers: the charge that refused (0: none) and after how many milliseconds it
--- might not (-1: when a call in flight ends)}.
+-- might not (-1: when a call in flight ends); then for each look thousandths of tokens that are left, and calls in flight}.
 local given = cjson.decode(ARGV[1])
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -75,5 +76,11 @@ for _, one in ipairs(given.takes) do
   local refused, wait = take(one[1], one[2])
   answer[#answer + 1] = refused
   answer[#answer + 1] = wait
+end
+for _, one in ipairs(given.looks or {}) do
+  local key, rate, burst, concurrency = unpack(one)
+  local tokens = burst > 0 and (level(key, rate, burst)) or 0
+  answer[#answer + 1] = math.floor(tokens * 1000 + 0.5)
+  answer[#answer + 1] = concurrency > 0 and redis.call('ZCOUNT', flights(key), '(' .. now_ms, '+inf') or 0
 end
 return answer

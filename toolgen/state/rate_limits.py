@@ -21,6 +21,7 @@ __all__ = [
     "Charge",
     "Hold",
     "Key",
+    "Level",
     "MemoryBuckets",
     "Refusal",
     "Terms",
@@ -84,11 +85,14 @@ class Hold:
     id: str = ""
 
 
+Level: TypeAlias = tuple[float, int]
+"""What is left in a bucket, and how many calls are in flight under its ceiling."""
+
 FREE = Hold()
 """What a call holds that no ceiling counts."""
 
 
-_Level: TypeAlias = tuple[float, float, Terms]
+_Kept: TypeAlias = tuple[float, float, Terms]
 """What is left in a bucket, at which time, and what filled it."""
 
 
@@ -97,11 +101,12 @@ class Buckets(Protocol):
 
     async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
         """Takes every charge, or none and says which limit refused. What is counted in memory answers without waiting."""
-        ...
 
     def release(self, hold: Hold) -> None:
         """Gives back the places in flight, never the tokens."""
-        ...
+
+    async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
+        """How the bucket of each charge stands, which takes nothing; None while that cannot be asked."""
 
     async def close(self) -> None: ...
 
@@ -111,7 +116,7 @@ class MemoryBuckets:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._levels: dict[Key, _Level] = {}
+        self._levels: dict[Key, _Kept] = {}
         self._flying: dict[Key, int] = {}
         self._sweep_at = _SWEEP_EVERY
 
@@ -131,7 +136,7 @@ class MemoryBuckets:
         levels = self._levels
         refusal: Refusal | None = None
         counted = False
-        taken: dict[Key, _Level] = {}
+        taken: dict[Key, _Kept] = {}
         for charge in charges:
             limit, key = charge.limit, charge.key
             if limit.concurrency:
@@ -176,6 +181,16 @@ class MemoryBuckets:
                 self._flying[key] = left
             else:
                 self._flying.pop(key, None)
+
+    async def levels(self, charges: Sequence[Charge]) -> Sequence[Level]:
+        return tuple(self.level(charge) for charge in charges)
+
+    def level(self, charge: Charge) -> Level:
+        """How one bucket stands."""
+        limit, now = charge.limit, self._clock.monotonic()
+        kept, at, _ = self._levels.get(charge.key, (limit.burst, now, limit))
+        tokens = min(limit.burst, kept + max(0.0, now - at) * limit.per_second)
+        return tokens, self._flying.get(charge.key, 0)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -235,6 +250,9 @@ class WaitingBuckets:
         for key in hold.keys:
             if line := self._lines.get(key):
                 line[0].set()
+
+    async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
+        return await self._buckets.levels(charges)
 
     async def close(self) -> None:
         await self._buckets.close()

@@ -18,7 +18,7 @@ import orjson
 from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.state.count_connection import Link, Script, UnreachableError
-from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, MemoryBuckets, Refusal
+from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, MemoryBuckets, Refusal
 
 __all__ = ["SharedBuckets"]
 
@@ -102,6 +102,20 @@ class SharedBuckets:
         elif self._leases.pop(hold.id, None) is not None:
             self._released += [(_text(key), hold.id) for key in hold.keys]
             self._send_soon()
+
+    async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
+        looks = [[key, rate, burst, most] for key, _, rate, burst, most in map(_written, charges)]
+        none: list[object] = []
+        given = {"prefix": self._link.prefix, "process": self._process, "lease_ms": 0, "beat": False, "looks": looks}
+        try:
+            answer = await self._link.run(
+                _SCRIPT, orjson.dumps({**given, "releases": none, "renewals": none, "takes": none})
+            )
+        except UnreachableError:
+            return None
+        if len(answer) != 1 + 2 * len(looks):
+            return None
+        return [(tokens / 1000, flying) for tokens, flying in zip(answer[1::2], answer[2::2], strict=True)]
 
     async def close(self) -> None:
         """Sends what was released, and closes the connection."""

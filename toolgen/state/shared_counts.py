@@ -54,6 +54,7 @@ class _Batch(msgspec.Struct, frozen=True):
     releases: list[tuple[str, str]]
     renewals: list[tuple[str, str]]
     beat: bool
+    looks: list[tuple[str, float, float, int]] = []
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -154,6 +155,10 @@ class _Worker:
             if keys := tuple([charge.key for charge in charges if charge.limit.concurrency]):
                 self._leases[lease] = Hold(keys=keys)
             answer += [0, 0]
+        for key, rate, burst, concurrency in given.looks:
+            charge = _Charge((key,), 0, _terms(0, rate, burst, concurrency))
+            tokens, flying = self._server.buckets.level(charge)
+            answer += [round(tokens * 1000), flying]
         return answer
 
     def _release(self, lease: str) -> None:

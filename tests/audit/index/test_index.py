@@ -578,3 +578,24 @@ def _until_indexed(url: str, entries: int) -> None:
                 return
             time.sleep(0.1)
     raise AssertionError(f"not {entries} entries")
+
+
+def test_it_tells_which_policies_decided_calls_and_only_what_is_new_the_next_time(
+    database: Open, tmp_path: Path
+) -> None:
+    log, clock, marks = tmp_path / "log", FixedClock(), {}
+
+    def told() -> dict[str, int]:
+        with Index(database(), log) as index:
+            index.fill()
+            return {use.digest: use.calls for use in index.policies(marks)}
+
+    record(log, [intent(number, policy_digest="one" if number < 3 else "two") for number in range(5)], clock)
+    assert told() == {"one": 3, "two": 2}
+    assert told() == {}
+    record(log, [intent(9, policy_digest="two"), intent(10)], clock)
+    assert told() == {"two": 1}
+
+
+def intent(number: int, **fields: Any) -> dict[str, Any]:
+    return {"event": "intent", "call_id": f"call_{number}", "principal": "bot", "tool": "t", **fields}

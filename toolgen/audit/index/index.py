@@ -25,7 +25,7 @@ from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, Filter, call_c
 from toolgen.audit.reader import entry_at, merged
 from toolgen.errors import AuditError, CanonicalError, ConfigError
 
-__all__ = ["MAX_SEARCH_S", "Cursor", "Filler", "Found", "Index", "Page", "Sample"]
+__all__ = ["MAX_SEARCH_S", "Cursor", "Filler", "Found", "Index", "Page", "PolicyUse", "Sample"]
 
 Cursor = tuple[int, ...]
 """Where a page ended: opaque numbers, of the same listing's next page."""
@@ -67,6 +67,22 @@ class Sample:
     status: str
     code: str
     duration_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyUse:
+    """How many calls a policy decided, and when the first and the last of them began, in microseconds since the epoch."""
+
+    digest: str
+    first: int
+    last: int
+    calls: int
+
+    def with_(self, other: PolicyUse) -> PolicyUse:
+        """Both together, of one policy."""
+        return PolicyUse(
+            self.digest, min(self.first, other.first), max(self.last, other.last), self.calls + other.calls
+        )
 
 
 class Index:
@@ -173,6 +189,27 @@ class Index:
             found += self._database.rows(f"SELECT {_COLUMNS}, e.time FROM {_FROM}{where} ORDER BY e.id", values)
             marks[number] = seq
         return [self._entry(row) for row in sorted(found, key=lambda row: (row[6], row[0]))]
+
+    def policies(self, marks: dict[int, int]) -> list[PolicyUse]:
+        """Which policies decided the calls that were indexed since the last time; `marks` is what this keeps between times."""
+        digest = (
+            "e.body::json ->> 'policy_digest'"
+            if self._database.dialect != "sqlite"
+            else "json_extract(e.body, '$.policy_digest')"
+        )
+        found: dict[str, PolicyUse] = {}
+        for number, seq in self._database.rows("SELECT id, seq FROM audit_streams"):
+            ends = (number << STREAM_BITS | marks.get(number, 0), number << STREAM_BITS | seq)
+            for name, first, last, calls in self._database.rows(
+                f"SELECT {digest}, min(e.time), max(e.time), count(*) FROM audit_entries e "
+                "WHERE e.event = 'intent' AND e.id > ? AND e.id <= ? GROUP BY 1",
+                ends,
+            ):
+                if name:
+                    use = PolicyUse(name, first, last, calls)
+                    found[name] = use if name not in found else found[name].with_(use)
+            marks[number] = seq
+        return list(found.values())
 
     def marks(self) -> dict[int, int]:
         """What `newer` takes for everything up to now."""

@@ -18,6 +18,7 @@ from toolgen.gateway.identity.jwt import RefusedTokenError, Told, Unaccepted, ch
 from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
 from toolgen.policy.credentials import (
+    ApiKey,
     CertificateRule,
     ClaimsError,
     Credentials,
@@ -84,6 +85,7 @@ class Identity:
         self._tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._certificates: OrderedDict[bytes, tuple[Principal, Validity]] = OrderedDict()
         self._shown: set[bytes] = set()
+        self._used: set[bytes] = set()
 
     @property
     def has_credentials(self) -> bool:
@@ -99,6 +101,11 @@ class Identity:
     def issuers(self) -> tuple[TokenRule, ...]:
         """What a token must be, of each identity provider whose users are principals."""
         return tuple(entry.token for entry in self._issuers.values())
+
+    def used_keys(self) -> set[str]:
+        """The ids of the keys that were used since this was last asked."""
+        used, self._used = self._used, set()
+        return {ApiKey(sha256=digest.hex()).id for digest in used}
 
     def recognised(self, credential: str) -> Principal | None:
         """Whose credential this is, when it was accepted before and still is. Never waits, and tells nothing of credentials never seen."""
@@ -150,6 +157,7 @@ class Identity:
             if found[1] is not None and found[1] <= self._clock.now():
                 return None
             self._shown.add(digest)
+            self._used.add(digest)
             return found[0]
         token = self._tokens.get(digest)
         if token is None:

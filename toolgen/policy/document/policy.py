@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,8 @@ class Policy:
     labels: Mapping[str, tuple[str, ...]]
     toolsets: Mapping[str, Toolset]
     assignments: tuple[Assignment, ...] = ()
+    files: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    """What its files say, by their names, as they were parsed."""
 
     @property
     def principals(self) -> Mapping[str, PrincipalEntry]:
@@ -151,6 +154,7 @@ class _Collector:
         self._toolsets: dict[str, Toolset] = {}
         self._assignments: list[Assignment] = []
         self._content: list[Any] = []
+        self._files: dict[str, Any] = {}
         self._key_content: list[Any] = []
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
@@ -164,7 +168,10 @@ class _Collector:
         file = decode(document, (), FileShape, PolicyError)
         lists = {name: value for name, value in document.data.items() if name in _KEY_SECTIONS}
         self._key_content += [lists] if lists else []
-        self._content += [{name: value for name, value in document.data.items() if name not in lists}]
+        self._files[document.name] = content = {
+            name: value for name, value in document.data.items() if name not in lists
+        }
+        self._content += [content]
         self._who.add(document, file)
         for index in range(len(file.rules)):
             self._add_rule(document, index)
@@ -231,6 +238,7 @@ class _Collector:
             labels=MappingProxyType({name: tuple(sorted(labels)) for name, labels in self._labels.items()}),
             toolsets=MappingProxyType(self._toolsets),
             assignments=tuple(self._assignments),
+            files=MappingProxyType(self._files),
         )
 
     def _scope(self, tools: Mapping[str, Tool]) -> Scope:

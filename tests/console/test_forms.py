@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.console.tools import FormError, arguments_of, fields_of
+from toolgen.console.forms import FormError, arguments_of, fields_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

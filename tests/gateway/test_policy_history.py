@@ -1,0 +1,118 @@
+"""What is kept of policies and uses of keys: enough to compare them, nothing secret, and never in the way of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.projects import POLICY, make_project
+from toolgen.errors import StateError
+from toolgen.gateway.policy_history import without_secrets
+from toolgen.gateway.service import Gateway
+from toolgen.state.seen import Seen
+
+DIGEST = "ab" * 32
+
+
+def test_nothing_secret_of_a_policy_is_kept() -> None:
+    files = {
+        "policies/a.yaml": {
+            "principals": {"bot": {"api_key": [f"sha256:{DIGEST}", {"hash": f"sha256:{DIGEST}"}], "roles": ["r"]}},
+            "keys": [{"hash": "CANARY"}],
+            "revoked": [{"key": "CANARY"}],
+            "credentials": [
+                {"to": ["r"], "source": "api", "use": {"key": "CANARY", "env": "${env:NAME}", "odd": "${CANARY"}},
+                {"to": ["r"], "source": "b", "use": {"oauth": {"client_id": "CANARY", "scopes": ["CANARY"]}}},
+            ],
+            "tests": [
+                {"as": "bot", "arguments": {"password": "CANARY", "token": "${env:T}", "note": "tgk_CANARYCANARY"}}
+            ],
+            "rules": [{"id": "reads", "when": "principal.id == 'bot'"}],
+        }
+    }
+    kept = without_secrets(files)
+    assert "CANARY" not in json.dumps(kept)
+    assert DIGEST not in json.dumps(kept)
+    file = kept["policies/a.yaml"]
+    assert file["principals"]["bot"]["api_key"] == ["sha256:abababababab…", {"hash": "sha256:abababababab…"}]
+    assert file["credentials"][0] == {
+        "to": ["r"],
+        "source": "api",
+        "use": {"key": "***", "env": "${env:NAME}", "odd": "***"},
+    }
+    assert file["tests"][0]["arguments"]["token"] == "${env:T}"
+    assert file["rules"] == files["policies/a.yaml"]["rules"]
+    assert "keys" not in file
+
+
+def noted(path: Path) -> tuple[list[Any], list[Any]]:
+    with sqlite3.connect(path) as file:
+        return file.execute("SELECT digest FROM policies").fetchall(), file.execute("SELECT id FROM keys").fetchall()
+
+
+def test_the_policy_in_force_and_the_keys_that_were_used_are_noted(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"a key").hexdigest()
+    rita = {"api_key": f"sha256:{digest}", "roles": ["reviewer"]}
+    path = make_project(tmp_path, policy={**POLICY, "principals": {**POLICY["principals"], "rita": rita}})
+    file = path.parent / "var" / "state" / "seen.db"
+
+    async def main() -> str:
+        async with Gateway.load(path) as gateway:
+            await gateway.monitoring.history.note()
+            assert noted(file) == ([(gateway.policy.digest,)], [])
+            await gateway.callers.authenticate("a key")
+            await gateway.callers.authenticate("a key that nobody has")
+        assert noted(file)[1] == [(digest[:12],)]
+        return gateway.policy.digest
+
+    in_force = asyncio.run(main())
+    assert noted(file)[0] == [(in_force,)]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_history_that_cannot_be_written_keeps_no_call_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def failing(*_: object) -> None:
+        raise StateError("the disk is full")
+
+    monkeypatch.setattr(Seen, "policy", failing)
+    path = make_project(tmp_path, policy=POLICY)
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            await gateway.monitoring.history.note()
+            await gateway.monitoring.history.note()
+            assert gateway.operations.ready() == ()
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records if "history of the policy" in record.message] == [
+        "the history of the policy is not kept: the disk is full"
+    ]
+
+
+def test_the_oldest_texts_are_forgotten_and_times_only_go_forward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgen.state.seen._MAX_POLICIES", 2)
+
+    async def main() -> None:
+        seen = Seen(tmp_path / "seen.db")
+        assert await seen.policies() == ()
+        for time, digest in enumerate(("a", "b", "a", "c")):
+            await seen.policy(digest, {"f": {"said": digest}}, float(time))
+        assert [(one.digest, one.first, one.last) for one in await seen.policies()] == [("c", 3, 3), ("a", 0, 2)]
+        assert await seen.files("a") == {"f": {"said": "a"}}
+        assert await seen.files("b") is None
+        await seen.used({"k"}, 5.0)
+        await seen.used({"k"}, 4.0)
+        assert await seen.uses() == {"k": 5.0}
+        await seen.close()
+
+    asyncio.run(main())

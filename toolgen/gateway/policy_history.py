@@ -1,0 +1,137 @@
+"""Notes which policies were in force and which keys were used, for the console: beside the calls, never in their way.
+
+Of a policy what its files say is kept, without what is secret in them: of keys the beginning of their digest, of credentials their
+references.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from toolgen.background import Background
+from toolgen.clock import Clock
+from toolgen.errors import SecretError, StateError
+from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.model.secret import MASK, parse_reference
+from toolgen.state.seen import Seen
+
+__all__ = ["PolicyHistory", "without_secrets"]
+
+_logger = logging.getLogger(__name__)
+_EVERY_S = 10.0
+_DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+_KEY = re.compile(r"tgk_[A-Za-z0-9_-]{8,}")
+_SECRET_NAMES = re.compile(r"(?i)(password|passwd|secret|token|private[_-]?key|credential)s?\Z")
+
+
+class PolicyHistory:
+    """Looks every few seconds, and at once when another policy comes into force."""
+
+    def __init__(self, seen: Seen, current: CurrentPolicy, clock: Clock, background: Background) -> None:
+        self.seen = seen
+        self._current = current
+        self._clock = clock
+        self._background = background
+        self._noted = ""
+        self._known: Governance | None = None  # whose keys are asked about once more when another one is in force
+        self._fault = ""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._task = self._background.start("noting policies and uses of keys", self._run)
+
+    async def stop(self) -> None:
+        """Notes what happened last, and closes the file."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            await self.note()
+        await self.seen.close()
+
+    async def note(self) -> None:
+        """Notes what is new. What cannot be written is tried again with the next, and never keeps the gateway from calls."""
+        governance, before = self._current.governance, self._known
+        self._known = governance
+        digest, now = governance.policy.digest, self._clock.now()
+        used = governance.identity.used_keys()
+        if before is not None and before is not governance:
+            used |= before.identity.used_keys()
+        try:
+            if digest != self._noted:
+                files = await asyncio.to_thread(without_secrets, governance.policy.files)
+                await self.seen.policy(digest, files, now)
+                self._noted = digest
+            if used:
+                await self.seen.used(used, now)
+        except StateError as error:
+            if str(error) != self._fault:
+                _logger.warning("the history of the policy is not kept: %s", error)
+            self._fault = str(error)
+
+    async def _run(self) -> None:
+        while True:
+            await self.note()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY_S):
+                    await self._current.changed()
+
+
+def without_secrets(files: Mapping[str, Any]) -> dict[str, Any]:
+    """What the files of a policy say, for people to read: a key that is accepted by the beginning of its digest, and no value of a
+    credential that is not a reference to where it stands."""
+    return {name: _file(data) for name, data in files.items()}
+
+
+def _file(data: Any) -> Any:
+    if not isinstance(data, Mapping):
+        return _plain(data)
+    return {
+        section: [_assignment(one) for one in content]
+        if section == "credentials" and isinstance(content, list)
+        else _plain(content)
+        for section, content in data.items()
+        if section not in {"keys", "revoked"}  # they are no part of what a digest stands for
+    }
+
+
+def _assignment(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return MASK
+    return {name: _masked(value) if name not in {"source", "to"} else _plain(value) for name, value in given.items()}
+
+
+def _masked(value: Any) -> Any:
+    """Everything but references, and the names under which they stand."""
+    if isinstance(value, Mapping):
+        return {name: _masked(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner) for inner in value]
+    return value if isinstance(value, str) and _is_reference(value) else MASK
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: MASK
+            if isinstance(inner, str) and _SECRET_NAMES.search(str(name)) and not _is_reference(inner)
+            else _plain(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, str):
+        return _KEY.sub(MASK, _DIGEST.sub(r"\1…", value))
+    return value
+
+
+def _is_reference(text: str) -> bool:
+    try:
+        return parse_reference(text).provider != "literal"
+    except SecretError:
+        return False

@@ -1,0 +1,84 @@
+"""What people look up later: which policies were in force, with what they said, and when each key was last used."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
+
+__all__ = ["Seen", "SeenPolicy"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS policies (digest TEXT PRIMARY KEY, first REAL NOT NULL, last REAL NOT NULL, files TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, last REAL NOT NULL)
+"""
+_MAX_POLICIES = 1000  # after which the texts that were in force the longest ago are forgotten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPolicy:
+    """A policy that was in force: its digest, and when (seconds since the epoch) it came into force first and last."""
+
+    digest: str
+    first: float
+    last: float
+
+
+class Seen:
+    """In a file that every process of a machine writes. Nothing secret is given to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = SqliteFile(
+            path, kept="what policies said and when keys were used", schema=_SCHEMA, pragmas=LASTING
+        )
+
+    async def policy(self, digest: str, files: Mapping[str, Any], now: float) -> None:
+        """Notes that a policy came into force, and what its files say. Raises `StateError`, as all of this does."""
+        text = json.dumps(files, ensure_ascii=False, default=str)
+
+        def write(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                connection.execute(
+                    "INSERT INTO policies VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET last = excluded.last",
+                    (digest, now, now, text),
+                )
+                connection.execute(
+                    "DELETE FROM policies WHERE digest IN (SELECT digest FROM policies ORDER BY last DESC LIMIT -1 OFFSET ?)",
+                    (_MAX_POLICIES,),
+                )
+
+        await self._file.run(write)
+
+    async def policies(self) -> tuple[SeenPolicy, ...]:
+        """The policies whose texts are kept, the one that came into force last first."""
+        found = await self._rows("SELECT digest, first, last FROM policies ORDER BY last DESC")
+        return tuple(SeenPolicy(digest=digest, first=first, last=last) for digest, first, last in found)
+
+    async def files(self, digest: str) -> Mapping[str, Any] | None:
+        """What the files of a policy said, by their names; None where that is not kept."""
+        found = await self._rows("SELECT files FROM policies WHERE digest = ?", digest)
+        return json.loads(found[0][0]) if found else None
+
+    async def used(self, keys: Iterable[str], now: float) -> None:
+        """Notes that keys, by the ids that people call them by, were used about now."""
+        rows = [(key, now) for key in keys]
+        statement = "INSERT INTO keys VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET last = max(last, excluded.last)"
+        await self._file.run(lambda connection: connection.executemany(statement, rows))
+
+    async def uses(self) -> Mapping[str, float]:
+        """When keys were last used, by their ids."""
+        return dict(await self._rows("SELECT id, last FROM keys"))
+
+    async def close(self) -> None:
+        """Closes the file."""
+        await self._file.close()
+
+    async def _rows(self, statement: str, *values: object) -> list[Any]:
+        if not self._file:
+            return []
+        return await self._file.run(lambda connection: connection.execute(statement, values).fetchall())

@@ -1,0 +1,18 @@
+"""A project that asks for a sandbox where its extra is not installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.sandboxes import sandbox
+from toolgen.errors import ConfigError
+from toolgen.gateway.service import Gateway
+from toolgen.wiring import executors
+
+
+def test_what_is_missing_is_said_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"sources\.sandbox\.code: code: needs its sandbox .*toolgen\[code\]"):
+        Gateway.load(sandbox(tmp_path, "http://127.0.0.1:9", {}))

@@ -92,6 +92,7 @@ bench: setup peers
 	$(BIN)/python -m bench.functions
 	$(BIN)/python -m bench.code_mode
 	$(BIN)/python -m bench.middleware
+	$(BIN)/python -m bench.inspect_results
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid

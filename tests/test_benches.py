@@ -41,6 +41,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "guard": (("--rounds", "1"), ()),
     "identity": ((), ()),
     "index": (("--entries", "2000", "--rounds", "1"), ()),
+    "inspect_results": (("--rounds", "1", "--count", "200"), ()),
     "large": (("/dev/null", "--operations", "10"), ()),
     "limits": ((), ()),
     "listing": (("--rounds", "1"), ()),
@@ -58,7 +59,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "workers": (("--rounds", "1", "--calls", "64"), ()),
 }
 
-PARTS = {"faults", "fuzz_sql_execute", "promises"}
+PARTS = {"faults", "fuzz_sql_execute", "promises", "result_corpus"}
 """What other benches are made of."""
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from toolgen.functions.context import ToolContext
     from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.gateway.service import Gateway
+    from toolgen.model.detection import Detector, Finding
     from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView, StepView, ToolView
     from toolgen.search.bm25 import ToolIndex
     from toolgen.server.http import serve
@@ -20,7 +21,9 @@ __all__ = [
     "Audio",
     "CallView",
     "Change",
+    "Detector",
     "EmbeddedResource",
+    "Finding",
     "Gateway",
     "Image",
     "Middleware",
@@ -44,7 +47,9 @@ _HOMES = {
     "Audio": "toolgen.functions.decorator",
     "CallView": "toolgen.model.middleware",
     "Change": "toolgen.model.middleware",
+    "Detector": "toolgen.model.detection",
     "EmbeddedResource": "toolgen.functions.decorator",
+    "Finding": "toolgen.model.detection",
     "Gateway": "toolgen.gateway.service",
     "Image": "toolgen.functions.decorator",
     "Middleware": "toolgen.model.middleware",

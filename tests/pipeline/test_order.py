@@ -180,6 +180,7 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
             "approve",
             "meter",
             "current",
+            "results",
             "redact",
         )
     }

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Literal["python", "authzen", "opa", "cedar"]
-Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
+Action: TypeAlias = Literal["label", "redact", "block"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
@@ -119,11 +119,6 @@ class InspectionSettings:
     def labels(self) -> frozenset[str]:
         """The labels that sessions may get."""
         return frozenset(one.label for one in self.detectors if one.label)
-
-    @property
-    def tokenises(self) -> bool:
-        """Whether values are kept behind tokens."""
-        return any(one.then == "tokenise" for one in self.detectors)
 
 
 # What each detector that ships looks for, usually and if asked, what becomes of it, and the label.

@@ -367,6 +367,7 @@ class Governance:
             deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
             preview=Preview(executors=runtime.executors),
             middleware=checks.middleware(self.earlier, self._concealing) if (checks := runtime.checks) else None,
+            results=checks.results(self.earlier) if checks else None,
         )
 
     def _users(self) -> Users:

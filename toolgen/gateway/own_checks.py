@@ -17,6 +17,8 @@ from toolgen.pipeline.call_views import step_view, tool_view
 from toolgen.pipeline.stages.access import Earlier
 from toolgen.pipeline.stages.middleware import Hook, MiddlewareStage
 from toolgen.pipeline.stages.record import AuditRedaction
+from toolgen.pipeline.stages.results import ResultsStage
+from toolgen.policy.detectors.inspector import Inspector
 
 __all__ = ["OwnChecks", "checks_of"]
 
@@ -32,6 +34,7 @@ class OwnChecks:
 
     hooks: tuple[Hook, ...]
     apart: Apart
+    inspector: Inspector | None = None
     _catalogs: OrderedDict[tuple[int, frozenset[str]], tuple[tuple[Tool, ...], tuple[Tool, ...]]] = field(
         default_factory=OrderedDict
     )
@@ -47,6 +50,12 @@ class OwnChecks:
             label=earlier.label,
             apart=self.apart,
         )
+
+    def results(self, earlier: Earlier) -> ResultsStage | None:
+        """The stage that looks at answers under one policy; None where nothing is looked for."""
+        if self.inspector is None:
+            return None
+        return ResultsStage(inspector=self.inspector, label=earlier.label)
 
     def catalog(
         self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: Earlier
@@ -77,8 +86,13 @@ def checks_of(
     settings: Settings, given: Sequence[object], permit: Permit, clock: Clock, apart: Apart
 ) -> OwnChecks | None:
     """What a project and a program want asked; None where that is nothing. Raises `ConfigError` for what cannot be loaded."""
-    if not settings.middleware and not given:
+    if not settings.middleware and not given and settings.inspection is None:
         return None
-    from toolgen.wiring.middleware import hooks_of, objects_of  # noqa: PLC0415 - where there is any
+    from toolgen.wiring.inspection import inspector_of  # noqa: PLC0415 - where there is any
+    from toolgen.wiring.middleware import hooks_of, objects_of  # noqa: PLC0415 - the same
 
-    return OwnChecks(hooks=(*hooks_of(settings.middleware, permit, clock), *objects_of(given)), apart=apart)
+    return OwnChecks(
+        hooks=(*hooks_of(settings.middleware, permit, clock), *objects_of(given)),
+        apart=apart,
+        inspector=None if settings.inspection is None else inspector_of(settings.inspection),
+    )

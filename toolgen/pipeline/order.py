@@ -2,10 +2,10 @@
 
 Calls alike go by a plan, compiled once, without the stages that would let each of them pass as it is.
 
-The middleware is there where a project has one.
+The middleware, and what looks at results, are there where a project asks for them.
 
 record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> middleware -> approve -> meter ->
-pause -> current -> redact -> deliver
+pause -> current -> results -> redact -> deliver
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
+from toolgen.pipeline.stages.results import ResultsStage
 
 __all__ = ["Parts", "Plans", "call_pipeline", "completion", "dry_pipeline", "inspection"]
 
@@ -52,6 +53,7 @@ class Parts:
     deliver: Deliver
     preview: Preview
     middleware: MiddlewareStage | None = None
+    results: ResultsStage | None = None
 
 
 def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
@@ -73,6 +75,7 @@ def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
             parts.meter,
             # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
             guarded(parts.pause, parts.current),
+            busy(parts.results),
             busy(parts.redact),
         ),
         parts.deliver,
@@ -112,6 +115,8 @@ class Plans:
         if not parts.access.access.visible(who, tool):
             return self._whole  # nothing is kept of the names that strangers make up
         idle: list[object] = [parts.ledger]
+        if parts.results is not None and parts.results.idle(tool):
+            idle.append(parts.results)
         if parts.redact.idle(tool):
             idle.append(parts.redact)
         if parts.inspect.idle(tool):

@@ -1,0 +1,111 @@
+"""What answers hold, looked for before anybody is shown them: told to the session as labels, taken out, or withheld."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from toolgen.errors import StateError, place_of
+from toolgen.model.call import Call
+from toolgen.model.result import Failed, Result, Success
+from toolgen.model.schema import Json
+from toolgen.model.tool import Tool
+from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.stages.middleware import Labelling, withheld
+from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, Watch
+from toolgen.policy.rules import Note
+
+__all__ = ["ResultsStage"]
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+_LONG = 64 * 1024  # bytes from which on looking is left to a thread
+_FAILED = "what this answer holds cannot be told, so it is withheld"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsStage:
+    """Looks at every answer, and at what is said in place of one. An answer that cannot be looked at, or whose label others cannot be told,
+    is withheld."""
+
+    inspector: Inspector
+    label: Labelling
+
+    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+        trail.redacts = True  # what a stranger says before its answer is not looked at: numbers alone are passed on
+        result = await proceed(call, trail)
+        if not isinstance(result, Success | Failed):
+            return result
+        try:
+            return await self._looked(call, trail, result)
+        except (OverloadError, StateError, RecursionError) as error:
+            _logger.error("the answer to call %s is withheld: %s", call.id, type(error).__name__)  # noqa: TRY400
+        except Exception as error:  # noqa: BLE001 - a detector may be the project's own code
+            _logger.error("the answer to call %s is withheld: %s", call.id, place_of(error))  # noqa: TRY400
+        trail.notes += (Note(rule="inspect_results", verdict="deny", status="raised"),)
+        return withheld(result, _FAILED, "", "inspect_results")
+
+    def idle(self, tool: Tool) -> bool:
+        """Whether nothing is looked for in answers of this tool."""
+        return not self.inspector.of(tool.name)
+
+    async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
+        name, said = call.tool.name, _said(result)
+        long = (result.delivery.bytes or 0) > _LONG
+        seen = await _run(lambda: self.inspector.look(name, said), apart=long)
+        if not seen.watches:
+            return result
+        labels = sorted({watch.label for watch in seen.watches if watch.label})
+        trail.notes += tuple(_note(watch, seen) for watch in seen.watches)
+        await self.label(call, labels)
+        if blocking := next((watch for watch in seen.watches if watch.then == "block"), None):
+            told = f"the answer holds what must not be passed on ({', '.join(sorted(seen.kinds[blocking.name]))})"
+            return withheld(result, told, "", _rule(blocking))
+        if not seen.has("redact"):
+            return result
+        return _with(result, await _run(lambda: self.inspector.replaced(said, seen), apart=long))
+
+
+async def _run(work: Callable[[], T], *, apart: bool) -> T:
+    return await asyncio.to_thread(work) if apart else work()
+
+
+def _said(result: Success | Failed) -> Json:
+    if isinstance(result, Success):
+        return {} if _is_file(result.data) else {"data": result.data, "cursor": result.next_cursor}
+    error = result.error
+    return {"data": result.data, "message": error.message, "suggestion": error.suggestion}
+
+
+def _is_file(data: Json) -> bool:
+    """Whether it is bytes, as executors hand them over: no text that anybody reads."""
+    return isinstance(data, Mapping) and data.keys() == {"base64", "media_type"}
+
+
+def _with(result: Success | Failed, said: Json) -> Success | Failed:
+    if not isinstance(said, Mapping) or "data" not in said:
+        return result
+    if isinstance(result, Success):
+        return replace(result, data=said["data"])
+    error = replace(result.error, message=str(said["message"]), suggestion=str(said["suggestion"]))
+    return replace(result, data=said["data"], error=error)
+
+
+def _rule(watch: Watch) -> str:
+    return f"inspect_results:{watch.name}"
+
+
+def _note(watch: Watch, seen: Seen) -> Note:
+    status = {"label": "labelled", "redact": "redacted", "block": "blocked"}[watch.then]
+    return Note(
+        rule=_rule(watch),
+        verdict="deny" if watch.then == "block" else "",
+        status=f"{status}: {', '.join(sorted(seen.kinds[watch.name]))}",
+        digest=watch.digest,
+        labels=(watch.label,) if watch.label else (),
+    )

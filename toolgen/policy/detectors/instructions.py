@@ -1,0 +1,85 @@
+"""Texts in data that are instructions to the model that reads them (indirect prompt injection), by rules in six languages.
+
+All rules are tried at once, and one by one only where one of them holds. What nobody sees, and letters that only look like
+others' (fullwidth, mathematical), stand within no rule's way: the text is read as it is, and as it looks.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from toolgen.errors import ConfigError
+from toolgen.model.detection import Finding
+from toolgen.model.prompt_injection import INVISIBLE, holds_invisible
+from toolgen.policy.detectors.gate import Gate
+from toolgen.yaml_file import read
+
+__all__ = ["Instructions"]
+
+_FILE = Path(__file__).with_suffix(".yaml")
+
+
+# A rule is tried around its word: no rule reaches further than this before the beginning of the word, and behind it.
+_BEFORE, _BEHIND = 120, 220
+_STEP = 200  # words nearer than this to one that was tried are in the same piece of the text
+
+
+@cache
+def _rules() -> tuple[Gate, Mapping[str, tuple[re.Pattern[str], ...]]]:
+    """All rules at once, and each by what must stand in a text, in lower case, where it holds."""
+    data = read(_FILE, _FILE.name, ConfigError).data
+    found: dict[str, tuple[re.Pattern[str], ...]] = {}
+    rules: list[str] = []
+    for one in data["rules"]:
+        rule = "".join(one["rule"])
+        for name, pieces in data["parts"].items():
+            rule = rule.replace(f"{{{name}}}", "".join(pieces))
+        rules.append(rule)
+        pattern = re.compile(rule, re.IGNORECASE | re.DOTALL)
+        for word in one["words"]:
+            found[word] = (*found.get(word, ()), pattern)
+    return Gate(rules, ignore_case=True), found
+
+
+class Instructions:
+    """The first instruction of a text: who reads it is told in any case."""
+
+    def kinds(self, text: str) -> frozenset[str]:
+        """What `find` would find, sooner: not where."""
+        gate = _rules()[0]
+        found = gate.opens(text) or (not text.isascii() and any(map(gate.opens, _looks(text))))
+        return frozenset({"instruction"} if found else ())
+
+    def find(self, text: str) -> Iterator[Finding]:
+        """One finding; of the whole text where it only shows in how the text looks."""
+        gate, rules = _rules()
+        if gate.opens(text):
+            yield _first(text, rules)
+        elif not text.isascii() and any(map(gate.opens, _looks(text))):
+            yield Finding(0, len(text), "instruction")
+
+
+def _first(text: str, rules: Mapping[str, tuple[re.Pattern[str], ...]]) -> Finding:
+    lower = text.lower()
+    if len(lower) == len(text):  # else a letter is longer in lower case, and the places of words are others
+        for word, patterns in rules.items():
+            at = lower.find(word)
+            while at >= 0:
+                for rule in patterns:
+                    if (found := rule.search(text, max(0, at - _BEFORE), at + _STEP + _BEHIND)) is not None:
+                        return Finding(found.start(), found.end(), "instruction")
+                at = lower.find(word, at + _STEP)
+    return Finding(0, len(text), "instruction")
+
+
+def _looks(text: str) -> Iterator[str]:
+    plain = unicodedata.normalize("NFKC", text)
+    if holds_invisible(plain):
+        yield INVISIBLE.sub("", plain)
+        plain = INVISIBLE.sub(" ", plain)
+    if plain != text:
+        yield plain

@@ -1,0 +1,88 @@
+"""The detectors that a project asks for: those that ship, and objects of its own modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+from toolgen.canonical import canonical
+from toolgen.config.checks import SHIPPED, DetectorSettings, InspectionSettings
+from toolgen.errors import ConfigError
+from toolgen.model.detection import Detector, Finding
+from toolgen.policy.detectors.hidden_text import HiddenText
+from toolgen.policy.detectors.inspector import Inspector, Watch
+from toolgen.policy.detectors.instructions import Instructions
+from toolgen.policy.detectors.leaks import Leaks
+from toolgen.policy.detectors.personal_data import PersonalData
+from toolgen.policy.detectors.secrets import Secrets
+from toolgen.wiring.middleware import imported
+
+__all__ = ["inspector_of"]
+
+
+def inspector_of(settings: InspectionSettings) -> Inspector:
+    """What looks through answers. Raises `ConfigError` for a detector that cannot be loaded."""
+    return Inspector([_watch(one, settings) for one in settings.detectors])
+
+
+def _watch(one: DetectorSettings, settings: InspectionSettings) -> Watch:
+    if one.detector in SHIPPED:
+        detector = (
+            _shipped(one)
+            if set(one.kinds) == set(SHIPPED[one.detector][0])
+            else _Only(_shipped(one), frozenset(one.kinds))
+        )
+        code = _code_of(_shipped(one))
+    else:
+        made, code = imported(one.detector, settings.root, one.where)
+        detector = made() if isinstance(made, type) else made
+        if not callable(getattr(detector, "find", None)):
+            raise ConfigError(
+                f"{one.detector} is no detector", where=one.where, suggestion="give it a method find(text)"
+            )
+        if one.kinds:
+            detector = _Only(detector, frozenset(one.kinds))
+    said = {name: value for name, value in asdict(one).items() if name != "where"}
+    return Watch(
+        name=one.detector,
+        digest="sha256:" + sha256(code + b"\0" + canonical(said)).hexdigest(),
+        detector=detector,
+        then=one.then,
+        label=one.label,
+        tools=one.tools,
+        removes=one.detector == "hidden_text",
+    )
+
+
+def _code_of(detector: object) -> bytes:
+    file = Path(sys.modules[type(detector).__module__].__file__ or "")
+    return b"".join(path.read_bytes() for path in (file, file.with_suffix(".yaml")) if path.is_file())
+
+
+def _shipped(one: DetectorSettings) -> Detector:
+    match one.detector:
+        case "hidden_text":
+            return HiddenText()
+        case "instructions":
+            return Instructions()
+        case "secrets":
+            return Secrets()
+        case "personal_data":
+            return PersonalData(frozenset(one.kinds))
+        case _:
+            return Leaks()
+
+
+class _Only:
+    """What a detector finds of some kinds alone."""
+
+    def __init__(self, detector: Detector, kinds: frozenset[str]) -> None:
+        self._detector, self._kinds = detector, kinds
+
+    def find(self, text: str) -> Iterable[Finding]:
+        """What it finds."""
+        kinds = self._kinds
+        return [finding for finding in self._detector.find(text) if finding.kind in kinds]

@@ -14,6 +14,7 @@ import httpx
 from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS
 from toolgen.audit.reader import entries
+from toolgen.audit.verify import verify
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 
@@ -82,7 +83,8 @@ def rewrite(root: Path, policy: dict[str, Any]) -> None:
 
 
 def recorded(settings: Path) -> list[dict[str, Any]]:
-    """Every entry of a project's record."""
+    """Every entry of a project's record, which verifies."""
+    assert verify(settings.parent / "var" / "audit").faults == ()
     return [entry for entry in entries(settings.parent / "var" / "audit") if entry["event"] != "checkpoint"]
 
 

@@ -52,7 +52,12 @@ def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_device_ans
 
     record = play(tmp_path, steps)
     told = [(entry["event"], entry.get("status"), entry.get("code")) for entry in record if "call_id" in entry]
-    assert told == [("intent", None, None), ("outcome", "pending", "deferred"), ("outcome", "ok", None)]
+    assert told == [
+        ("intent", None, None),
+        ("outcome", "pending", "deferred"),
+        ("intent", None, None),
+        ("outcome", "ok", None),
+    ]
     assert {entry["rule"] for entry in record if entry["event"] == "outcome"} == {"phone"}
     assert {entry["call_id"] for entry in record} == set(calls)
 
@@ -271,6 +276,7 @@ def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_answers
         ("decision", None, None),
         ("intent", None, None),
         ("outcome", "pending", "deferred"),
+        ("intent", None, None),
         ("outcome", "ok", None),
     ]
 

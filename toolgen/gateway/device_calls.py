@@ -15,7 +15,7 @@ import msgspec
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of
 from toolgen.gateway.json_body import ended, enveloped
@@ -150,9 +150,18 @@ class DeviceCalls:
                 return await self._refused(error, answer.id, device, known)
             taken = await self._take(known, kept)
             if taken is not None:
-                return await self.finish(taken)
+                return await self._taken(taken)
             known = await self._store.get(answer.id)
         return await self._refused(_TWICE, answer.id, device, known)
+
+    async def _taken(self, known: Invocation) -> Envelope:
+        """Ends a call; what cannot be recorded was not answered, and the device may answer again."""
+        try:
+            return await self.finish(known)
+        except AuditError:
+            again = msgspec.structs.replace(known, status="pending", answer=None, owner="", lease=0.0)
+            await self._store.replace(known, again)
+            raise
 
     async def _take(self, known: Invocation, answer: dict[str, Any]) -> Invocation | None:
         """Keeps the answer, once: of all who try, in whichever process, one does it."""

@@ -197,6 +197,16 @@ def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
         log.append = full  # type: ignore[method-assign,assignment]
         refused = await served.answer(call_id, result={})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "audit_unavailable")
+        refused = await served.answer(call_id, result=HERE)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "audit_unavailable")
+        assert (await served.outcome(call_id))["status"] == "pending"
+        written: list[object] = []
+
+        async def once(fields: Any) -> tuple[str, int]:
+            written.append(fields)
+            return await append(fields) if len(written) == 1 else await full()
+
+        log.append = once  # type: ignore[method-assign,assignment]
         taken = await served.answer(call_id, result=HERE)
         assert (taken.status_code, taken.json()["status"]) == (200, "error")
         log.append = append  # type: ignore[method-assign]

@@ -63,10 +63,11 @@ def shop(folder: Path) -> Iterator[Shop]:
     (folder / "orders.yaml").write_bytes(made.description)
     with mocked(_app(made)) as url:
         words = {"PORT": str(urlsplit(url).port)}
-        for name in ("agent", "lead"):
+        for name in ("agent", "ann", "lead"):
             made.keys[name], words[name.upper()] = new_key()
         _write(folder / "specs" / "catalog.graphql", "catalog.graphql", {})
         _write(folder / "specs" / "support.workflows.yaml", "support.workflows.yaml", {})
+        _write(folder / "specs" / "phone.tools.yaml", "phone.tools.yaml", {})
         _write(folder / "policies" / "policy.yaml", "policy.yaml", words)
         _write(folder / "toolgen.yaml", "toolgen.yaml", words)
         with closing(sqlite3.connect(folder / "specs" / "shop.db")) as connection:

@@ -81,7 +81,11 @@ class Agent:
 
 def tell(url: str, keys: Mapping[str, str], say: Callable[[str], None]) -> Sequence[tuple[str, str]]:
     """Plays it all; the calls that were made. Raises `Failed` for what did not go as it must."""
-    with _client(url, keys["agent"]) as http, _client(url, keys["lead"]) as reviewer:
+    with (
+        _client(url, keys["agent"]) as http,
+        _client(url, keys["lead"]) as reviewer,
+        _client(url, keys["ann"]) as device,
+    ):
         agent = Agent(http)
         names = agent.begin()
         say(f"\nthe agent sees {len(names)} tools: {', '.join(names)}")
@@ -90,6 +94,7 @@ def tell(url: str, keys: Mapping[str, str], say: Callable[[str], None]) -> Seque
         _too_many(agent, say)
         _approved(agent, reviewer, say)
         _fixed(agent, reviewer, say)
+        _on_the_device(agent, device, say)
         return agent.made
 
 
@@ -177,6 +182,29 @@ def _ended(agent: Agent, waiting: Any) -> Any:
     if done["status"] != "ok":
         raise Failed(f"the approved call ended {done['status']}: {done.get('error')}")
     return done
+
+
+def _on_the_device(agent: Agent, device: httpx.Client, say: Callable[[str], None]) -> None:
+    """A call that the customer's own device carries out: it fetches what is asked, and answers."""
+    tool, arguments = "phone__confirm", {"question": "Is it right that order o7 is cancelled?"}
+    acting = {"x-on-behalf-of": "ann"}
+    body = {"arguments": arguments, "wait": 0}
+    waiting = agent.http.post(f"/v1/tools/{tool}/call", json=body, headers=acting).json()
+    agent.made.append((tool, waiting["status"]))
+    say(f"\n> the agent asks a customer, on her own device: {tool} {json.dumps(arguments)}")
+    say(f"  {waiting['status']}: {waiting['error']['message']}")
+    (asked,) = device.get("/v1/device/requests").json()["requests"]
+    say(f"  the device shows: {asked['display']}")
+    answer = {"jsonrpc": "2.0", "id": asked["request"]["id"], "result": True}
+    taken = [device.post("/v1/tool-messages", json=answer).status_code for _ in range(2)]
+    if taken != [200, 409]:
+        raise Failed(f"an answer that was sent twice was answered with {taken}")
+    say("  the customer says yes; the same answer sent again is refused (409)")
+    done = agent.http.get(f"/v1/calls/{waiting['call_id']}", headers=acting).json()
+    if done["status"] != "ok":
+        raise Failed(f"the call for the device ended {done['status']}: {done.get('error')}")
+    agent.made[-1] = (tool, "ok")
+    say(f"  answer: {json.dumps(done['data'])}")
 
 
 def _message(answer: httpx.Response) -> dict[str, Any]:

@@ -259,8 +259,10 @@ class Record:
         return result
 
     async def complete(self, call: Call, trail: Trail, result: Result, duration_ms: float) -> Result:
-        """Records how a call ended whose answer came after its pipeline had ended. The result, or what is told in its place."""
+        """Records how a call ended whose answer came after its pipeline had ended, as a call of its own: an intent is in the same stream
+        as its outcome. The result, or what is told in its place. Raises `AuditError` where not even that it comes to an end is recorded."""
         who = self._who(call)
+        await self._append_intent(call, who)
         if trail.notes:
             await self._append_details(who, trail.notes, ())
         ending = {"event": "outcome", **who, **_ending(result, trail), "duration_ms": round(duration_ms, 3)}

@@ -12,6 +12,7 @@ import pytest
 
 from tests.gateway.governed import Upstream, project, upstream
 from tests.projects import audit_entries
+from tests.redis_server import RedisServer
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
@@ -176,3 +177,38 @@ def test_what_cannot_be_meant_stops_the_start(tmp_path: Path, detector: Any, mes
 def test_a_condition_on_a_label_that_nothing_sets_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="untrusted"):
         scenario(tmp_path, ["personal_data"], _nothing, MAIL)
+
+
+def test_another_process_knows_the_label_before_its_next_call(tmp_path: Path) -> None:
+    server_ = RedisServer(tmp_path / "redis")
+    (tmp_path / "redis").mkdir()
+    server_.start()
+
+    async def run(seen: Upstream, server: str) -> None:
+        closed = {
+            **ALL,
+            "id": "closed",
+            "tools": ["orders__send_mail"],
+            "verdict": "deny",
+            "when": "'private' in session.labels",
+        }
+        policy = {"rules": [ALL, closed]}
+        state = f"redis://127.0.0.1:{server_.port}/0"
+        path = project(tmp_path / "p", server, policy, inspect_results=["personal_data"], state=state)
+        async with Gateway.load(path) as first, Gateway.load(path) as second:
+
+            async def mail(session: str) -> str:
+                return code(await second.call("orders__send_mail", {"to": "x"}, principal="bot", session=session))
+
+            assert await mail("s") == "ok"
+            await health(first, seen, {"customer": "ann.lee@mail.fr"})
+            assert (await mail("s"), await mail("another")) == ("forbidden", "ok")
+            server_.stop()
+            lost = await health(first, seen, {"customer": "ann.lee@mail.fr"})
+            assert "ann.lee" not in json.dumps(lost.to_dict())
+
+    try:
+        with upstream() as (seen, server):
+            asyncio.run(run(seen, server))
+    finally:
+        server_.stop()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
+import orjson
 
+from toolgen.canonical import canonical
 from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Call
 from toolgen.model.prompt_injection import holds_invisible, visible
@@ -21,6 +24,7 @@ __all__ = ["DeviceAnswer", "faults", "legible_answer", "read_answer", "result_of
 PERMISSION_REQUIRED, PERMISSION_DENIED, USER_CANCELED = -32010, -32001, -32002
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 _MAX_QUOTED_LENGTH = 500
+_MAX_VALIDATORS = 256
 
 
 class DeviceError(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -70,9 +74,14 @@ def faults(binding: DeviceBinding, answer: Mapping[str, Any]) -> tuple[str, ...]
     """What is wrong with a result, by the tool's schema of it; nothing is with an error."""
     if "result" not in answer or binding.result is None:
         return ()
-    # Compiled for each answer, a person's or a device's: they come seldom, and bind no memory in between.
-    validator = Validator(binding.result, formats=False)
+    validator = _validator(canonical(binding.result))
     return () if validator.accepts(answer["result"]) else validator.faults(answer["result"])
+
+
+@lru_cache(_MAX_VALIDATORS)
+def _validator(schema: bytes) -> Validator:
+    """By the bytes of a schema, so that another one is never held against what this one says."""
+    return Validator(orjson.loads(schema), formats=False)
 
 
 def result_of(call: Call, binding: DeviceBinding, answer: Mapping[str, Any]) -> Result:

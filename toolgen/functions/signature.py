@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import linecache
 import sys
 import threading
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from toolgen.functions.docstrings import documented
 from toolgen.functions.pydantic_types import ModelType, is_model
 from toolgen.model.schema import JsonObject, Schema
 
-__all__ = ["Broken", "Offer", "imported", "load_offers", "module_file", "offer_of"]
+__all__ = ["Broken", "Offer", "forget", "imported", "load_offers", "module_file", "offer_of"]
 
 _CONTENT = (Image, Audio, EmbeddedResource)
 _ANY = {"$toolgen": "any JSON"}
@@ -101,6 +102,15 @@ def module_file(module: str, root: str) -> Path | None:
     """The file that a module stands in; None for one that has none."""
     file = getattr(imported(module, root), "__file__", None)
     return Path(file) if file else None
+
+
+def forget(modules: Iterable[str]) -> None:
+    """Has modules imported again when they are asked for next: their files are others. What they import themselves stays as it is."""
+    with _IMPORTING:
+        for module in modules:
+            sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        linecache.checkcache()
 
 
 def imported(module: str, root: str) -> types.ModuleType:

@@ -178,7 +178,7 @@ class Running:
             task.cancel()
 
     async def ended(self) -> None:
-        """Returns when none is under way."""
+        """Returns when none of those that are under way now is."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -202,7 +202,7 @@ class Calls:
         make_seal: Callable[[], Seal],
     ) -> None:
         self._running, self._answering, self._discovery = running, answering, discovery
-        self._fallbacks, self._turns, self._make_seal = fallbacks, turns, make_seal
+        self.fallbacks, self._turns, self._make_seal = fallbacks, turns, make_seal
         self.approvals, self.devices = approvals, devices
         self._clock, self._current = clock, current
         self._seal: Seal | None = None
@@ -357,7 +357,7 @@ class Calls:
         envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
             return await self.approvals.repeated(envelope, call.principal)
-        if last or isinstance(result, Success) or (other := self._fallbacks.instead(call, result)) is None:
+        if last or isinstance(result, Success) or (other := self.fallbacks.instead(call, result)) is None:
             return envelope
         return await self._fall_back(governance, call, envelope, other)
 
@@ -375,7 +375,7 @@ class Calls:
         made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
         made = made if call.trace is None else msgspec.structs.replace(made, trace=call.trace)
         envelope = await self.carry_out(governance, made, last=True)
-        return envelope if self._fallbacks.better(envelope) else failed
+        return envelope if self.fallbacks.better(envelope) else failed
 
     async def _guided(self, governance: Governance, call: Call, result: Result) -> Result:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""

@@ -77,7 +77,7 @@ class PauseControl:
         self.local = local
         self._record = record
         self._clock = clock
-        self._callers, self._manifest = callers, manifest
+        self._callers, self.manifest = callers, manifest
 
     def all(self) -> tuple[Pause, ...]:
         """Everything that is paused, here and everywhere, each once."""
@@ -93,7 +93,7 @@ class PauseControl:
             raise ConfigError("a principal, a source or tools are paused: name one of them")
         if len(reason) > MAX_REASON_LENGTH:
             raise ConfigError(f"the reason has more than {MAX_REASON_LENGTH} characters")
-        check(given, self._callers, self._manifest)
+        check(given, self._callers, self.manifest)
         wrong = await self._begin(with_one(given))
         try:
             await self._record(entry_of("pause", given, by=by, client="console"))

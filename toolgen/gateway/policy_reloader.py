@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from toolgen.background import Background
 from toolgen.errors import ToolgenError
@@ -74,6 +74,16 @@ Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Records what happened to the gateway itself."""
 
 
+class CatalogReloader(Protocol):
+    """What looks after the catalog beside the policy."""
+
+    unread: str
+
+    def start(self, background: Background) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class PolicyReloader:
     """Puts a policy in force, and another one when its files change.
 
@@ -90,9 +100,11 @@ class PolicyReloader:
         self._since = runtime.clock.now()
         self.unread = ""
         """What is wrong with the policy's files, while an older reading of them is in force."""
-        self._runtime = runtime
+        self.runtime = runtime
+        self.catalog: CatalogReloader | None = None
+        """What looks after the catalog, and puts another in force by `adopt`."""
         self._directory = runtime.settings.policies
-        self._note = note
+        self.note = note
         self._state = state_of(self._directory) if state is None else state
         self._reloading = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
@@ -106,9 +118,13 @@ class PolicyReloader:
         self._watch = self._background.start(
             "watching the policy", lambda: watch(self._directory, self._state, self.reload)
         )
+        if self.catalog is not None:
+            self.catalog.start(self._background)
 
     async def stop(self) -> None:
         """What is in force stays so."""
+        if self.catalog is not None:
+            await self.catalog.stop()
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait((self._watch,))
@@ -120,13 +136,13 @@ class PolicyReloader:
         """
         async with self._reloading:
             try:
-                policy = await asyncio.to_thread(self._runtime.read_policy)
+                policy = await asyncio.to_thread(self.runtime.read_policy)
             except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
                 said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
                 self._failed += 1
                 self.unread = f"an edit of the policy is not in force: {said}"
                 _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
-                await self._note(
+                await self.note(
                     {"event": "policy", "policy_digest": self._current.governance.policy.digest, "status": "error"}
                 )
                 await self._revoke()
@@ -136,12 +152,26 @@ class PolicyReloader:
             if policy.digest != before.digest:
                 self._put(policy)
                 _logger.warning("the policy %s is in force", policy.digest)
-                await self._note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+                await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
             elif policy.keys_digest != before.keys_digest:
                 self._put(policy)
                 _logger.warning("other keys are accepted, or revoked, from now on")
-                await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
+                await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
             return True
+
+    async def adopt(self, runtime: Runtime, begin: Callable[[], None]) -> None:
+        """Puts another catalog in force, and the policy as it reads with it. `begin` comes just before.
+
+        Raises `ToolgenError` where it cannot be read so: nothing changes then.
+        """
+        async with self._reloading:
+            policy = await asyncio.to_thread(runtime.read_policy)
+            before = self._current.governance.policy
+            begin()
+            self.runtime, self.unread = runtime, ""
+            self._put(policy)
+            if policy.digest != before.digest:
+                await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
@@ -150,8 +180,8 @@ class PolicyReloader:
         if credentials != policy.credentials:
             self._put(replace(policy, credentials=credentials, keys_digest=""))
             _logger.warning("what was revoked since is in force; the rest of the edit is not")
-            await self._note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
+            await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
 
     def _put(self, policy: Policy) -> None:
-        self._loaded, self._since = self._loaded + 1, self._runtime.clock.now()
-        self._current.put(Governance(policy, self._runtime))
+        self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
+        self._current.put(Governance(policy, self.runtime))

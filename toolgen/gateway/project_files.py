@@ -18,6 +18,7 @@ from toolgen.state.pauses import Pauses
 from toolgen.state.stored_answers import Results
 
 __all__ = [
+    "built_catalog",
     "caching_of",
     "catalog_of",
     "fallbacks_of",
@@ -61,14 +62,21 @@ def seal_file(settings: Settings) -> Path:
 
 def catalog_of(settings: Settings) -> Manifest:
     """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
+    if (built := built_catalog(settings)) is not None:
+        return built
+    from toolgen.builder.build import build_sources  # noqa: PLC0415 - where nothing was built
+
+    return build_sources(settings.sources, settings.overrides).manifest
+
+
+def built_catalog(settings: Settings) -> Manifest | None:
+    """What was generated; None where nothing was. Raises `ManifestError` for what this project cannot serve."""
     path = settings.generated / MANIFEST
     where = f"{settings.generated.name}/{MANIFEST}"
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        from toolgen.builder.build import build_sources  # noqa: PLC0415 - where nothing was built
-
-        return build_sources(settings.sources, settings.overrides).manifest
+        return None
     except OSError as error:
         raise ManifestError(f"cannot be read: {error.strerror or type(error).__name__}", where=where) from error
     manifest = load_manifest(data, where=where)

@@ -78,7 +78,7 @@ class Answering:
         self._pauses = pauses
         self._record = record
         self._run = run
-        self._pagings = pagings
+        self.pagings = pagings
 
     async def presented(self, governance: Governance, call: Call, result: Success, reading: Reading) -> Success:
         """The part of an answer that is shown now."""
@@ -208,7 +208,7 @@ class Answering:
     async def _more(self, governance: Governance, call: Call, result: Success, most: int) -> Success:
         """The pages after the first, each a call of its own with the first one's id as its parent: limited, judged and recorded like it."""
         tool = call.tool
-        paging = self._pagings.of(tool) if tool.effect is Effect.READ else None
+        paging = self.pagings.of(tool) if tool.effect is Effect.READ else None
         if paging is None or any("." in name for name in call.bound):
             return result
         arguments = {name: value for name, value in call.arguments.items() if name not in call.bound}

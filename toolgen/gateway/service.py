@@ -6,6 +6,7 @@ import contextlib
 import logging
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +21,7 @@ from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import Callers, Calls, Running
+from toolgen.gateway.catalog_reloader import CatalogReloader, Followers
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
@@ -60,6 +62,7 @@ from toolgen.wiring.executors import (
     make_fetch,
     make_function_runtime,
 )
+from toolgen.wiring.renewal import renewed_executors
 
 if TYPE_CHECKING:
     from toolgen.gateway.in_process import InProcess
@@ -98,7 +101,7 @@ class Gateway:
         key: str = "",
         middleware: Sequence[object] = (),
     ) -> None:
-        self.settings, self.manifest, self.key = settings, manifest, key
+        self.settings, self.manifest, self.key, self.entered = settings, manifest, key, False
         clock = clock or SystemClock()
         self.current = current = CurrentPolicy()
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
@@ -136,23 +139,39 @@ class Gateway:
             inner=(inner := NestedCalls(current)),
             devices=self._devices,
         )
-        self._executors = stand_in or make_executors(settings.sources, manifest, current.permit, backing)
+        make = partial(make_executors, settings.sources, permit=current.permit, backing=backing)
+        self._executors = stand_in or make(manifest)
         pagings = pagings_of(settings, manifest)
-        self._answering = self._made_answering(clock, pagings)
+        self._answering = Answering(
+            store=StoredAnswers(settings.state_dir / "answers.db", clock),
+            pauses=shared.pauses,
+            pagings=pagings,
+            record=log.append,
+            run=self._running.run,
+        )
         self.tool_calls = inner.calls = self._made_calls(clock)
-        self._runner = self._made_runner(clock)
-        self.unknown_outcomes = self._made_unknown_outcomes(clock)
+        self._runner = Runner(
+            approvals=self.approvals,
+            pauses=shared.pauses,
+            clock=clock,
+            carry_out=self.tool_calls.carry_out,
+            background=self._background,
+        )
+        self.unknown_outcomes = UnknownOutcomes(
+            directory=settings.audit_dir,
+            manifest=manifest,
+            notes=log,
+            ledger=shared.ledger,
+            clock=clock,
+            identity=lambda: current.governance.identity,
+        )
         self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)
         self._reloader = status.reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
         self.monitoring = Monitoring(settings, current, clock, self._background, shared.buckets, self._standing)
-
-    def _made_answering(self, clock: Clock, pagings: Pagings) -> Answering:
-        return Answering(
-            store=StoredAnswers(self.settings.state_dir / "answers.db", clock),
-            pauses=self._shared.pauses,
-            pagings=pagings,
-            record=self._log.append,
-            run=self._running.run,
+        self._reloader.catalog = CatalogReloader(
+            self._reloader,
+            lambda old, new: renewed_executors(make(new), self._reloader.runtime.executors, old, new),
+            Followers(self._running, self.tool_calls, self._answering, (self, self.pausing, self.unknown_outcomes)),
         )
 
     def _made_calls(self, clock: Clock) -> Calls:
@@ -167,25 +186,6 @@ class Gateway:
             current=self.current,
             turns=self._shared.turns,
             make_seal=lambda: seal_of(seal_file(self.settings)),
-        )
-
-    def _made_runner(self, clock: Clock) -> Runner:
-        return Runner(
-            approvals=self.approvals,
-            pauses=self._shared.pauses,
-            clock=clock,
-            carry_out=self.tool_calls.carry_out,
-            background=self._background,
-        )
-
-    def _made_unknown_outcomes(self, clock: Clock) -> UnknownOutcomes:
-        return UnknownOutcomes(
-            directory=self.settings.audit_dir,
-            manifest=self.manifest,
-            notes=self._log,
-            ledger=self._shared.ledger,
-            clock=clock,
-            identity=lambda: self.current.governance.identity,
         )
 
     def _made_runtime(
@@ -332,7 +332,7 @@ class Gateway:
         await self._running.ended()
         await self.approvals.background.close()
         await self._runtime.key_sets.close()
-        for executor in self._executors.values():
+        for executor in self._reloader.runtime.executors.values():
             await executor.close()
         await self._shared.close()
         await self.operations.close()
@@ -396,5 +396,5 @@ class Gateway:
 
     def _standing(self) -> Snapshot:
         """What is measured beside the process itself."""
-        systems, waiting = systems_of(self._executors), self._shared.buckets.waiting
+        systems, waiting = systems_of(self._reloader.runtime.executors), self._shared.buckets.waiting
         return Snapshot(policy_digest=self.policy.digest, systems=systems, limit_waiting=waiting)

@@ -95,6 +95,7 @@ class Status:
         passing = (trouble.fault for trouble in self._troubles() if not trouble.lasting)
         found = (
             self.reloader.unread if self.reloader is not None else "",
+            self.reloader.catalog.unread if self.reloader is not None and self.reloader.catalog is not None else "",
             "" if self._counted else UNCOUNTED,
             *passing,
             *self._log.warnings(),

@@ -59,7 +59,7 @@ class UnknownOutcomes:
         identity: Callable[[], Identity],
     ) -> None:
         self._directory = directory
-        self._manifest = manifest
+        self.manifest = manifest
         self._notes = notes
         self._ledger = ledger
         self._clock = clock
@@ -113,12 +113,12 @@ class UnknownOutcomes:
 
     def _key(self, name: str, text: str) -> str:
         """What the system behind knows the call by."""
-        tool = self._manifest.tools.get(name)
+        tool = self.manifest.tools.get(name)
         return text if tool is None else written(tool.binding, text)
 
     def _request(self, name: str) -> str:
         """Method and address, with the path as its description has it: the arguments stand beside."""
-        tool = self._manifest.tools.get(name)
+        tool = self.manifest.tools.get(name)
         match tool.binding if tool is not None else None:
             case HttpBinding(method=method, servers=servers, path=path):
                 return f"{method} {servers[0] if servers else ''}{path}"

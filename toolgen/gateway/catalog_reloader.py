@@ -1,0 +1,165 @@
+"""The catalog in force: read again when a build has written another, put in force whole, or not at all where it cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolgen.background import Background
+from toolgen.emit.diff import compare, lines
+from toolgen.emit.writer import MANIFEST
+from toolgen.errors import ToolgenError
+from toolgen.execute.base import Executor
+from toolgen.gateway.call_service import Calls, Running
+from toolgen.gateway.compiled_policy import Runtime
+from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, state_of
+from toolgen.gateway.project_files import built_catalog, caching_of, fallbacks_of, pagings_of
+from toolgen.gateway.response_shaping import Answering
+from toolgen.model.manifest import Manifest
+from toolgen.policy.document.policy import load as load_policy
+from toolgen.wiring.renewal import Renewed
+
+__all__ = ["CatalogReloader", "Followers"]
+
+_MAX_TOLD = 20
+_logger = logging.getLogger(__name__)
+
+Renewal = Callable[[Manifest, Manifest], Renewed]
+"""The executors of a catalog that comes into force after another."""
+
+
+class Follower(Protocol):
+    """What has to know the catalog in force."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Followers:
+    """What changes with the catalog: calls and what is made of their answers, and `others`, which only have to know it."""
+
+    running: Running
+    calls: Calls
+    answering: Answering
+    others: tuple[Follower, ...]
+
+
+class CatalogReloader:
+    """Looks after what `toolgen build` writes. Every worker has one of its own, so that all follow within a second.
+
+    A catalog that cannot be read, or that the policy does not fit, changes nothing; it is tried again when a file of either changes.
+    """
+
+    def __init__(self, policies: PolicyReloader, renewed: Renewal, followers: Followers) -> None:
+        self._policies = policies
+        self._renewed = renewed
+        self._followers = followers
+        self._watching: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self.unread = ""
+        """What is wrong with what was built, while an older catalog is in force."""
+        self._state = self._looked()
+
+    def start(self, background: Background) -> None:
+        """Begins to look after the files."""
+        self._watching = background.start("watching the catalog", self._watch)
+
+    async def stop(self) -> None:
+        """What is in force stays so."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait((self._watching,))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    async def reload(self) -> bool:
+        """Reads the catalog again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+
+        Either is in the log and on record.
+        """
+        runtime = self._policies.runtime
+        before = runtime.manifest
+        try:
+            manifest = await asyncio.to_thread(built_catalog, runtime.settings)
+            if manifest is None or manifest.digest == before.digest:
+                self.unread = ""
+                return manifest is not None
+            made = self._renewed(before, manifest)
+            changed = _runtime(runtime, manifest, made.by_source)
+            fallbacks = fallbacks_of(runtime.settings, manifest)
+            await self._policies.adopt(changed, made.begin)
+        except Exception as error:  # noqa: BLE001 - also a fault of ours: the next build must still be looked at
+            said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
+            self.unread = f"what was built is not in force: {said}"
+            _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
+            await self._policies.note({"event": "catalog", "status": "error", "arguments": {"in_force": before.digest}})
+            return False
+        self._followers.calls.fallbacks, self._followers.answering.pagings = fallbacks, changed.pagings
+        for follower in self._followers.others:
+            follower.manifest = manifest
+        self.unread = ""
+        self._close_later(made.left)
+        await self._tell(before, manifest)
+        return True
+
+    def _close_later(self, left: tuple[Executor, ...]) -> None:
+        """Once every call that began under the catalog before has ended."""
+
+        async def close() -> None:
+            await self._followers.running.ended()
+            for executor in left:
+                await executor.close()
+
+        if left:
+            task = asyncio.create_task(close(), name="closing what the catalog before had")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _tell(self, before: Manifest, after: Manifest) -> None:
+        difference = await asyncio.to_thread(compare, before, after)
+        told = {status: [one.name for one in difference.tools if one.status == status] for status in _STATUSES}
+        counts = {status: len(names) for status, names in told.items() if names}
+        said = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no tool differs"
+        _logger.warning("the catalog %s is in force (%s)", after.digest, said)
+        for line in list(lines(difference))[:_MAX_TOLD]:
+            _logger.warning("catalog: %s", line)
+        arguments: dict[str, Any] = {"in_force": after.digest, "before": before.digest}
+        arguments |= {status: names[:_MAX_TOLD] for status, names in told.items() if names}
+        await self._policies.note({"event": "catalog", "status": "ok", "arguments": arguments})
+
+    async def _watch(self) -> None:
+        """A change is acted on once it has rested: the files of one build are written one after the other."""
+        known = last = self._state
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            state = self._looked()
+            if state != known and state == last:
+                await self.reload()
+                known = self._state = self._looked()
+            last = state
+
+    def _looked(self) -> tuple[State, State]:
+        """What `stat` says of what was built; and of the policy's files, where it may be those that keep it from being in force."""
+        settings = self._policies.runtime.settings
+        built = tuple(one for one in state_of(Path(settings.generated)) if one[0].startswith(_STEM))
+        return built, state_of(settings.policies) if self.unread else ()
+
+
+def _runtime(runtime: Runtime, manifest: Manifest, executors: Mapping[str, Executor]) -> Runtime:
+    settings = runtime.settings
+    return replace(
+        runtime,
+        manifest=manifest,
+        read_policy=lambda: load_policy(settings.policies, manifest, settings.labels),
+        executors=executors,
+        caching=caching_of(settings, manifest, runtime.clock),
+        pagings=pagings_of(settings, manifest),
+    )
+
+
+_STATUSES = ("added", "changed", "renamed", "removed")
+_STEM = MANIFEST.partition(".")[0]

@@ -1,0 +1,42 @@
+"""The executors of a catalog that comes into force while others carry calls out: those that nothing changed for stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from toolgen.execute.base import Executor
+from toolgen.functions.signature import forget
+from toolgen.model.manifest import Manifest
+from toolgen.model.tool import FunctionBinding
+
+__all__ = ["Renewed", "renewed_executors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed:
+    """Executors, and those that nobody needs any more. `begin` comes just before they are in force: functions whose source changed are
+    imported again at their next call."""
+
+    by_source: Mapping[str, Executor]
+    left: tuple[Executor, ...]
+    begin: Callable[[], None]
+
+
+def renewed_executors(
+    made: Mapping[str, Executor], known: Mapping[str, Executor], before: Manifest, after: Manifest
+) -> Renewed:
+    """The executors of another catalog of the same project: those `made` for it where a source is not what it was, else those known."""
+    changed = {
+        name
+        for name, info in after.sources.items()
+        if info.kind in {"openapi", "graphql", "python"} and before.sources[name] != info
+    }
+    bindings = (tool.binding for tool in (*before.tools.values(), *after.tools.values()) if tool.source in changed)
+    modules = {one.module.partition(":")[0] for one in bindings if isinstance(one, FunctionBinding)}
+    return Renewed(
+        by_source={name: made[name] if name in changed else known[name] for name in known},
+        # What runs functions is shared by all of them, and goes on.
+        left=tuple(known[name] for name in sorted(changed) if after.sources[name].kind != "python"),
+        begin=lambda: forget(modules),
+    )

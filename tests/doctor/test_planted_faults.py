@@ -25,7 +25,7 @@ from toolgen.gateway import compiled_policy
 from toolgen.gateway.identity import jwks, principals
 from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow
-from toolgen.pipeline.stages import guards, idempotency, record
+from toolgen.pipeline.stages import approve, idempotency, record
 from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
@@ -125,7 +125,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "buckets are never empty": Planted(rate_limits.MemoryBuckets, "take", lambda *_: None),
     "pauses cover nothing": Planted(pauses.Pauses, "covering", lambda *_: None),
-    "nobody is asked": Planted(guards.ApproveStage, "__call__", lets_on),
+    "nobody is asked": Planted(approve.ApproveStage, "__call__", lets_on),
     "keys of repetition are forgotten": Planted(idempotency.LedgerStage, "__call__", passes),
     "turns are endless": Planted(turn_counter.MemorySeat, "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),

@@ -27,7 +27,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.pipeline.middleware import Presence
 from toolgen.policy.credentials import TokenRule
-from toolgen.policy.document.sections import NOBODY
+from toolgen.policy.document.approvals import NOBODY
 from toolgen.search.bm25 import ToolIndex
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import SqliteInvocations
@@ -38,7 +38,7 @@ REVIEWER_KEY = "reviewer-key-3"
 BOT = Principal(id="bot", roles=frozenset({"support"}))
 OTHER = Principal(id="other", roles=frozenset({"support"}))
 REVIEWER = Principal(id="reviewer", roles=frozenset({"ops"}))
-NO_APPROVERS: Any = SimpleNamespace(governance=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY)))
+NO_APPROVERS: Any = SimpleNamespace(governance=SimpleNamespace(policy=SimpleNamespace(approval=NOBODY, rules=())))
 PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
 
 

@@ -45,12 +45,12 @@ def policy_of(**changes: Any) -> dict[str, Any]:
     """bot asks (also for ann, who is an approver), ops and lead may answer; bot has two keys and is itself an approver."""
     policy = copy.deepcopy(POLICY)
     policy["principals"] = {
-        "bot": {"api_key": [_hash("bot"), _hash("bot-again")], "roles": ["bot", "ops"], "acts_for": ["ann"]},
-        "bot2": {"api_key": _hash("bot2"), "roles": ["bot"]},
-        "ann": {"api_key": _hash("ann"), "roles": ["bot", "ops"]},
-        "ops": {"api_key": _hash("ops"), "roles": ["ops"], "acts_for": ["lead"]},
-        "lead": {"api_key": _hash("lead"), "roles": ["ops"]},
-        "clerk": {"api_key": _hash("clerk"), "roles": ["clerk"]},
+        "bot": {"api_key": [hash_of("bot"), hash_of("bot-again")], "roles": ["bot", "ops"], "acts_for": ["ann"]},
+        "bot2": {"api_key": hash_of("bot2"), "roles": ["bot"]},
+        "ann": {"api_key": hash_of("ann"), "roles": ["bot", "ops"]},
+        "ops": {"api_key": hash_of("ops"), "roles": ["ops"], "acts_for": ["lead"]},
+        "lead": {"api_key": hash_of("lead"), "roles": ["ops"]},
+        "clerk": {"api_key": hash_of("clerk"), "roles": ["clerk"]},
     }
     policy["rules"] = [
         {
@@ -67,7 +67,7 @@ def policy_of(**changes: Any) -> dict[str, Any]:
     return policy | changes
 
 
-def _hash(name: str) -> str:
+def hash_of(name: str) -> str:
     return "sha256:" + hashlib.sha256(key(name).encode()).hexdigest()
 
 
@@ -191,7 +191,7 @@ def test_an_approved_change_runs_once_and_its_caller_alone_gets_the_result(proje
                 late = await client.decide(who, call_id, decision)
                 assert (late.status_code, late.json()["error"]["code"]) == (409, "conflict")
         events = [entry["event"] for entry in entries(project.parent / "var" / "audit") if entry["call_id"] == call_id]
-        assert events == ["intent", "outcome", "decision", "intent", "outcome"]
+        assert events == ["intent", "outcome", "decision", "intent", "outcome", "refusal", "refusal", "refusal"]
         assert [(item["principal"], item["verdict"], item["arguments"]) for item in decisions(project)] == [
             ("ops", "approve", {"note": "fine by me"})
         ]
@@ -447,7 +447,7 @@ def test_a_key_that_is_revoked_ends_what_it_left_waiting_and_another_key_of_its_
         async with world(project) as (gateway, client):
             left, kept = await client.ask(), await client.ask("bot-again")
             keys = project.parent / "policies" / "keys.yaml"
-            keys.write_text(json.dumps({"revoked": [{"key": _hash("bot")}]}), encoding="utf-8")
+            keys.write_text(json.dumps({"revoked": [{"key": hash_of("bot")}]}), encoding="utf-8")
             assert await gateway.operations.reload()
             late = await client.decide("ops", left)
             assert (late.status_code, late.json()["error"]["code"]) == (409, "expired")

@@ -25,7 +25,7 @@ from toolgen.gateway.identity import Identity, KeySets, Unaccepted
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.waiting_calls import of_party, party_of
 from toolgen.model.call import Call, Principal
-from toolgen.pipeline.stages.guards import approval_digest
+from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule, claims_read
 from toolgen.policy.document.policy import load
 from toolgen.state.invocations import Party

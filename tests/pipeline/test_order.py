@@ -24,15 +24,13 @@ from toolgen.pipeline import order
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, call_pipeline, dry_pipeline
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
+from toolgen.pipeline.stages.approve import ApproveStage, Question, approval_digest
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import (
-    ApproveStage,
     ArgumentsStage,
     CurrentStage,
     InspectStage,
     PauseStage,
-    Question,
-    approval_digest,
 )
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.inspect_guards import sql_verdict
@@ -127,7 +125,7 @@ class World:
                 concern=lambda principal, tool: POLICY,
                 roles=frozenset({"ops"}),
                 expires_s=60.0,
-                answerable=lambda principal: answerable,
+                answerable=lambda principal, needs: answerable,
                 exchanged=lambda call: exchanged,
                 approvals=self.approvals,
             ),
@@ -259,7 +257,7 @@ def test_what_somebody_can_agree_to_waits_and_is_on_record_as_waiting(rules: lis
     assert isinstance(world.call(name, arguments), Pending)
     assert world.executor.calls == []
     question = world.approvals.questions[0]
-    assert (question.call.arguments, question.roles, question.rule) == (arguments, {"ops"}, rules[0].id)
+    assert (question.call.arguments, question.needs[0].roles, question.rule) == (arguments, ("ops",), rules[0].id)
     assert [world.journal.entries[1][field] for field in ("verdict", "status", "code")] == [
         "ask",
         "pending",

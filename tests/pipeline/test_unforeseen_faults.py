@@ -26,8 +26,9 @@ from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
+from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver
-from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, CurrentStage, InspectStage, PauseStage
+from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction

@@ -36,6 +36,7 @@ MORE = {
 }
 DEFAULTS = {  # whatever is not empty: what somebody gets who says nothing
     "ApprovalShape.expires": "1h",
+    "ApprovalShape.quorum": 1,
     "EarlierShape.outcome": "ok",
     "EarlierShape.session": True,
     "EgressShape.private_networks": "deny",

@@ -13,10 +13,11 @@ from urllib.parse import quote, urlsplit
 import click
 import httpx
 
-from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ConfigError, ToolgenError, connection_failure
 from toolgen.gateway.approval_requests import listed
+from toolgen.gateway.approval_terms import AS_ASKED, Terms
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
@@ -63,13 +64,27 @@ def list_approvals(principal: str | None, url: str | None, as_json: bool, config
 
 @command.command("approve")
 @click.argument("call_id", metavar="ID")
+@click.option(
+    "--args", "given", metavar="JSON|@FILE|-", help="Other arguments, with which the call is made in place of its own."
+)
+@click.option("--digest", default="", help="The digest that you were shown; an edited call takes it.")
 @_note
 @_as
 @_url
 @config
-def approve(call_id: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
-    """Agree to the call ID: the gateway carries it out, once."""
-    _decide(call_id, "approve", note, principal, url, config_path)
+def approve(
+    call_id: str,
+    given: str | None,
+    digest: str,
+    note: str,
+    principal: str | None,
+    url: str | None,
+    config_path: str,
+) -> None:
+    """Agree to the call ID: the gateway carries it out once enough people have, once."""
+    arguments = None if given is None else json_object(given, "--args")
+    terms = Terms(arguments=arguments, digest=digest)
+    _decide(call_id, "approve", note, principal, url, config_path, terms)
 
 
 @command.command("deny")
@@ -83,19 +98,34 @@ def deny(call_id: str, note: str, principal: str | None, url: str | None, config
     _decide(call_id, "deny", note, principal, url, config_path)
 
 
-def _decide(call_id: str, decision: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
+def _decide(
+    call_id: str,
+    decision: str,
+    note: str,
+    principal: str | None,
+    url: str | None,
+    config_path: str,
+    terms: Terms = AS_ASKED,
+) -> None:
     if len(note) > MAX_NOTE_LENGTH:
         raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
     if url is not None:
         _alone(principal)
-        body = {"decision": decision, "note": note}
+        body: dict[str, object] = {
+            "decision": decision,
+            "note": note,
+            "digest": terms.digest,
+        }
+        body |= {} if terms.arguments is None else {"arguments": terms.arguments}
         status = str(_request("POST", url, f"/v1/approvals/{quote(call_id, safe='')}", body)["status"])
     else:
         gateway = Gateway.load(config_path)
         who = default_principal(_approvers(gateway), principal)
-        status = asyncio.run(_answer(gateway, call_id, decision, note, who))
+        status = asyncio.run(_answer(gateway, call_id, decision, note, who, terms))
     if decision == "deny":
         click.echo("denied; the caller is told")
+    elif status == "pending":
+        click.echo("agreed; it takes somebody else's yes too")
     elif status == "approved" and url is None:
         click.echo(
             "approved; a gateway of this project carries it out as soon as one runs and nothing about it is paused"
@@ -116,12 +146,12 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
         await queue.store.close()
 
 
-async def _answer(gateway: Administration, call_id: str, decision: str, note: str, who: str) -> str:
+async def _answer(gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: Terms) -> str:
     """How the call stands after the answer: an approved one is watched for a moment, as a running gateway begins with it at once."""
     queue = gateway.tool_calls.approvals
     async with gateway.short_session():
         answer = await queue.decide(
-            call_id, approve=decision == "approve", note=note, principal=gateway.callers.named(who)
+            call_id, approve=decision == "approve", note=note, principal=gateway.callers.named(who), terms=terms
         )
         if isinstance(answer, Error):
             raise ToolgenError(answer.message, suggestion=answer.suggestion)
@@ -188,6 +218,11 @@ def _print(approvals: Sequence[Mapping[str, Any]]) -> None:
         for name in _HEAD:
             if item.get(name):
                 click.echo(f"{name:<12}  {printable(item[name])}")
+        if item.get("original"):
+            click.echo(f"{printable(item['edited_by'])} changed it; answer with --digest {printable(item['digest'])}")
+        people = " and ".join(f"{one['people']} of {', '.join(one['roles'])}" for one in item.get("needs", ()))
+        if item.get("agreed"):
+            click.echo(f"{'agreed':<12}  {printable(', '.join(item['agreed']))}; it takes {printable(people)}")
         for name, value in item["arguments"].items():
             click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
         if item.get("sql"):

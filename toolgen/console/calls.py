@@ -18,10 +18,12 @@ from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
 from toolgen.errors import ConfigError
 from toolgen.gateway.approval_requests import request_of
+from toolgen.gateway.approval_terms import Terms
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.approvers import in_words
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.gateway.policy_replay import hidden_note
-from toolgen.json_codec import encode_json
+from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
 
@@ -233,17 +235,30 @@ async def answer(visit: Visit) -> Response:
     visit.request.parameters()
     known = await _waiting(visit)
     decision, note = visit.form.get("decision", ""), visit.form.get("note", "").strip()
-    if visit.form.get("digest") != known.digest or decision not in {"approve", "deny"}:
+    if visit.form.get("digest") != known.digest or decision not in {"approve", "edit", "deny"}:
         raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
     if len(note) > MAX_NOTE_LENGTH:
         return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
+    terms = Terms(digest=known.digest)
+    if decision == "edit":
+        written = visit.form.get("arguments", "")
+        try:
+            changed = decode_json(written.encode())
+        except ValueError:
+            changed = None
+        if not isinstance(changed, dict):
+            return await _shown(visit, known, fault="The arguments are no JSON object.", note=note, written=written)
+        terms = replace(terms, arguments=changed)
     told = await visit.gateway.tool_calls.approvals.decide(
-        known.id, approve=decision == "approve", note=note, principal=visit.person.principal
+        known.id, approve=decision != "deny", note=note, principal=visit.person.principal, terms=terms
     )
     if isinstance(told, Error):
+        if told.code == "validation" or (told.code == "forbidden" and decision == "edit"):
+            fault = f"Nothing was done: {told.message}"
+            return await _shown(visit, known, fault=fault, note=note, written=visit.form.get("arguments", ""))
         raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
     answered = replace(visit, waiting=max(0, visit.waiting - 1))
-    return answered.page("answered.html", at="approvals", known=known, decision=decision)
+    return answered.page("answered.html", at="approvals", known=told, decision=decision)
 
 
 async def _waiting(visit: Visit) -> Invocation:
@@ -260,7 +275,7 @@ async def _waiting(visit: Visit) -> Invocation:
     return known
 
 
-async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str = "") -> Response:
+async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str = "", written: str = "") -> Response:
     return visit.page(
         "approval.html",
         at="approvals",
@@ -272,4 +287,7 @@ async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str 
         longest_note=MAX_NOTE_LENGTH,
         fault=fault,
         note=note,
+        written=written,
+        needs=in_words(known.needs),
+        several=sum(need.quorum for need in known.needs) > 1,
     )

@@ -12,7 +12,8 @@ from toolgen.model.result import Result
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.access import RedactStage
-from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, PauseStage
+from toolgen.pipeline.stages.approve import ApproveStage
+from toolgen.pipeline.stages.guards import ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record

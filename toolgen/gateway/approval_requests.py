@@ -25,16 +25,20 @@ def approval_json(known: Invocation) -> dict[str, object]:
         "tool": known.tool,
         "effect": known.effect,
         "arguments": known.arguments,
+        "original": known.original or "",
+        "edited_by": known.edited_by,
         "sql": known.sql,
         "rule": known.rule,
         "digest": known.digest,
+        "needs": [{"roles": list(need.roles), "people": need.quorum} for need in known.needs],
+        "agreed": [vote.by for vote in known.votes],
         "asked": timestamp(known.asked),
         "expires": timestamp(known.expires),
         "session": known.session,
         "client": known.client,
         "parent": known.parent,
     }
-    return {name: value for name, value in shown.items() if value != ""}
+    return {name: value for name, value in shown.items() if value not in ("", [])}
 
 
 async def listed(approvals: Approvals, found: Iterable[Invocation]) -> list[dict[str, object]]:

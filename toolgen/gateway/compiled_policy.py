@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.execute.base import Destination, Executor
+from toolgen.gateway.approvers import answerable
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.own_checks import OwnChecks
@@ -29,11 +30,9 @@ from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
+from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
 from toolgen.pipeline.stages.guards import (
-    STALE,
-    ApprovalQueue,
-    ApproveStage,
     ArgumentsStage,
     CurrentStage,
     InspectStage,
@@ -59,6 +58,7 @@ from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.state.history import Histories
 from toolgen.state.idempotency import Ledger
+from toolgen.state.invocations import Need
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
 from toolgen.state.shared_histories import SharedHistories
@@ -146,7 +146,7 @@ class Governance:
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
-        self._concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
+        self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         # Whether this policy opens an address, and on behalf of which source it is asked.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
         parts = self._parts(runtime)
@@ -286,14 +286,9 @@ class Governance:
             self.earlier.add(call, tool, arguments, judgement.readings)
         return judgement.verdict
 
-    def _answerable(self, principal: Principal) -> bool:
-        """Whether the policy has somebody who could answer for a call of this principal's: one of its own, or a user of an issuer."""
-        approval, credentials = self.policy.approval, self.policy.credentials
-        if any(not approval.roles.isdisjoint(issuer.all_roles) for issuer in credentials.issuers.values()):
-            return True
-        involved = parties(principal)
-        people = credentials.principals.values()
-        return any(approval.may_answer(person.id, person.roles, involved) for person in people)
+    def _answerable(self, principal: Principal, needs: Sequence[Need]) -> bool:
+        """Whether enough people could answer for a call of this principal's: of the policy's own, or users of an issuer."""
+        return answerable(self.policy, parties(principal), needs)
 
     def _sql_guards(self, manifest: Manifest) -> Mapping[str, SqlGuard]:
         """A guard for each database that the policy opens something of."""
@@ -334,7 +329,7 @@ class Governance:
                 journal=runtime.log,
                 clock=runtime.clock,
                 policy_digest=policy.digest,
-                conceal=self._concealing,
+                conceal=self.concealing,
                 users=self._users(),
             ),
             turn=TurnStage(limit=runtime.settings.turn_limit),
@@ -360,20 +355,21 @@ class Governance:
                 exchanged=runtime.exchanged,
                 approvals=runtime.approvals,
                 elicits=policy.approval.elicits,
+                quorum=policy.approval.quorum,
             ),
             meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
             current=CurrentStage(stands=self._stands),
             redact=redact,
             deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
             preview=Preview(executors=runtime.executors),
-            middleware=checks.middleware(self.earlier, self._concealing) if (checks := runtime.checks) else None,
+            middleware=checks.middleware(self.earlier, self.concealing) if (checks := runtime.checks) else None,
             results=checks.results(self.earlier) if checks else None,
         )
 
     def _users(self) -> Users:
         return Users(
             named=self.policy.principals,
-            conceal=self._concealing.said,
+            conceal=self.concealing.said,
         )
 
     def _digest_of(self, value: Json) -> Json:

@@ -26,7 +26,7 @@ from toolgen.model.result import Envelope, Error, Refused
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import DeviceBinding
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.stages.guards import STALE, approval_digest
+from toolgen.pipeline.stages.approve import STALE, approval_digest
 from toolgen.state.count_connection import UnreachableError
 from toolgen.state.invocations import Invocation
 

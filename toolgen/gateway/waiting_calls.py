@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ __all__ = ["LEASE_S", "WaitingCalls", "of_party", "party_of"]
 _logger = logging.getLogger(__name__)
 LEASE_S = 10.0
 """How long a worker that stopped may hold a call before others look after it."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 
 
@@ -38,7 +40,7 @@ class WaitingCalls:
         """The calls of this worker that go on without their callers: whether each is kept by now."""
         self.resumes: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
-        self._log = log
+        self.log = log
         self.news = asyncio.Event()
         """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
 
@@ -158,9 +160,16 @@ class WaitingCalls:
         return await self.store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
 
     async def record(
-        self, known: Invocation, *, by: str, verdict: str, note: str, ending: Mapping[str, str] | None = None
+        self,
+        known: Invocation,
+        *,
+        by: str,
+        verdict: str,
+        note: str,
+        ending: Mapping[str, str] | None = None,
+        said: Mapping[str, Any] = _NOTHING,
     ) -> int:
-        """The number of the entry. What cannot be recorded was not answered: the call is let go again."""
+        """The number of the entry, which says `said` besides. What cannot be recorded was not answered: the call is let go again."""
         fields: dict[str, Any] = {
             "event": "decision",
             "call_id": known.id,
@@ -173,10 +182,10 @@ class WaitingCalls:
             "parent": known.parent,
             **(ending or {}),
         }
-        if note:
-            fields["arguments"] = {"note": note}
+        if note or said:
+            fields["arguments"] = ({"note": note} if note else {}) | dict(said)
         try:
-            _, seq = await self._log.append(fields)
+            _, seq = await self.log.append(fields)
         except AuditError:
             await self.store.replace(known, msgspec.structs.replace(known, lease=0.0))
             raise

@@ -1,11 +1,11 @@
-"""What a guard answers: Allow, Ask or Deny."""
+"""What a guard answers: Allow, Ask or Deny; and what an Ask wants of people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Allow", "Ask", "Deny", "Verdict"]
+__all__ = ["Allow", "Ask", "Consent", "Deny", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,11 +16,27 @@ class Allow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """What a rule wants before a call goes on: `quorum` people who each have one of `roles`; with neither, those that the policy names
+    for all calls."""
+
+    rule: str
+    roles: frozenset[str] = frozenset()
+    quorum: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The call may go on once a person has agreed to exactly it."""
+    """The call may go on once people have agreed to exactly it: those of each of `wanted`."""
 
     rule: str
     reason: str
+    consents: tuple[Consent, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[Consent, ...]:
+        """What each rule that asks wants; of a verdict that says nothing of it, the approvers of the policy."""
+        return self.consents or (Consent(rule=self.rule),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

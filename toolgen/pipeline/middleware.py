@@ -15,7 +15,7 @@ from toolgen.model.call import Call, Trace
 from toolgen.model.client_channel import Line, Unasked
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.verdict import Deny, Verdict
+from toolgen.model.verdict import Consent, Deny, Verdict
 from toolgen.policy.rules import Note
 from toolgen.state.turn_counter import Seat
 
@@ -211,6 +211,7 @@ class Trail:
     seat: Seat | None = None
     verdict: str = ""
     rule: str = ""
+    consents: tuple[Consent, ...] = ()  # what the rules that ask want
     outcome_seq: int | None = None
     sql: str = ""  # the statement that would run
     replays: str = ""  # the call that this one repeats, and is told the outcome of

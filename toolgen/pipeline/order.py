@@ -19,9 +19,10 @@ from toolgen.model.result import Result, Success
 from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import Next, Trail, compose, guarded
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
+from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.completion import Completion
 from toolgen.pipeline.stages.deliver import Deliver, Preview
-from toolgen.pipeline.stages.guards import ApproveStage, ArgumentsStage, CurrentStage, InspectStage, PauseStage
+from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage

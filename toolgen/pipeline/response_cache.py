@@ -20,7 +20,7 @@ from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Refused, Resu
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
-from toolgen.pipeline.stages.guards import approval_digest
+from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.state.stored_answers import Flight, Kept, Results
 
 __all__ = ["ABREAST", "Caching"]

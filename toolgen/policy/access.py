@@ -5,9 +5,9 @@ Named sets of tools: what an audience may see at most, and what a caller may nar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import msgspec
@@ -311,17 +311,26 @@ def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Deny beats Ask beats Allow; the first of a kind speaks for it. No verdict at all is a Deny."""
-    asked: Ask | None = None
+    asked: list[Ask] = []
     allowed: Allow | None = None
     for verdict in verdicts:
         match verdict:
             case Deny():
                 return verdict
             case Ask():
-                asked = asked or verdict
+                asked.append(verdict)
             case Allow():
                 allowed = allowed or verdict
-    return asked or allowed or Deny(rule="default", reason="no rule allows this call")
+    if asked:
+        return _together(asked)
+    return allowed or Deny(rule="default", reason="no rule allows this call")
+
+
+def _together(asked: Sequence[Ask]) -> Ask:
+    """Several that ask, as one: what each of them wants is wanted, and the first speaks for all."""
+    if len(asked) == 1:
+        return asked[0]
+    return replace(asked[0], consents=tuple(dict.fromkeys(consent for ask in asked for consent in ask.wanted)))
 
 
 class _Asked:

@@ -15,7 +15,7 @@ from typing import Any
 from toolgen.model.names import nearest
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
-from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.policy.arguments import Validator, check_schema
 from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
 from toolgen.policy.readings.call import Reading, Readings, Weight
@@ -158,6 +158,7 @@ class Rule:
     `when`, if given, holds.
 
     `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets. `shadow`: decides nothing.
+    `consent` is what a rule that asks wants otherwise than the policy does for all.
     """
 
     id: str
@@ -171,6 +172,7 @@ class Rule:
     when: Expression | None = None
     bind: Mapping[str, Expression] = field(default_factory=lambda: _NO_BINDINGS)
     shadow: bool = False
+    consent: Consent | None = None
 
     def covers(self, tool: Tool) -> bool:
         """Whether the rule is about a tool, whatever the arguments."""
@@ -284,7 +286,8 @@ def _says(rule: Rule) -> Verdict:
         case "allow":
             return Allow(rule=rule.id)
         case "ask":
-            return Ask(rule=rule.id, reason=f"rule {rule.id} wants a person to agree")
+            consents = () if rule.consent is None else (rule.consent,)
+            return Ask(rule=rule.id, reason=f"rule {rule.id} wants a person to agree", consents=consents)
         case _:
             return Deny(rule=rule.id, reason=f"rule {rule.id} forbids this call")
 

@@ -20,8 +20,10 @@ from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 __all__ = [
     "Invocation",
     "Invocations",
+    "Need",
     "Party",
     "SqliteInvocations",
+    "Vote",
     "as_json",
     "counted_as",
     "counted_for",
@@ -43,6 +45,22 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
 
 
+class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """So many people have to agree who each have one of these roles. `own`: a rule names them, and not the policy for all calls."""
+
+    roles: tuple[str, ...]
+    quorum: int = 1
+    own: bool = False
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One person's yes: whose, with which roles of those that count, and when."""
+
+    by: str
+    roles: tuple[str, ...]
+    at: float
+
+
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way: it waits for an answer (`pending`), may be carried out (`approved`), is being so (`running`) or `ended`.
 
@@ -51,6 +69,9 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     often it was let go again before anything happened. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an
     owner that dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set.
     `envelope` is the JSON the caller gets once it ended.
+
+    All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
+    `edited_by` who did.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
@@ -92,6 +113,10 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     resume: dict[str, Any] | None = None
     waits: tuple[str, ...] = ()
     http_status: int | None = None
+    needs: tuple[Need, ...] = ()
+    votes: tuple[Vote, ...] = ()
+    original: dict[str, Any] | None = None
+    edited_by: str = ""
 
     @property
     def state(self) -> CallState:

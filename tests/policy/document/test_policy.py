@@ -10,8 +10,8 @@ import pytest
 
 from tests.catalogs import PETS
 from toolgen.errors import PolicyError
+from toolgen.policy.document.approvals import NOBODY, Approval
 from toolgen.policy.document.policy import Policy, load
-from toolgen.policy.document.sections import NOBODY, Approval
 
 HASH = "sha256:" + hashlib.sha256(b"key").hexdigest()
 WHOLE = f"""\

@@ -211,7 +211,8 @@ class ToolCalls:
     ) -> dict[str, object] | Fault:
         """Asks the person at the caller's client about a call that waits."""
         known = await self._gateway.tool_calls.approvals.own(envelope.call_id, caller.principal)
-        form = None if known is None or known.status != "pending" else form_of(known)
+        waits = known is not None and known.status == "pending" and self._gateway.tool_calls.approvals.may_elicit(known)
+        form = form_of(known) if known is not None and waits else None
         if form is None:
             return self._result(envelope, request, caller)
         if era is Era.MODERN:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approval_requests import listed
+from toolgen.gateway.approval_terms import Terms
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
@@ -20,12 +21,16 @@ from toolgen.model.result import Error
 __all__ = ["RestApprovals"]
 
 _APPROVAL = re.compile(r"/v1/approvals/([^/]{1,128})\Z")
-_STATUS: Mapping[str, int] = MappingProxyType({"forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409})
+_STATUS: Mapping[str, int] = MappingProxyType(
+    {"validation": 400, "forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409}
+)
 
 
 class _Decision(msgspec.Struct, forbid_unknown_fields=True):
     decision: Literal["approve", "deny"]
     note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
+    arguments: dict[str, Any] | None = None
+    digest: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class RestApprovals:
@@ -69,11 +74,13 @@ class RestApprovals:
         return json_response({"approvals": await listed(self._approvals, found[:limit])})
 
     async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
-        """An answer, which counts when it is the first."""
+        """An answer: a no ends the call, and a yes counts once, as it was asked or with other arguments."""
         request.parameters()
         body: _Decision = decoded(await read_json_body(request), _Decision)
+        approve = body.decision == "approve"
+        terms = Terms(arguments=body.arguments, digest=body.digest)
         answer = await self._approvals.decide(
-            call_id, approve=body.decision == "approve", note=body.note, principal=principal
+            call_id, approve=approve, note=body.note, principal=principal, terms=terms
         )
         if isinstance(answer, Error):
             raise Rejected(_STATUS[answer.code], answer.code, answer.message, suggestion=answer.suggestion)

@@ -149,8 +149,8 @@ def _waiting_paths() -> Node:
         ),
         "/v1/approvals/{id}": _post(
             "decide",
-            "Answers for a call; the first answer counts, and an approved call is carried out once, by the gateway",
-            _responses(_answer("The answer counts.", "Decided"), "403", "404", "409", "503"),
+            "Answers for a call: one no ends it, and once enough people said yes it is carried out once, by the gateway",
+            _responses(_answer("The answer counts.", "Decided"), "400", "403", "404", "409", "503"),
             [call_id],
             "Decision",
         ),

@@ -168,16 +168,32 @@ def _approval_schemas() -> Node:
     texts = ("id", "principal", "on_behalf_of", "tool", "effect", "sql", "rule", "digest", "asked", "expires")
     approval: Node = dict.fromkeys((*texts, "session", "client", "parent"), TEXT)
     refusal = described({"code": TEXT, "message": TEXT}, "code", "message")
+    need = described({"roles": {"type": "array", "items": TEXT}, "people": {"type": "integer"}}, "roles", "people")
     shown: Node = {
         "arguments": _ANYTHING,
         "request": {**_ANYTHING, "description": "What would be sent now, secrets masked, as a dry run shows it."},
         "refusal": {**refusal, "description": "In place of `request`: why the call would not be sent now."},
+        "original": {
+            **_ANYTHING,
+            "description": "The arguments as they were asked for, where an approver changed them.",
+        },
+        "edited_by": TEXT,
+        "needs": {"type": "array", "items": need, "description": "Who has to agree."},
+        "agreed": {"type": "array", "items": TEXT, "description": "Who did so far."},
     }
+    replaced = "In place of those that were asked for: checked, and put to the policy again."
     decision: Node = {
         "decision": {"enum": ["approve", "deny"]},
         "note": {"type": "string", "maxLength": MAX_NOTE_LENGTH},
+        "arguments": {"type": ["object", "null"], "description": replaced},
+        "digest": {
+            "type": "string",
+            "maxLength": 100,
+            "description": "Of the call as it was shown; an edited one takes it.",
+        },
     }
-    decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": {"enum": ["approved", "ended"]}}
+    status: Node = {"enum": ["approved", "ended", "pending"]}
+    decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": status}
     return {
         "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
         "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),

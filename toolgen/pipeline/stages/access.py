@@ -193,7 +193,7 @@ class AccessStage:
             case Allow():
                 trail.verdict = "allow"
             case Ask():
-                trail.verdict = "ask"
+                trail.verdict, trail.consents = "ask", verdict.wanted
             case Deny():
                 trail.verdict = "deny"
                 return refused(verdict)

@@ -6,16 +6,14 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, assert_never
 
-import msgspec
 from msgspec.structs import replace
 
-from toolgen.canonical import digest, encodable
 from toolgen.errors import StateError
-from toolgen.model.call import Call, Described, Principal, Statement, parties
+from toolgen.model.call import Call, Described, Statement, parties
 from toolgen.model.database import Database
-from toolgen.model.result import Cancelled, Error, Refused, Result
+from toolgen.model.result import Error, Refused, Result
 from toolgen.model.tool import (
     CodeBinding,
     DeviceBinding,
@@ -30,9 +28,10 @@ from toolgen.model.tool import (
     Tool,
     WorkflowBinding,
 )
-from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.pipeline.middleware import Trail, refused
 from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
+from toolgen.pipeline.stages.approve import stale
 from toolgen.policy.arguments import Validator, misspelt
 from toolgen.policy.rules import Note
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
@@ -41,16 +40,11 @@ if TYPE_CHECKING:
     from toolgen.pipeline.graphql_documents import DocumentGuard
 
 __all__ = [
-    "STALE",
-    "ApprovalQueue",
-    "ApproveStage",
     "ArgumentsStage",
     "CurrentStage",
     "InspectStage",
     "PauseStage",
-    "Question",
     "SqlGuard",
-    "approval_digest",
 ]
 
 SqlGuard = Callable[[Call], Awaitable[Statement | Database | Described | Deny]]
@@ -62,6 +56,7 @@ _NO_INDEX = Deny(
 )
 
 _logger = logging.getLogger(__name__)
+_WRITES = Consent(rule="sql:writes")
 _UNREAD = Error(
     code="paused",
     message="whether calls like this are paused cannot be read now, so nothing was sent",
@@ -217,8 +212,9 @@ class InspectStage:
             return refused(answer)
         checked, verdict = answer
         match verdict:
-            case Ask(rule=rule):
-                trail.verdict, trail.rule = "ask", rule
+            case Ask():
+                trail.consents = verdict.wanted if trail.verdict != "ask" else (*trail.consents, *verdict.wanted)
+                trail.verdict, trail.rule = "ask", verdict.rule
             case Deny():
                 return refused(verdict)
             case Allow():
@@ -239,8 +235,10 @@ class InspectStage:
         match answer:
             case Statement():
                 trail.sql = answer.sql
-                if answer.writes:  # whatever a rule says: a person agrees to every change
-                    trail.verdict, trail.rule = "ask", "sql:writes"
+                if answer.writes:
+                    # Whatever a rule says: a person agrees to every change.
+                    trail.consents = trail.consents if trail.verdict == "ask" else (_WRITES,)
+                    trail.verdict, trail.rule = "ask", _WRITES.rule
                 return replace(call, statement=answer)
             case Database():
                 return replace(call, database=answer)
@@ -251,137 +249,6 @@ class InspectStage:
                 return refused(answer)
             case _:
                 assert_never(answer)
-
-
-STALE = "the policy, the tool or the caller has changed since the call was asked for; make the call again"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a person is asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
-
-    `rule` is what wants it asked, `sql` the statement that would run, "" for other calls. `roles` may answer.
-    """
-
-    call: Call
-    digest: str
-    policy_digest: str
-    roles: frozenset[str]
-    expires_s: float
-    rule: str
-    sql: str
-
-
-class ApprovalQueue(Protocol):
-    """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
-
-    async def ask(self, question: Question) -> Result: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveStage:
-    """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
-
-    `answerable` says whether anybody could answer for a caller: never itself, nor whom it acts for. With nobody it ends cancelled.
-    `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
-    be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
-    `policy_digest` of all it says, for the audit log.
-    """
-
-    policy_digest: str
-    concern: Callable[[Principal, Tool], str]
-    roles: frozenset[str]
-    expires_s: float
-    answerable: Callable[[Principal], bool]
-    exchanged: Callable[[Call], bool]
-    approvals: ApprovalQueue
-    elicits: bool = False
-
-    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
-        if trail.verdict != "ask":
-            return call
-        asked = approval_digest(call, self.concern(call.principal, call.tool))
-        if call.approval:
-            return call if call.approval == asked else _stale(trail)
-        if self.exchanged(call):
-            return _unkept_token(trail)
-        if not (self.elicits and trail.presence.elicits) and not self.answerable(call.principal):
-            return _called_off(trail)
-        return await self.approvals.ask(
-            Question(
-                call=call,
-                digest=asked,
-                policy_digest=self.policy_digest,
-                roles=self.roles,
-                expires_s=self.expires_s,
-                rule=trail.rule,
-                sql=trail.sql,
-            )
-        )
-
-    async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
-        """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
-        if trail.verdict == "ask" and self.exchanged(call):
-            return _unkept_token(trail)
-        if trail.verdict == "ask" and not self.answerable(call.principal):
-            return _called_off(trail)
-        return call
-
-
-def approval_digest(call: Call, concern: str) -> str:
-    """`sha256:…` over everything an approval is bound to: who calls for whom, and by what claims and mapping they are that, which version
-    of the tool, with what, and what the policy says about such a call (`concern`, a digest)."""
-    return digest(
-        {
-            "principal": _party(call.principal),
-            "tool": call.tool.name,
-            "tool_digest": call.tool.digest,
-            "policy_digest": concern,
-            "arguments": encodable(call.arguments),
-        }
-    )
-
-
-def _party(principal: Principal | None) -> object:
-    if principal is None:
-        return None
-    origin = principal.origin
-    derived = {} if origin is None else {"origin": encodable(msgspec.structs.asdict(origin))}
-    return {
-        "id": principal.id,
-        "roles": sorted(principal.roles),
-        "attributes": encodable(principal.attributes),
-        "on_behalf_of": _party(principal.on_behalf_of),
-        "toolsets": sorted(principal.toolsets),
-        **derived,
-    }
-
-
-def _stale(trail: Trail) -> Refused:
-    return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
-
-
-def _called_off(trail: Trail) -> Cancelled:
-    return Cancelled(
-        error=Error(
-            code="cancelled",
-            message="a person would have to agree to this call, and nobody can be asked",
-            suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
-            rule=trail.rule,
-        )
-    )
-
-
-def _unkept_token(trail: Trail) -> Refused:
-    return Refused(
-        error=Error(
-            code="forbidden",
-            message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
-            "waits; nobody was asked",
-            suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
-            rule=trail.rule,
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,4 +263,4 @@ class CurrentStage:
     stands: Callable[[Call], bool]
 
     async def __call__(self, call: Call, trail: Trail) -> Call | Result:
-        return call if self.stands(call) else _stale(trail)
+        return call if self.stands(call) else stale(trail)

@@ -71,6 +71,9 @@ class LedgerStage:
         try:
             mine = self._claim(call, await self.ledger.now())
             known = await self._settled(self.ledger, mine)
+            if known is not None and known.call_id == call.id and call.approval:
+                # Its arguments may be those that an approver changed: the key stays bound to what its caller sent.
+                mine = msgspec.structs.replace(mine, arguments=known.arguments)
             if known is not None and known.call_id == call.id and known.status == "waiting":
                 await self.ledger.settle(mine)  # a person agreed to it
         except CanonicalError:

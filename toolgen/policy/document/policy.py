@@ -17,6 +17,7 @@ from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule, Toolset
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.credentials import Credentials, PrincipalEntry
+from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
 from toolgen.policy.document.principals import PrincipalSections
 from toolgen.policy.document.rules import (
     Draft,
@@ -32,10 +33,7 @@ from toolgen.policy.document.rules import (
 )
 from toolgen.policy.document.schema import EgressShape, FileShape, RedactShape
 from toolgen.policy.document.sections import (
-    NOBODY,
-    Approval,
     Assignment,
-    read_approval,
     read_assignment,
     read_limits,
 )
@@ -198,6 +196,8 @@ class _Collector:
             self._approval = read_approval(document, file.approvals)
             named = enumerate(file.approvals.approvers)
             self._roles += [(document.where("approvals", "approvers", index), role) for index, role in named]
+            escalated = document.where("approvals", "escalate", "to")
+            self._roles += [(escalated, role) for role in sorted(self._approval.escalate_to)]
         for index, path in enumerate(file.sensitive):
             _checked_path(path, document.where("sensitive", index))
             self._sensitive.append(path)
@@ -266,6 +266,8 @@ class _Collector:
             raise PolicyError(f"the rule id '{rule.id}' is taken", where=rule.where)
         for number, role in enumerate(document.data["rules"][index]["to"]):
             self._roles.append((document.where("rules", index, "to", number), role))
+        wanted = frozenset[str]() if rule.consent is None else rule.consent.roles
+        self._roles += [(document.where("rules", index, "approvers"), role) for role in sorted(wanted)]
         self._rules[rule.id] = draft
 
     def _add_sql(self, document: Document, source: str) -> None:

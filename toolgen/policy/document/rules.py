@@ -24,6 +24,7 @@ from toolgen.policy.binding import bind_fault
 from toolgen.policy.cel.expression import Expression, compile_expression
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.credentials import ClaimsError, Credentials, claims_read, user_of
+from toolgen.policy.document.approvals import read_consent
 from toolgen.policy.document.principals import instant
 from toolgen.policy.document.schema import (
     EarlierShape,
@@ -124,6 +125,7 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         verdict=given.verdict,
         where=where,
         shadow=given.shadow,
+        consent=read_consent(given.id, given.verdict, given.approvers, where),
     )
     return Draft(
         rule=rule,

@@ -12,6 +12,7 @@ from toolgen.yaml_file import apart
 
 __all__ = [
     "ApprovalShape",
+    "ApproversShape",
     "AssignmentShape",
     "CertificateShape",
     "EarlierShape",
@@ -108,6 +109,10 @@ class PrincipalShape(msgspec.Struct, forbid_unknown_fields=True):
     acts_for: list[str] = []
 
 
+class ApproversShape(msgspec.Struct, forbid_unknown_fields=True):
+    any: _Text
+
+
 class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     to: list[str]
@@ -118,6 +123,7 @@ class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
     when: str | msgspec.UnsetType = msgspec.UNSET
     bind: dict[str, str] = {}
     shadow: bool = False
+    approvers: ApproversShape | None = None
 
 
 class LabelShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -205,10 +211,17 @@ class TestShape(msgspec.Struct, forbid_unknown_fields=True):
     toolset: str = ""
 
 
+class EscalateShape(msgspec.Struct, forbid_unknown_fields=True):
+    after: str
+    to: _Names
+
+
 class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
     approvers: _Names = msgspec.field(default_factory=list)
     expires: str = "1h"
     elicitation: str = ""
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=10)] = 1
+    escalate: EscalateShape | None = None
 
 
 class AssignmentShape(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,17 +1,13 @@
 """The `limits:` section of a policy, read once every principal is known: each name in it exists, and each cost can be paid.
 
-The `approvals:` section of a policy.
-
 The `credentials:` section of a policy: references, by role and source.
-
-Who may agree to a call that a rule wants a person to agree to, and for how long the question stands.
 
 Whose credentials a source is called with: those that the policy gives to a role, in place of the source's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -24,18 +20,14 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import Scope
-from toolgen.policy.document.schema import ApprovalShape, AssignmentShape, LimitShape
+from toolgen.policy.document.schema import AssignmentShape, LimitShape
 from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document, decode
 
 __all__ = [
-    "MAX_DURATION_S",
-    "NOBODY",
-    "Approval",
     "Assignment",
     "assigned",
-    "read_approval",
     "read_assignment",
     "read_limits",
 ]
@@ -142,44 +134,6 @@ class _Reader:
                 f"wait: '{text}' is not like 2s or 500ms, and at most {_MAX_WAIT_S:g}s", where=self._where("wait")
             )
         return seconds
-
-
-MAX_DURATION_S = 7 * 86_400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
-    """The roles whose principals may answer, and in how many seconds a question expires.
-
-    `elicits`: the answer of the person at the caller's own client counts, where that client can ask one.
-    """
-
-    roles: frozenset[str]
-    expires_s: float
-    elicits: bool = False
-
-    def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
-        """Whether a principal with these roles may answer for a call of these parties: never one of them."""
-        return principal not in parties and not self.roles.isdisjoint(roles)
-
-
-NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
-"""A policy without `approvals:`: there is nobody but the person at the caller's own client."""
-
-
-def read_approval(document: Document, given: ApprovalShape) -> Approval:
-    """What stands below `approvals`. Raises `PolicyError`."""
-    expires = parse_duration(given.expires)
-    if expires is None or not 1 <= expires <= MAX_DURATION_S:
-        raise PolicyError(
-            f"expires: must be like 30m or 1h, from 1s to {MAX_DURATION_S / 3600:g}h",
-            where=document.where("approvals", "expires"),
-        )
-    if given.elicitation not in {"", "allow", "deny"}:
-        raise PolicyError("elicitation: takes allow or deny", where=document.where("approvals", "elicitation"))
-    # Who names approvers wants them asked, and not the user of the agent.
-    elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
-    return Approval(roles=frozenset(given.approvers), expires_s=expires, elicits=elicits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,251 @@
+"""Answers to calls that wait for a person: who may give one, when it counts, and that each is on record before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from toolgen.audit.log import AuditLog
+from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
+from toolgen.gateway.approvers import counted, in_words, may_ever_answer, met, open_roles
+from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.waiting_calls import WaitingCalls, of_party
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Error
+from toolgen.model.tool import absent
+from toolgen.pipeline.stages.approve import STALE, approval_digest, elicitable
+from toolgen.state.invocations import Invocation, Invocations, Vote
+
+__all__ = ["Answers"]
+
+_TRIES = 40
+_AGAIN_S = 0.05
+Found = TypeVar("Found")
+
+
+class Answers(WaitingCalls):
+    """`current` has the policy as it is now: an answer counts only under the policy it was asked under."""
+
+    def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
+        super().__init__(store=store, log=log)
+        self.current = current
+
+    def may_answer(self, principal: Principal) -> bool:
+        """Whether a principal may answer for others at all: by its role, and in its own name."""
+        return may_ever_answer(self.current.governance.policy, principal)
+
+    async def answerable(self, principal: Principal) -> tuple[Invocation, ...]:
+        """The calls that wait for an answer this principal may give, the oldest first."""
+        if not self.may_answer(principal):
+            return ()
+        found, now = await self.store.unfinished(), await self.store.now()
+        return tuple(
+            item
+            for item in found
+            if item.status == "pending"
+            and item.expires > now
+            and self._roles(principal, item, now)
+            and not self._concerned(principal, item)
+        )
+
+    async def decide(
+        self,
+        call_id: str,
+        *,
+        approve: bool,
+        note: str,
+        principal: Principal,
+        terms: Terms = AS_ASKED,
+    ) -> Invocation | Error:
+        """Answers for a call, on `terms`. A no ends it, and so does what changed since it was asked for; it is approved once enough people
+        said yes. What is refused is on record, and has no effect.
+
+        Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
+        """
+        known = await self.store.get(call_id)
+        if not may_ever_answer(self.current.governance.policy, principal):
+            found: Invocation | Error = Error(
+                code="forbidden",
+                message="this principal may not answer for the calls of others",
+                suggestion="approvals.approvers in the policy names the roles that may; answer in your own name",
+            )
+        elif known is None or known.kind != "approval":
+            found = Error(code="not_found", message="no call with this id waits for an answer")
+        elif self._concerned(principal, known):
+            found = Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
+        elif not (roles := self._roles(principal, known, await self.store.now())) and known.status == "pending":
+            found = Error(code="forbidden", message=f"this call takes {in_words(known.needs)}")
+        elif not approve and terms.arguments is not None:
+            found = Error(code="validation", message="a call that is denied has no other arguments")
+        elif approve:
+            found = await self._approve(known, Vote(by=principal.id, roles=roles, at=0.0), note, terms)
+        else:
+            found = await self._deny(known, note=note, by=principal.id)
+        if isinstance(found, Error):
+            await self._note_refused(call_id, principal, known, found)
+        return found
+
+    async def agree(self, call_id: str, *, approve: bool, caller: Principal) -> Invocation | Error:
+        """The answer of the person at a caller's own client, where the policy lets it count. Raises as `decide`."""
+        known = await self.own(call_id, caller)
+        if known is None:
+            return Error(code="not_found", message="no call with this id waits for an answer")
+        if not self.may_elicit(known):
+            return Error(code="forbidden", message="the policy takes no answers from the person at a caller's client")
+        note = "asked at the caller's client"
+        if not approve:
+            return await self._deny(known, note=note, by=caller.id)
+        return await self._approve(known, Vote(by=caller.id, roles=(), at=0.0), note, AS_ASKED)
+
+    def may_elicit(self, known: Invocation) -> bool:
+        """Whether the person at the caller's own client may answer: no rule names others, or several people."""
+        return self.current.governance.policy.approval.elicits and elicitable(known.needs)
+
+    async def _deny(self, known: Invocation, *, note: str, by: str) -> Invocation | Error:
+        if (over := await self._over(known)) is not None:
+            return over
+        message = f"a person denied this call: {note}" if note else "a person denied this call"
+        suggestion = "do not make it again unless you are told to"
+        error = Error(code="approval_denied", message=message, suggestion=suggestion, rule=known.rule)
+        closed = await self._in_turn(known, lambda one: self.close(one, by=by, verdict="deny", error=error, note=note))
+        return closed or too_late(await self.store.get(known.id) or known)
+
+    async def _over(self, known: Invocation) -> Error | None:
+        """Why no answer for a call counts any more; one that is stale ends here."""
+        if known.kind != "approval" or known.status != "pending":
+            return too_late(known)
+        if stale := self.stale(known, await self.store.now()):
+            error = Error(code="expired", message=stale, rule=known.rule)
+            await self.close(known, by="", verdict="expire", error=error)
+            return Error(code="expired", message=stale)
+        return None
+
+    async def _approve(self, known: Invocation, vote: Vote, note: str, terms: Terms) -> Invocation | Error:
+        if (over := await self._over(known)) is not None:
+            return over
+        if terms.digest and terms.digest != known.digest:
+            return Error(
+                code="conflict", message="this is not the call that you were shown", suggestion="look at it again"
+            )
+        if known.original is not None and not terms.digest:
+            suggestion = "look at it again, and answer with its digest"
+            return Error(
+                code="conflict",
+                message="an approver changed its arguments since it was asked for",
+                suggestion=suggestion,
+            )
+        wanted = known
+        if terms.arguments is not None:
+            changed = await edited(known, terms.arguments, self.current.governance, by=vote.by)
+            if isinstance(changed, Error):
+                return changed
+            wanted = changed
+
+        async def agree(kept: Invocation) -> Invocation | Error | None:
+            return (
+                too_late(kept) if kept.digest != known.digest else await self._agreed(kept, wanted, vote, note, terms)
+            )
+
+        done: Invocation | Error | None = await self._in_turn(known, agree)
+        return done or too_late(await self.store.get(known.id) or known)
+
+    async def _agreed(
+        self, kept: Invocation, wanted: Invocation, vote: Vote, note: str, terms: Terms
+    ) -> Invocation | Error | None:
+        """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
+        governance = self.current.governance
+        votes = () if terms.arguments is not None else counted(governance.policy, kept)
+        if governance.identity.concerns(vote.by, [one.by for one in votes]):
+            return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
+        held = await self.hold(kept)
+        if held is None:
+            return None
+        votes = (*votes, msgspec.structs.replace(vote, at=await self.store.now()))
+        # Without a role it is the person at the caller's own client, who answers alone.
+        enough = not vote.roles or met(governance.policy, wanted.needs, votes)
+        agreed = msgspec.structs.replace(
+            held,
+            arguments=wanted.arguments,
+            bound=wanted.bound,
+            sql=wanted.sql,
+            digest=wanted.digest,
+            needs=wanted.needs,
+            original=wanted.original,
+            edited_by=wanted.edited_by,
+            votes=votes,
+            status="approved" if enough else "pending",
+            lease=0.0,
+        )
+        await self.record(held, by=vote.by, verdict="approve", note=note, said=self._said(agreed, terms, enough=enough))
+        done = await self.store.replace(held, agreed)
+        self.announce()
+        return done
+
+    def _said(self, known: Invocation, terms: Terms, *, enough: bool) -> dict[str, object]:
+        """What the record should know of a yes besides: how many agreed, and to what it was changed."""
+        said: dict[str, object] = {}
+        if sum(need.quorum for need in known.needs) > 1:
+            said |= {"votes": len(known.votes), "enough": enough}
+        if terms.arguments is not None:
+            call = self.call(known, self.current.governance)
+            said["edited"] = {} if call is None else self.current.governance.concealing.arguments(call)
+        return said
+
+    async def _in_turn(self, known: Invocation, work: Callable[[Invocation], Awaitable[Found | None]]) -> Found | None:
+        """What comes of `work` with the call as it is kept; again for a while where another answer is being taken."""
+        for _ in range(_TRIES):
+            now_kept = await self.store.get(known.id)
+            if now_kept is None or now_kept.status != "pending":
+                return None
+            found = await work(now_kept)
+            if found is not None:
+                return found
+            await self.changed(_AGAIN_S)
+        return None
+
+    def _roles(self, principal: Principal, known: Invocation, now: float) -> tuple[str, ...]:
+        """Which of its roles a principal may answer for a call with."""
+        return tuple(sorted(principal.roles & open_roles(self.current.governance.policy, known, now)))
+
+    async def _note_refused(self, call_id: str, principal: Principal, known: Invocation | None, error: Error) -> None:
+        """Records an answer that did not count. What a stranger named stands there as far as it can be an id."""
+        named = {"call_id": known.id, "tool": known.tool} if known is not None else {}
+        shown = {} if known is not None else {"arguments": {"id": call_id.encode("ascii", "replace").decode()[:128]}}
+        entry = {"event": "refusal", "status": "refused", "code": error.code, "principal": principal.id}
+        await self.log.append(entry | named | shown)
+
+    def _concerned(self, principal: Principal, known: Invocation) -> bool:
+        """Whether this call is the principal's own, or made for it, under whichever of its identities."""
+        return self.current.governance.identity.concerns(principal.id, parties(of_party(known.principal)))
+
+    def stale(self, known: Invocation, now: float) -> str:
+        """Why an answer for this call can no longer count, "" when it can."""
+        if known.expires <= now:
+            return "nobody answered for this call in time; make it again if it is still wanted"
+        return "" if self.call(known, self.current.governance) is not None else STALE
+
+    def call(self, known: Invocation, governance: Governance) -> Call | None:
+        """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
+        asked = of_party(known.principal)
+        found = governance.identity.current(asked, known.asked)
+        if found is None:
+            return None
+        principal = replace(found, toolsets=asked.toolsets)
+        call = Call(
+            id=known.id,
+            tool=governance.tool(known.tool) or absent(known.tool),
+            arguments=known.arguments,
+            principal=principal,
+            session=known.session,
+            client=known.client,
+            parent=known.parent,
+            idempotency_key=known.idempotency_key,
+            bound=known.bound,
+            approval=known.digest,
+            withheld=governance.withheld,
+            resume=known.resume,
+        )
+        return call if approval_digest(call, governance.concern(principal, call.tool)) == known.digest else None

@@ -1,0 +1,126 @@
+"""On which terms an approver says yes: as it was asked, or with other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.json_body import encode
+from toolgen.gateway.waiting_calls import of_party
+from toolgen.model.call import Call
+from toolgen.model.result import Error, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.pipeline.input_validation import no_json
+from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.stages.approve import STALE, approval_digest, needs_of
+from toolgen.state.invocations import Invocation, Need
+
+__all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "Terms", "edited", "too_late"]
+
+MAX_ARGUMENTS_SIZE = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """`arguments` in place of those that were asked for; `digest` of what the approver was shown, "" where it says nothing of that."""
+
+    arguments: JsonObject | None = None
+    digest: str = ""
+
+
+AS_ASKED = Terms()
+
+
+async def edited(known: Invocation, arguments: JsonObject, governance: Governance, *, by: str) -> Invocation | Error:
+    """The call with other arguments, as its caller could have made it: validated, and put to the policy with the caller's own rights."""
+    fault = no_json(arguments) or _too_long(arguments)
+    if fault:
+        return Error(code="validation", message=fault)
+    given = _without_bound(known, arguments)
+    if isinstance(given, Error):
+        return given
+    asked = of_party(known.principal)
+    found = governance.identity.current(asked, known.asked)
+    if found is None:
+        return Error(code="expired", message=STALE)
+    principal = replace(found, toolsets=asked.toolsets)
+    call = governance.call(known.tool, given, principal, known.session, known.client, known.parent)
+    if call.dropped:
+        return Error(code="validation", message=f"{known.tool} has no argument '{min(call.dropped)}'")
+    call = msgspec.structs.replace(call, id=known.id, idempotency_key=known.idempotency_key, approval="")
+    trail = Trail()
+    result = await governance.would_send(call, trail)
+    if not isinstance(result, Success):
+        error = result.error
+        return Error(
+            code="validation" if error.code == "validation" else "forbidden",
+            message=error.message,
+            suggestion=error.suggestion,
+        )
+    return _kept(known, call, trail, governance, by)
+
+
+def _kept(known: Invocation, call: Call, trail: Trail, governance: Governance, by: str) -> Invocation:
+    approval = governance.policy.approval
+    wanted = needs_of(trail.consents, approval.roles, approval.quorum) if trail.verdict == "ask" else ()
+    return msgspec.structs.replace(
+        known,
+        arguments=dict(call.arguments),
+        bound=call.bound,
+        sql=trail.sql,
+        digest=approval_digest(call, governance.concern(call.principal, call.tool)),
+        needs=_strictest((*known.needs, *wanted)),
+        votes=(),
+        original=known.arguments if known.original is None else known.original,
+        edited_by=by,
+    )
+
+
+def _strictest(needs: Sequence[Need]) -> tuple[Need, ...]:
+    """What was wanted for the call as it was asked for, and what is for the one that it becomes."""
+    found: dict[tuple[str, ...], Need] = {}
+    for need in needs:
+        known = found.get(need.roles)
+        found[need.roles] = need if known is None or known.quorum < need.quorum else known
+    return tuple(found.values())
+
+
+def _too_long(arguments: JsonObject) -> str:
+    size = len(encode(arguments))
+    return f"{size} bytes of arguments are too many (most: {MAX_ARGUMENTS_SIZE})" if size > MAX_ARGUMENTS_SIZE else ""
+
+
+def _without_bound(known: Invocation, arguments: JsonObject) -> JsonObject | Error:
+    """The arguments without those that the gateway sets, which nobody sets otherwise: it sets them again."""
+    given: dict[str, Any] = dict(arguments)
+    for path in known.bound:
+        *above, last = path.split(".")
+        inner, was = given, _inner(known.arguments, above)
+        for name in above:
+            below = inner.get(name)
+            if not isinstance(below, dict):
+                break
+            inner[name] = inner = dict(below)
+        else:
+            if last in inner and inner.pop(last) != (was or {}).get(last):
+                return Error(
+                    code="forbidden", message=f"the gateway sets '{path}' for this caller, and nobody else does"
+                )
+    return given
+
+
+def _inner(value: Json, names: Sequence[str]) -> dict[str, Any] | None:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
+
+
+def too_late(known: Invocation) -> Error:
+    """Nothing comes of another answer."""
+    over = known.status != "pending"
+    message = "this call waits for no answer any more" if over else "somebody else is answering for this call"
+    return Error(code="conflict", message=message)

@@ -1,0 +1,73 @@
+"""Who may answer for calls that wait: by role, by rule, after an escalation, and never twice or for a call of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from toolgen.model.call import Principal
+from toolgen.policy.document.policy import Policy
+from toolgen.state.invocations import Invocation, Need, Vote
+
+__all__ = ["answerable", "counted", "in_words", "may_ever_answer", "met", "open_roles", "roles_that_answer"]
+
+
+def answerable(policy: Policy, involved: Collection[str], needs: Sequence[Need]) -> bool:
+    """Whether enough people of a policy could answer for a call of these parties: principals of its own, or users of an issuer."""
+    return all(_enough(policy, involved, need) for need in needs)
+
+
+def _enough(policy: Policy, involved: Collection[str], need: Need) -> bool:
+    roles = frozenset(need.roles) | policy.approval.escalate_to
+    if any(not roles.isdisjoint(issuer.all_roles) for issuer in policy.credentials.issuers.values()):
+        return True
+    people = policy.credentials.principals.values()
+    return sum(person.id not in involved and not roles.isdisjoint(person.roles) for person in people) >= need.quorum
+
+
+def roles_that_answer(policy: Policy) -> frozenset[str]:
+    """The roles whose principals may answer for some calls: those of the policy, of its rules, and those it escalates to."""
+    rules = (rule.consent.roles for rule in policy.rules if rule.consent is not None)
+    return policy.approval.roles.union(policy.approval.escalate_to, *rules)
+
+
+def open_roles(policy: Policy, known: Invocation, now: float) -> frozenset[str]:
+    """The roles whose principals may answer for a call by now: nobody answered for long enough, and others may too."""
+    approval = policy.approval
+    named = frozenset(role for need in known.needs for role in need.roles) or approval.roles
+    escalated = approval.escalate_s > 0 and now >= known.asked + approval.escalate_s
+    return named | approval.escalate_to if escalated else named
+
+
+def counted(policy: Policy, known: Invocation) -> tuple[Vote, ...]:
+    """The votes that still count. Who is no principal any more, or has none of the roles left, agreed to nothing."""
+    return tuple(vote for vote in known.votes if _holds(policy, vote))
+
+
+def _holds(policy: Policy, vote: Vote) -> bool:
+    if vote.by.partition(":")[0] in policy.credentials.issuers:
+        return True  # what their token said then is all there is
+    person = policy.principals.get(vote.by)
+    return person is not None and not person.roles.isdisjoint(vote.roles)
+
+
+def met(policy: Policy, needs: Sequence[Need], votes: Sequence[Vote]) -> bool:
+    """Whether enough distinct people agreed, for each of the needs."""
+    return all(len(_for(policy, need, votes)) >= need.quorum for need in needs)
+
+
+def _for(policy: Policy, need: Need, votes: Sequence[Vote]) -> set[str]:
+    roles = {*need.roles, *policy.approval.escalate_to}
+    return {vote.by for vote in votes if not roles.isdisjoint(vote.roles)}
+
+
+def in_words(needs: Sequence[Need]) -> str:
+    """Who has to agree: `a person with the role ops`, `2 people with the role lead or ops`."""
+    return " and ".join(
+        f"{'a person' if need.quorum == 1 else f'{need.quorum} people'} with the role {' or '.join(need.roles)}"
+        for need in needs
+    )
+
+
+def may_ever_answer(policy: Policy, principal: Principal) -> bool:
+    """Whether a principal may answer for others at all: by its role, and in its own name."""
+    return principal.on_behalf_of is None and not roles_that_answer(policy).isdisjoint(principal.roles)

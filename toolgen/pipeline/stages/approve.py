@@ -1,0 +1,183 @@
+"""The stage where people agree to a call: which of them, how many, and to exactly what their answer is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from toolgen.canonical import digest, encodable
+from toolgen.model.call import Call, Principal
+from toolgen.model.result import Cancelled, Error, Refused, Result
+from toolgen.model.tool import Tool
+from toolgen.model.verdict import Consent
+from toolgen.pipeline.middleware import Trail
+from toolgen.state.invocations import Need
+
+__all__ = [
+    "STALE",
+    "ApprovalQueue",
+    "ApproveStage",
+    "Question",
+    "approval_digest",
+    "elicitable",
+    "needs_of",
+    "party_digested",
+    "stale",
+]
+
+STALE = "the policy, the tool or the caller has changed since the call was asked for; make the call again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What people are asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
+
+    `rule` is what wants it asked, `sql` the statement that would run, "" for other calls. All of `needs` have to be met.
+    """
+
+    call: Call
+    digest: str
+    policy_digest: str
+    needs: tuple[Need, ...]
+    expires_s: float
+    rule: str
+    sql: str
+
+
+class ApprovalQueue(Protocol):
+    """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
+
+    async def ask(self, question: Question) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveStage:
+    """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
+
+    `roles` and `quorum` are those of the policy, for rules that say nothing else. `answerable` says whether enough people could answer for
+    a caller: never itself, nor whom it acts for. With too few it ends cancelled.
+    `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
+    be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
+    `policy_digest` of all it says, for the audit log.
+    """
+
+    policy_digest: str
+    concern: Callable[[Principal, Tool], str]
+    roles: frozenset[str]
+    expires_s: float
+    answerable: Callable[[Principal, Sequence[Need]], bool]
+    exchanged: Callable[[Call], bool]
+    approvals: ApprovalQueue
+    elicits: bool = False
+    quorum: int = 1
+
+    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
+        if trail.verdict != "ask":
+            return call
+        asked = approval_digest(call, self.concern(call.principal, call.tool))
+        if call.approval:
+            return call if call.approval == asked else stale(trail)
+        if self.exchanged(call):
+            return _unkept_token(trail)
+        needs = needs_of(trail.consents, self.roles, self.quorum)
+        client = self.elicits and trail.presence.elicits and elicitable(needs)
+        if not client and not self.answerable(call.principal, needs):
+            return _called_off(trail)
+        return await self.approvals.ask(
+            Question(
+                call=call,
+                digest=asked,
+                policy_digest=self.policy_digest,
+                needs=needs,
+                expires_s=self.expires_s,
+                rule=trail.rule,
+                sql=trail.sql,
+            )
+        )
+
+    async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
+        """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
+        if trail.verdict != "ask":
+            return call
+        if self.exchanged(call):
+            return _unkept_token(trail)
+        if not self.answerable(call.principal, needs_of(trail.consents, self.roles, self.quorum)):
+            return _called_off(trail)
+        return call
+
+
+def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) -> tuple[Need, ...]:
+    """Who has to agree, each rule's own people or those of the policy; rules that want the same people want them once."""
+    found: dict[tuple[str, ...], Need] = {}
+    for consent in consents or (Consent(rule=""),):
+        who = tuple(sorted(consent.roles or roles))
+        need = Need(roles=who, quorum=consent.quorum or quorum, own=bool(consent.roles))
+        known = found.get(who)
+        found[who] = need if known is None or known.quorum < need.quorum else known
+    return tuple(found[who] for who in sorted(found))
+
+
+def elicitable(needs: Sequence[Need]) -> bool:
+    """Whether the person at the caller's own client could answer alone: no rule names others, or several people."""
+    return len(needs) == 1 and needs[0].quorum == 1 and not needs[0].own
+
+
+def approval_digest(call: Call, concern: str) -> str:
+    """`sha256:…` over everything an approval is bound to: who calls for whom, and by what claims and mapping they are that, which version
+    of the tool, with what, and what the policy says about such a call (`concern`, a digest)."""
+    return digest(
+        {
+            "principal": party_digested(call.principal),
+            "tool": call.tool.name,
+            "tool_digest": call.tool.digest,
+            "policy_digest": concern,
+            "arguments": encodable(call.arguments),
+        }
+    )
+
+
+def party_digested(principal: Principal | None) -> object:
+    """Who calls, and for whom, as a digest takes it."""
+    if principal is None:
+        return None
+    origin = principal.origin
+    derived = {} if origin is None else {"origin": encodable(msgspec.structs.asdict(origin))}
+    return {
+        "id": principal.id,
+        "roles": sorted(principal.roles),
+        "attributes": encodable(principal.attributes),
+        "on_behalf_of": party_digested(principal.on_behalf_of),
+        "toolsets": sorted(principal.toolsets),
+        **derived,
+    }
+
+
+def stale(trail: Trail) -> Refused:
+    """The call is not the one that was asked for any more."""
+    return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
+
+
+def _called_off(trail: Trail) -> Cancelled:
+    return Cancelled(
+        error=Error(
+            code="cancelled",
+            message="a person would have to agree to this call, and nobody can be asked",
+            suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
+            rule=trail.rule,
+        )
+    )
+
+
+def _unkept_token(trail: Trail) -> Refused:
+    return Refused(
+        error=Error(
+            code="forbidden",
+            message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
+            "waits; nobody was asked",
+            suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
+            rule=trail.rule,
+        )
+    )

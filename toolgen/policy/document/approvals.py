@@ -1,0 +1,107 @@
+"""The `approvals:` section of a policy, and what a rule that asks says of its own: who may agree to a call, how many of them, for how long
+the question stands, and who is asked when nobody answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from toolgen.errors import PolicyError
+from toolgen.model.verdict import Consent
+from toolgen.policy.document.schema import ApprovalShape, ApproversShape
+from toolgen.units import parse_duration
+from toolgen.yaml_file import Document
+
+__all__ = [
+    "MAX_DURATION_S",
+    "MAX_QUORUM",
+    "NOBODY",
+    "Approval",
+    "read_approval",
+    "read_consent",
+]
+
+MAX_DURATION_S = 7 * 86_400.0
+MAX_QUORUM = 10
+_ANY = re.compile(r"(\d{1,4}) of \[([^\[\]]+)\]\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """The roles whose principals may answer, how many of them have to agree, and in how many seconds a question expires.
+
+    `elicits`: the answer of the person at the caller's own client counts, where that client can ask one. After `escalate_s` without an
+    answer those with a role of `escalate_to` may answer too.
+    """
+
+    roles: frozenset[str]
+    expires_s: float
+    elicits: bool = False
+    quorum: int = 1
+    escalate_s: float = 0.0
+    escalate_to: frozenset[str] = frozenset()
+
+    def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
+        """Whether a principal with these roles may answer for a call of these parties: never one of them."""
+        return principal not in parties and not self.roles.isdisjoint(roles)
+
+
+NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
+"""A policy without `approvals:`: there is nobody but the person at the caller's own client."""
+
+
+def read_approval(document: Document, given: ApprovalShape) -> Approval:
+    """What stands below `approvals`. Raises `PolicyError`."""
+    expires = parse_duration(given.expires)
+    if expires is None or not 1 <= expires <= MAX_DURATION_S:
+        raise PolicyError(
+            f"expires: must be like 30m or 1h, from 1s to {MAX_DURATION_S / 3600:g}h",
+            where=document.where("approvals", "expires"),
+        )
+    if given.elicitation not in {"", "allow", "deny"}:
+        raise PolicyError("elicitation: takes allow or deny", where=document.where("approvals", "elicitation"))
+    if given.quorum > 1 and not given.approvers:
+        raise PolicyError("quorum: needs approvers:, of whom so many have to agree", where=document.where("approvals"))
+    escalate_s = 0.0
+    if given.escalate is not None:
+        escalate_s = _before(given.escalate.after, expires, document.where("approvals", "escalate", "after"), "after")
+    # Who names approvers wants them asked, and not the user of the agent.
+    elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
+    return Approval(
+        roles=frozenset(given.approvers),
+        expires_s=expires,
+        elicits=elicits,
+        quorum=given.quorum,
+        escalate_s=escalate_s,
+        escalate_to=frozenset() if given.escalate is None else frozenset(given.escalate.to),
+    )
+
+
+def _before(text: str, expires: float, where: str, name: str) -> float:
+    found = parse_duration(text)
+    if found is None or not 1 <= found < expires:
+        raise PolicyError(f"{name}: must be like 30m, from 1s to less than expires:", where=where)
+    return found
+
+
+def read_consent(rule: str, verdict: str, approvers: ApproversShape | None, where: str) -> Consent | None:
+    """What a rule says of those who agree to its calls; None where that is nothing. Raises `PolicyError`."""
+    if approvers is None:
+        return None
+    if verdict != "ask":
+        raise PolicyError(f"rule {rule} asks nobody, and so takes no approvers:", where=where)
+    roles, quorum = _any_of(rule, approvers.any, where)
+    return Consent(rule=rule, roles=roles, quorum=quorum)
+
+
+def _any_of(rule: str, text: str, where: str) -> tuple[frozenset[str], int]:
+    found = _ANY.match(text.strip())
+    roles = frozenset(name.strip() for name in found[2].split(",")) if found else frozenset[str]()
+    if found is None or "" in roles or not 1 <= int(found[1]) <= MAX_QUORUM:
+        raise PolicyError(
+            f'rule {rule}: approvers: any: takes a text like "2 of [lead]", with 1 to {MAX_QUORUM} people',
+            where=where,
+            suggestion="within braces, write it in quotes",
+        )
+    return roles, int(found[1])

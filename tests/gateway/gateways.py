@@ -12,10 +12,12 @@ from typing import Any, Self
 from toolgen.audit.index.index import Cursor, Found, Page
 from toolgen.audit.index.row import Filter
 from toolgen.audit.log import AuditLog
+from toolgen.background import Background
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review
+from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import Snapshot, rendered
@@ -253,6 +255,13 @@ class FakeGateway:
         clock = SystemClock()
         store, log = SqliteInvocations(Path("/nonexistent/calls.db"), clock), AuditLog(Path("/nonexistent"), clock)
         return Approvals(store=store, log=log, current=NO_APPROVERS)
+
+    @property
+    def devices(self) -> DeviceCalls:
+        """Devices that nobody asks anything."""
+        clock = SystemClock()
+        log = AuditLog(Path("/nonexistent"), clock)
+        return DeviceCalls(calls=self.approvals, log=log, clock=clock, background=Background())
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons

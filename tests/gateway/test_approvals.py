@@ -314,7 +314,7 @@ def test_the_only_approver_cannot_answer_for_itself_so_its_call_is_called_off(pr
         async with world(project) as (_, client):
             answer = await client.post("bot", CHANGE, {"arguments": UPDATE, "wait": 0})
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cancelled")
-            assert not (project.parent / "var" / "state").exists()
+            assert not (project.parent / "var" / "state" / "calls.db").exists()
 
     run(main())
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
+from typing import Any
 
 from toolgen.canonical import digest, encodable
 from toolgen.model.call import Principal
@@ -20,6 +21,9 @@ __all__ = ["concern_digest"]
 
 _ELSEWHERE = frozenset({"where", "roles", "tools"})
 """Of a rule: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
+
+_ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to"})
+"""Fields that came after the first release: they count once they say something, so that what waits through an upgrade stays agreed to."""
 
 
 def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], principal: Principal, tool: Tool) -> str:
@@ -75,7 +79,7 @@ def _rules(access: Access, principal: Principal, tools: Iterable[Tool]) -> list[
 
 
 def _plain_rule(rule: Rule) -> dict[str, object]:
-    return {item.name: _plain(getattr(rule, item.name)) for item in fields(rule) if item.name not in _ELSEWHERE}
+    return {name: value for name, value in _said(rule).items() if name not in _ELSEWHERE}
 
 
 def _counts(limit: Limit, tool: Tool) -> bool:
@@ -85,8 +89,7 @@ def _counts(limit: Limit, tool: Tool) -> bool:
 
 
 def _counted(limit: Limit, tool: Tool) -> dict[str, object]:
-    said = {item.name: _plain(getattr(limit, item.name)) for item in fields(limit) if item.name != "cost"}
-    return said | {"cost": [_plain(cost) for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]}
+    return _said(limit) | {"cost": [_plain(cost) for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]}
 
 
 def _chain(principal: Principal) -> Iterable[Principal]:
@@ -94,6 +97,13 @@ def _chain(principal: Principal) -> Iterable[Principal]:
     while party is not None:
         yield party
         party = party.on_behalf_of
+
+
+def _said(part: Any) -> dict[str, object]:
+    found = {item: getattr(part, item.name) for item in fields(part)}
+    return {
+        item.name: _plain(value) for item, value in found.items() if item.name not in _ADDED or value != item.default
+    }
 
 
 def _plain(value: object) -> object:
@@ -110,6 +120,6 @@ def _plain(value: object) -> object:
         case list() | tuple():
             return [_plain(item) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+            return _said(value)
         case _:
             return value

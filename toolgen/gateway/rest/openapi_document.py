@@ -233,7 +233,8 @@ def _state_paths() -> Node:
     alive, ready = {"200": _answer("Alive.", "State")}, _answer("Takes calls.", "State")
     summary = "What this process counted, for Prometheus: sums for anybody, names for who may read the record"
     words = f"What to tell by name, with commas between: {', '.join(DETAILS)}, or all. It takes a credential."
-    detail = _query("detail", {"type": "string", "minLength": 1}, words)
+    word = f"({'|'.join((*DETAILS, 'all'))})"
+    detail = _query("detail", {"type": "string", "pattern": f"^{word}(,{word})*$"}, words)
     answers = _responses(counters, "403")
     return {
         "/healthz": {"get": {"operationId": "health", "security": [], "responses": alive}},

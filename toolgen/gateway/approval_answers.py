@@ -72,12 +72,14 @@ class Answers(WaitingCalls):
                 message="this principal may not answer for the calls of others",
                 suggestion="approvals.approvers in the policy names the roles that may; answer in your own name",
             )
-        elif known is None or known.kind != "approval":
+        elif known is None or (known.kind != "approval" and not known.votes):
             found = Error(code="not_found", message="no call with this id waits for an answer")
         elif self._concerned(principal, known):
             found = Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
         elif not (roles := self._roles(principal, known, await self.store.now())) and known.status == "pending":
             found = Error(code="forbidden", message=f"this call takes {in_words(known.needs)}")
+        elif known.kind != "approval":  # agreed to before, and its user's device is asked now
+            found = Error(code="conflict", message="this call waits for no answer any more")
         elif not approve and terms.arguments is not None:
             found = Error(code="validation", message="a call that is denied has no other arguments")
         elif approve:

@@ -23,6 +23,7 @@ from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials, Provision
+from toolgen.execute.http.executor import pieces_of
 from toolgen.execute.http.request_builder import Request, repeatable
 from toolgen.execute.oauth import Grants
 from toolgen.execute.resilience import ResilientExecutor
@@ -225,6 +226,7 @@ def _http(
         traces=source.trace,
         http2=source.http2,
         largest=source.resilience.largest,
+        listen=pieces_of,
     )
 
 

@@ -23,6 +23,7 @@ from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutErr
 from toolgen.execute.http.request_builder import Request, bind, keyed, repeatable, traced
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, lifetime, result, retry_after, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
+from toolgen.execute.http.streamed import Pieces
 from toolgen.execute.oauth.call_tokens import NoTokenError, Renewal
 from toolgen.execute.rejection import rejection_in
 from toolgen.execute.secrets import Secrets
@@ -33,7 +34,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow
 
-__all__ = ["HttpExecutor", "Reader"]
+__all__ = ["HttpExecutor", "Reader", "pieces_of"]
 
 _TIMEOUTS = Timeouts()
 Reader = Callable[[Answer, Scrubber, str, Delivery], Success | Failed]
@@ -57,7 +58,7 @@ class HttpExecutor:
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
     mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
     its own origin. `reader` makes a result of an answer.
-    `listen` makes what hears the body of a call's answer.
+    `listen` makes what hears the body of a call's answer, where anything is to.
     """
 
     def __init__(  # noqa: PLR0913 - everything a source is made of
@@ -76,7 +77,7 @@ class HttpExecutor:
         traces: bool = False,
         reader: Reader = result,
         largest: int = MAX_ANSWER_SIZE,
-        listen: Callable[[Call, Scrubber], Listener] | None = None,
+        listen: Callable[[Call, Scrubber], Listener | None] | None = None,
     ) -> None:
         self._largest = largest
         self._listen = listen
@@ -269,6 +270,11 @@ class HttpExecutor:
             lifetime_s=lifetime(headers),
             headers=headers,
         )
+
+
+def pieces_of(call: Call, scrubber: Scrubber) -> Pieces | None:
+    """What tells the pieces of the answer to a call; None where nobody listens."""
+    return None if call.line is None or not call.line.listens else Pieces(call.line, scrubber)
 
 
 def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:

@@ -31,7 +31,8 @@ _MAX_FAULTS, _MAX_FAULT_LENGTH = 8, 120
 _SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
 _TEXT = re.compile(
-    r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|x-ndjson)|.*\+(?:xml|yaml)\Z"
+    r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|(?:x-)?ndjson|jsonl|x-jsonlines)"
+    r"|.*\+(?:xml|yaml)\Z"
 )
 _CHARSET = re.compile(
     r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|shift_jis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5|koi8-r"

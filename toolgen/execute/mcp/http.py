@@ -7,7 +7,6 @@ ends before its answer is asked for again where it said from where (MCP 2025-11-
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -25,6 +24,7 @@ from toolgen.execute.http.executor import HttpExecutor, Reader
 from toolgen.execute.http.reply import Listener
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result
 from toolgen.execute.http.scrubber import Scrubber
+from toolgen.execute.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.execute.mcp.messages import MODERN, Agreed, addressed, tell_progress
 from toolgen.execute.secrets import Secrets
 from toolgen.json_codec import decode_json
@@ -35,25 +35,10 @@ from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 
-__all__ = ["Cursor", "HttpWire", "Stream", "events"]
+__all__ = ["Cursor", "HttpWire", "Stream"]
 
-_ENDING = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
-_MAX_ENDING_LENGTH = 4
 _PAUSE_S = 0.1
 _MAX_DIGITS = 9
-
-
-def events(body: bytes) -> list[bytes]:
-    """The data of each event (WHATWG HTML, section 9.2.6); their names and ids say nothing here."""
-    found: list[bytes] = []
-    lines: list[bytes] = []
-    for line in [*body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), b""]:
-        if line.startswith(b"data:"):
-            lines.append(line[5:].removeprefix(b" "))
-        elif not line and lines:
-            found.append(b"\n".join(lines))
-            lines = []
-    return found
 
 
 @dataclass(slots=True)
@@ -93,9 +78,9 @@ class Stream:
 
     def enough(self, data: bytes) -> bool:
         """Whether an answer has come, be it one that cannot be read."""
-        looked = max(0, len(self._held) - _MAX_ENDING_LENGTH)
+        looked = max(0, len(self._held) - MAX_EVENT_ENDING_LENGTH)
         self._held += data
-        while ending := _ENDING.search(self._held, looked):
+        while ending := EVENT_ENDING.search(self._held, looked):
             block = bytes(self._held[: ending.end()])
             del self._held[: ending.end()]
             looked = 0

@@ -42,7 +42,7 @@ from toolgen.gateway.search_tools import CALLING
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
-from toolgen.model.tool import Effect, FunctionBinding, Tool
+from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool
 
 __all__ = ["ToolCalls"]
 
@@ -75,11 +75,14 @@ class ToolCalls:
         self._mailbox = mailbox
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
-        """Whether this call may say something before its answer: a function of ours, or an approval that is asked for over a stream."""
+        """Whether this call may say something before its answer: a function of ours, an approval that is asked for over a stream, or how
+        far it has come where that is wanted."""
         if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.tool_calls.elicits:
             return True
         tool = self._listings.of(caller.principal).tool(name)
-        return tool is not None and _speaks(tool) and bool(caller.capabilities or META_PROGRESS in meta)
+        if tool is None or not (_speaks(tool) or _tells(tool)):
+            return False
+        return META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool))
 
     async def answer(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
@@ -97,7 +100,8 @@ class ToolCalls:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
         presence.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
-        line = self._line(request, era, caller) if speaks else None
+        told = request.token is not None and tool is not None and _tells(tool)
+        line = self._line(request, era, caller) if speaks or told else None
         presence.line = line
         envelope = await self._gateway.tool_calls.call(
             request.name,
@@ -275,6 +279,11 @@ def _speaks(tool: Tool) -> bool:
     """Whether a call of it can speak with its caller: a function that does, or whichever tool `call_tool` may lead to."""
     binding = tool.binding
     return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name in CALLING
+
+
+def _tells(tool: Tool) -> bool:
+    """Whether the system behind it may say how far a call has come: a server of MCP, or an API whose answer comes in pieces."""
+    return isinstance(tool.binding, HttpBinding | McpBinding)
 
 
 def _once(state: RequestState, tool: Tool | None) -> str:

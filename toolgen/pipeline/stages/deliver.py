@@ -117,6 +117,8 @@ class Deliver:
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
                 call = replace(call, line=Wordless(line) if trail.redacts else line)
                 ends_early = True
+            case HttpBinding() if trail.presence.line is not None:  # whose answer may come in pieces
+                call = replace(call, line=Wordless(line) if trail.redacts else line)
         try:
             carrying = self.executors[call.tool.source].execute(call)
             if trail.presence.begun is not None and not isinstance(call.tool.binding, DeviceBinding):

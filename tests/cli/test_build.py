@@ -500,3 +500,15 @@ def test_what_a_format_cannot_take_is_said_on_every_build(local: Path, toolgen: 
     said = toolgen("build", "--format", "openai-strict", "--json").json()["remarks"]["openai-strict"]
     assert len(said) >= 26
     assert toolgen("build", "--format", "anthropic", "--json").json()["remarks"] == {}
+
+
+def test_tools_that_a_build_lost_are_named_once(local: Path, toolgen: Run) -> None:
+    """A description cut in the middle may still be one, and nothing in it says what stood below."""
+    assert "gone" not in toolgen("build").out
+    pets = json.loads(Path("specs/pets.json").read_text(encoding="utf-8"))
+    lost = [f"pets__{name}" for name in ("delete_pet", "get_pet")]
+    for path in [path for path in pets["paths"] if "{" in path]:
+        del pets["paths"][path]
+    Path("specs/pets.json").write_text(json.dumps(pets), encoding="utf-8")
+    assert f"note: {len(lost)} tools of the last build are gone: {', '.join(lost)} [gone]" in toolgen("build").out
+    assert toolgen("build", "--json").json()["remarks"] == {}

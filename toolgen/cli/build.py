@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolgen.cli.build_summary import Summary, failures, print_summary, shown, summarize, summarize_unchanged, to_dict
+from toolgen.cli.build_summary import (
+    Summary,
+    failures,
+    print_summary,
+    shown,
+    summarize,
+    summarize_unchanged,
+    to_dict,
+    with_gone,
+)
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, progress
 from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
@@ -25,7 +34,7 @@ from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_a
 from toolgen.errors import DescriptionError, ManifestError
 from toolgen.garbage import uncollected
 from toolgen.model.auth_schemes import with_headers
-from toolgen.model.manifest import Manifest
+from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
 from toolgen.sources.base import is_networked
 from toolgen.sources.overrides import ToolOverride
@@ -187,6 +196,14 @@ def _manifest_in(target: Path) -> Manifest | None:
         return None
 
 
+def _names_in(target: Path) -> frozenset[str]:
+    """The names of the tools that the last build wrote."""
+    try:
+        return tool_names((target / MANIFEST).read_bytes())
+    except OSError:
+        return frozenset()
+
+
 def _built(
     job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack
 ) -> tuple[Summary, tuple[DescriptionError, ...]]:
@@ -221,11 +238,12 @@ def _built(
     _pin(job, sources, built.references, staged, unlisted.keys())
     if not job.own:
         refuse_foreign(job.target)
+    before = _names_in(job.target)
     changed = write(job.target, files)
     summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job))
     if built.files is not None and not staged:
         writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
-    return summary, tuple(unlisted.values())
+    return with_gone(summary, before - built.manifest.tools.keys()), tuple(unlisted.values())
 
 
 def _credentials(job: _Job) -> Mapping[str, Container[str]]:

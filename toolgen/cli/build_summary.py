@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -47,6 +47,7 @@ __all__ = [
     "summarize_unchanged",
     "to_dict",
     "tokens_of",
+    "with_gone",
 ]
 
 AS_PINNED = "as pinned"
@@ -175,6 +176,15 @@ def summarize_unchanged(last: Record, started: float, asked: Mapping[str, Asked]
         seconds=perf_counter() - started,
         remarks=last.remarks,
     )
+
+
+def with_gone(summary: Summary, gone: Iterable[str]) -> Summary:
+    """The summary with a remark on the tools of the last build that this one has not: a description that was cut says nothing of it."""
+    names = sorted(gone)
+    if not names:
+        return summary
+    said = f"{len(names)} tools of the last build are gone: {names_in_short(names)}"
+    return replace(summary, remarks={**summary.remarks, "gone": (said,)})
 
 
 def to_dict(summary: Summary) -> dict[str, object]:

@@ -19,7 +19,7 @@ from toolgen.model.shown_schema import closure, outline
 from toolgen.model.stored_schemas import MAX_REPEATED, Opened, Stored
 from toolgen.model.tool import Binding, Effect, GraphQLBinding, Seals, Tool
 
-__all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load"]
+__all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load", "tool_names"]
 
 FORMAT = 1
 Level = str  # error | warning | info
@@ -92,6 +92,14 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     problems: list[Problem]
 
 
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Names(msgspec.Struct, frozen=True):
+    tools: list[_Named]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The result of a build. `tools` is keyed by name, in name order."""
@@ -133,6 +141,14 @@ def assemble(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems:
         tools=MappingProxyType({tool.name: tool for tool in sealed}),
         problems=ordered,
     )
+
+
+def tool_names(data: bytes) -> frozenset[str]:
+    """The names of the tools in a manifest file, whose digests nobody looks at; none where it is not one."""
+    try:
+        return frozenset(tool.name for tool in msgspec.json.decode(data, type=_Names).tools)
+    except (msgspec.DecodeError, RecursionError):
+        return frozenset()
 
 
 def load(data: bytes, *, where: str) -> Manifest:

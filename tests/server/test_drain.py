@@ -25,6 +25,7 @@ from toolgen.server.signals import SAME_S
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
 BOTH = pytest.mark.parametrize("workers", [1, 2])
+SEVERAL_TOO = pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 
 
 @contextlib.contextmanager
@@ -78,7 +79,7 @@ def test_it_is_not_ready_first_and_takes_calls_until_the_grace_is_over(tmp_path:
         assert "stopped: SIGTERM, told twice" in messages(served)[-1]
 
 
-@BOTH
+@SEVERAL_TOO
 @pytest.mark.parametrize("grace", ["0s", "500ms"])
 def test_after_the_grace_the_port_is_closed_and_calls_under_way_end(tmp_path: Path, workers: int, grace: str) -> None:
     with world(tmp_path, workers, grace=grace) as (served, seen), ThreadPoolExecutor() as threads:
@@ -95,7 +96,7 @@ def test_after_the_grace_the_port_is_closed_and_calls_under_way_end(tmp_path: Pa
         assert verify(served.path.parent / "var" / "audit").ok
 
 
-@BOTH
+@SEVERAL_TOO
 def test_somebody_at_the_keyboard_waits_for_no_grace(tmp_path: Path, workers: int) -> None:
     with world(tmp_path, workers, grace="50m", drain="1h") as (served, _):
         served.process.send_signal(signal.SIGINT)
@@ -104,7 +105,7 @@ def test_somebody_at_the_keyboard_waits_for_no_grace(tmp_path: Path, workers: in
 
 
 @BOTH
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)])
 def test_told_twice_it_ends_at_once_and_records_what_it_left(
     tmp_path: Path, workers: int, number: signal.Signals
 ) -> None:

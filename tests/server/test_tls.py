@@ -377,7 +377,7 @@ def answers(url: str, ca: Authority) -> bool:
         return False
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.exhaustive)])
 def test_a_gateway_does_not_start_without_its_files(tmp_path: Path, workers: str) -> None:
     secured = {"certificate": "no.crt", "key": "no.key"}
     path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": RULES}, gateway={"tls": secured})

@@ -107,11 +107,11 @@ async def served_by_uvicorn(app: Any) -> AsyncIterator[str]:
         await running
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Runs one test's coroutine to its end, at most two minutes."""
+def run(main: Coroutine[Any, Any, None], seconds: float = 120) -> None:
+    """Runs one test's coroutine to its end, at most so long."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(seconds):
             await main
 
     asyncio.run(bounded())

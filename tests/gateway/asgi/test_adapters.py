@@ -168,7 +168,7 @@ def test_what_both_adapters_answer_is_the_same_to_the_byte(part: int) -> None:
                 statuses.update(re.findall(rb"HTTP/1\.1 (\d{3}) ", found[0]))
         assert statuses >= {b"200", b"400", b"401", b"405"}
 
-    run(main())
+    run(main(), seconds=1800)  # of all cases, beside other work
 
 
 class Attended(FakeGateway):

@@ -270,6 +270,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         metrics.end(call, result, 0.1)
     metrics.operated("tools/call", "", 0.1)
     metrics.answered(200)
+    metrics.certificate_end = lambda: 1.0
     state = Snapshot(
         policy_digest="sha256:1",
         systems={"shop": (SystemHealth(system="api.example.com:443", breaker="closed"),)},

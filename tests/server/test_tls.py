@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -346,7 +348,10 @@ def test_files_that_cannot_be_used_are_named(ca: Authority, tmp_path: Path, spoi
 def test_the_end_of_a_certificate_is_told(
     ca: Authority, caplog: pytest.LogCaptureFixture, days: int, said: str
 ) -> None:
-    Certificate(files(ca, days=days))
+    certificate = Certificate(files(ca, days=days))
+    end = certificate.end()
+    assert end is not None
+    assert end == pytest.approx(time.time() + days * 86_400, abs=86_400)
     assert said in caplog.text
     assert bool(caplog.text) is bool(said)
 
@@ -362,6 +367,12 @@ def test_a_gateway_serves_over_tls_and_reads_its_files_again(ca: Authority, tmp_
         path = project(tmp_path / "p", server, {"rules": RULES}, gateway={"tls": secured})
         with serving(path, "--workers", str(workers)) as served:
             assert served.url.startswith("https://127.0.0.1:")
+            told = httpx.get(served.url + "/metrics", verify=trusting(ca), timeout=120).text
+            ends = [
+                float(one) for one in re.findall(r"^toolgen_tls_certificate_end_seconds{.*} (\S+)$", told, re.MULTILINE)
+            ]
+            assert ends
+            assert set(ends) == {Certificate(found).end()}
             answer = httpx.post(served.url + HEALTH, json={}, headers=who, verify=trusting(ca), timeout=120)
             assert answer.json()["status"] == "ok"
             replaced(found, other.issue("next"))

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from toolgen.audit.index.index import Filler, Index, PolicyUse
+from toolgen.audit.index.filler import Filler
+from toolgen.audit.index.index import Index, PolicyUse
 from toolgen.audit.index.row import Filter
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings

@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolgen.audit.index.index import Cursor, Filler, Found, Index, Page
+from toolgen.audit.index.filler import Filler
+from toolgen.audit.index.index import Cursor, Found, Index, Page
 from toolgen.audit.index.row import Filter
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, SecretError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections.abc import Callable
 
 from toolgen.model.call import Call
 from toolgen.model.result import Refused, Result, Success
@@ -62,6 +63,8 @@ class Metrics:
         self.refusals: dict[tuple[str, str], int] = {}
         """By rule and code."""
         self.began = time.time()
+        self.certificate_end: Callable[[], float | None] = lambda: None
+        """When the certificate of the gateway's own TLS expires, in seconds since the epoch; None where there is none."""
 
     def begin(self) -> None:
         """A call sets out."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from toolgen.audit.batch import AuditCounts
+from toolgen.audit.index.filler import IndexCounts
 from toolgen.execute.base import FunctionCounts, SystemHealth
 from toolgen.gateway.metrics import BOUNDS, Durations, Metrics
 
@@ -24,6 +25,7 @@ DETAILS = ("sources", "tools", "principals", "rules")
 _BREAKERS = ("closed", "half-open", "open")
 _NO_FUNCTIONS = FunctionCounts()
 _NO_AUDIT = AuditCounts()
+_NO_INDEX = IndexCounts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Snapshot:
     limits_counted: bool = True
     approvals: ApprovalCounts = _NO_APPROVALS
     audit: AuditCounts = _NO_AUDIT
+    index: IndexCounts = _NO_INDEX
     policy: PolicyCounts = _NO_POLICY
     functions: FunctionCounts = _NO_FUNCTIONS
     restarts: Mapping[str, int] = field(default_factory=dict)
@@ -77,8 +80,9 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
         *_of_systems([one for systems in state.systems.values() for one in systems]),
         *_of_waiting(metrics, state),
         *_of_the_record(state.audit),
+        *_of_the_index(state.index),
         *_of_the_policy(state.policy),
-        *_of_the_gateway(state),
+        *_of_the_gateway(metrics, state),
         *_of_functions(state.functions),
         *_of_the_process(metrics),
         *_by_name(metrics, state, detail),
@@ -213,6 +217,16 @@ def _of_the_record(audit: AuditCounts) -> Iterator[_Family]:
         yield _one(f"toolgen_audit_{name}", kind, text, value)
 
 
+def _of_the_index(index: IndexCounts) -> Iterator[_Family]:
+    """How far reviewers can look."""
+    for name, text, value in (
+        ("behind", "Entries that the index still lacks while it is brought up to date; 0 once it is.", index.behind),
+        ("filling_seconds", "For how long it is being brought up to date; 0 while it is not.", index.filling_s),
+        ("faults", "Streams of the record that it could not follow to their end the last time.", index.faults),
+    ):
+        yield _one(f"toolgen_audit_index_{name}", "gauge", text, value)
+
+
 def _of_the_policy(policy: PolicyCounts) -> Iterator[_Family]:
     """Edits of the policy."""
     yield _Family(
@@ -227,7 +241,14 @@ def _of_the_policy(policy: PolicyCounts) -> Iterator[_Family]:
     yield _one("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
 
 
-def _of_the_gateway(state: Snapshot) -> Iterator[_Family]:
+def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[_Family]:
+    end = metrics.certificate_end()
+    yield _Family(
+        "toolgen_tls_certificate_end_seconds",
+        "gauge",
+        "When the certificate of the gateway's own TLS expires, in seconds since the epoch; absent where there is none.",
+        [] if end is None else [({}, end)],
+    )
     yield _Family(
         "toolgen_background_restarts_total",
         "counter",

@@ -146,6 +146,7 @@ class Status:
             warnings=len(self.warnings()),
             limits_counted=self._counted,
             audit=self._log.counts(),
+            index=self.records.filler.counts(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
         )

@@ -267,7 +267,10 @@ def spare_the_collector() -> None:
 def _reloading(gateway: Facade, certificate: Certificate | None = None) -> Iterator[None]:
     """SIGHUP reads the policy and the certificate again, as daemons do; a change of their files is noticed without one."""
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
-    watching = None if certificate is None else loop.create_task(certificate.watch())
+    watching = None
+    if certificate is not None:
+        gateway.operations.metrics.certificate_end = certificate.end
+        watching = loop.create_task(certificate.watch())
 
     def begin() -> None:
         if certificate is not None:

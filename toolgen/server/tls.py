@@ -48,7 +48,12 @@ class Certificate:
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
         self._seen = self._changing = self._stamp()
+        self._end: float | None = None
         self.context = self._read()
+
+    def end(self) -> float | None:
+        """When the certificate in use expires, in seconds since the epoch; None where only OpenSSL can read it."""
+        return self._end
 
     async def watch(self) -> None:
         """Reads the files again when they have changed, and stay as they are for a moment: they are seldom replaced all at once."""
@@ -128,11 +133,13 @@ class Certificate:
         return ConfigError(f"gateway.tls.{key}: {message}", where=self._files.where, suggestion=suggestion)
 
     def _tell_of_its_end(self) -> None:
+        self._end = None
         try:
             leaf = x509.load_pem_x509_certificates(self._files.certificate.read_bytes())[0]
         except (ValueError, IndexError, OSError):
             return  # OpenSSL takes it all the same
         until, now = leaf.not_valid_after_utc, datetime.now(UTC)
+        self._end = until.timestamp()
         if until - now < _SOON:
             said = "has expired on" if until < now else "expires on"
             _logger.warning("the certificate of the gateway %s %s", said, until.date())

@@ -1,12 +1,7 @@
-"""The index of a log: what a reviewer searches. Filled from the log, rebuilt from it, and never the truth.
-
-Brings the index up to date while it is read: a reader waits for a moment, and is told how far it is when that is not enough.
-"""
+"""The index of a log: what a reviewer searches. Filled from the log, rebuilt from it, and never the truth."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,7 +12,6 @@ from typing import Any, Self
 import msgspec
 
 from toolgen.audit.entry import Entry, hashed
-from toolgen.audit.files import active_path, regular, stream_names
 from toolgen.audit.index.check import differences, here
 from toolgen.audit.index.database import Database
 from toolgen.audit.index.indexer import Filled, fill, forget_log
@@ -25,7 +19,7 @@ from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, Filter, call_c
 from toolgen.audit.reader import entry_at, merged
 from toolgen.errors import AuditError, CanonicalError, ConfigError
 
-__all__ = ["MAX_SEARCH_S", "Cursor", "Filler", "Found", "Index", "Page", "PolicyUse", "Sample"]
+__all__ = ["MAX_SEARCH_S", "Cursor", "Found", "Index", "Page", "PolicyUse", "Sample"]
 
 Cursor = tuple[int, ...]
 """Where a page ended: opaque numbers, of the same listing's next page."""
@@ -307,84 +301,3 @@ def _where(conditions: Sequence[Condition]) -> tuple[str, tuple[object, ...]]:
     return " WHERE " + " AND ".join(text for text, _ in conditions), tuple(
         value for _, values in conditions for value in values
     )
-
-
-WAIT_S = 2.0
-_TAIL = 1024 * 1024
-
-
-class Filler:
-    """Fills one index, in one thread at a time, for all the readers of a process."""
-
-    def __init__(self, opened: Callable[[], Index], directory: Path) -> None:
-        """`opened` opens the index; it is closed again when everything new was taken over."""
-        self._opened = opened
-        self._directory = directory
-        self._changed = threading.Condition()
-        self._begun = self._ended = 0
-        self._entries = self._expected = 0
-        self._faults: tuple[str, ...] = ()
-        self._error: Exception | None = None
-
-    def bring_up(self, wait_s: float = WAIT_S) -> tuple[str, ...]:
-        """Takes over what is new in the log and waits for it, but no longer than that. Returns what keeps the index from showing all.
-
-        Raises `AuditError` where it cannot be filled, and what opening it raises.
-        """
-        until = time.monotonic() + wait_s
-        with self._changed:
-            wanted = self._begun + 1  # one that begins from now on sees all that is on record by now
-            while self._ended < wanted:
-                if self._ended == self._begun:
-                    self._begin()
-                if not self._changed.wait(max(0.0, until - time.monotonic())):
-                    break
-            if self._ended >= wanted and self._error is not None:
-                raise self._error
-            return self.warnings
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What keeps the index from showing all there is, in sentences."""
-        with self._changed:
-            if self._ended == self._begun:
-                return self._faults
-            far = f"{self._entries:,} entries" + (f" of {self._expected:,}" if self._expected > self._entries else "")
-        return (
-            *self._faults,
-            f"the index of the audit log is being brought up to date ({far}): not everything is shown yet",
-        )
-
-    def _begin(self) -> None:
-        self._begun += 1
-        self._entries = self._expected = 0
-        threading.Thread(target=self._run, name="audit-index", daemon=True).start()
-
-    def _run(self) -> None:
-        faults: tuple[str, ...] = ()
-        error: Exception | None = None
-        try:
-            with self._opened() as index:
-                self._expected = max(
-                    0, sum(map(self._newest, stream_names(self._directory))) - sum(index.marks().values())
-                )
-                faults = tuple(index.fill(self._count).faults)
-        except Exception as failure:  # noqa: BLE001 - it is raised again where somebody waits for it
-            error = failure
-        with self._changed:
-            self._faults, self._error = faults, error
-            self._ended += 1
-            self._changed.notify_all()
-
-    def _count(self, entries: int) -> None:
-        self._entries = entries
-
-    def _newest(self, stream: str) -> int:
-        """The number of the newest entry of a stream, 0 where its end does not say: it is for telling how far the filling is, no more."""
-        try:
-            with regular(active_path(self._directory, stream)) as file:
-                file.seek(max(0, file.seek(0, 2) - _TAIL))
-                whole = file.read(_TAIL).rpartition(b"\n")[0]
-            return int(msgspec.json.decode(whole[whole.rfind(b"\n") + 1 :])["seq"])
-        except (OSError, AuditError, msgspec.DecodeError, KeyError, TypeError, ValueError):
-            return 0

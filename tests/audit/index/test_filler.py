@@ -10,7 +10,8 @@ import pytest
 
 from tests.audit.logs import PLAIN, write
 from toolgen.audit.index.database import SqliteDatabase
-from toolgen.audit.index.index import Filler, Index
+from toolgen.audit.index.filler import Filler, IndexCounts
+from toolgen.audit.index.index import Index
 from toolgen.audit.index.indexer import Filled
 from toolgen.errors import AuditError
 
@@ -52,8 +53,12 @@ def test_a_long_filling_keeps_nobody_waiting_and_says_how_far_it_is(tmp_path: Pa
         told == "the index of the audit log is being brought up to date (1 entries of 10): not everything is shown yet"
     )
     assert filler.warnings == (told,)
+    counts = filler.counts()
+    assert (counts.behind, counts.faults) == (9, 0)
+    assert counts.filling_s > 0
     HeldUp.go_on.set()
     assert filler.bring_up(LONG_S) == ()
+    assert filler.counts() == IndexCounts()
 
 
 def test_one_thread_at_a_time_fills_for_all_who_ask_at_once(tmp_path: Path) -> None:
@@ -98,5 +103,7 @@ def test_what_keeps_it_from_being_filled_is_raised_where_it_was_asked_for_and_th
     filler = Filler(sometimes, tmp_path)
     with pytest.raises(AuditError, match="cannot be used"):
         filler.bring_up(LONG_S)
+    assert filler.counts() == IndexCounts(faults=1)
     works = True
     assert filler.bring_up(LONG_S) == ()
+    assert filler.counts() == IndexCounts()

@@ -1,0 +1,118 @@
+"""Brings an index up to date for all the readers of a process, and says how far it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from toolgen.audit.files import active_path, regular, stream_names
+from toolgen.audit.index.index import Index
+from toolgen.errors import AuditError
+
+__all__ = ["Filler", "IndexCounts"]
+
+WAIT_S = 2.0
+_TAIL = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexCounts:
+    """How an index does: entries that the filling under way has not taken over yet and how many seconds it has taken, both 0 where none is
+    under way, and how many streams could not be followed to their end the last time. That it could not be filled at all counts as one."""
+
+    behind: int = 0
+    filling_s: float = 0.0
+    faults: int = 0
+
+
+class Filler:
+    """Fills one index, in one thread at a time, for all the readers of a process."""
+
+    def __init__(self, opened: Callable[[], Index], directory: Path) -> None:
+        """`opened` opens the index; it is closed again when everything new was taken over."""
+        self._opened = opened
+        self._directory = directory
+        self._changed = threading.Condition()
+        self._begun = self._ended = 0
+        self._since = 0.0
+        self._entries = self._expected = 0
+        self._faults: tuple[str, ...] = ()
+        self._error: Exception | None = None
+
+    def bring_up(self, wait_s: float = WAIT_S) -> tuple[str, ...]:
+        """Takes over what is new in the log and waits for it, but no longer than that. Returns what keeps the index from showing all.
+
+        Raises `AuditError` where it cannot be filled, and what opening it raises.
+        """
+        until = time.monotonic() + wait_s
+        with self._changed:
+            wanted = self._begun + 1  # one that begins from now on sees all that is on record by now
+            while self._ended < wanted:
+                if self._ended == self._begun:
+                    self._begin()
+                if not self._changed.wait(max(0.0, until - time.monotonic())):
+                    break
+            if self._ended >= wanted and self._error is not None:
+                raise self._error
+            return self.warnings
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps the index from showing all there is, in sentences."""
+        with self._changed:
+            if self._ended == self._begun:
+                return self._faults
+            far = f"{self._entries:,} entries" + (f" of {self._expected:,}" if self._expected > self._entries else "")
+        return (
+            *self._faults,
+            f"the index of the audit log is being brought up to date ({far}): not everything is shown yet",
+        )
+
+    def counts(self) -> IndexCounts:
+        """How it does now. Reads nothing: what was written since somebody last read the record is not behind, it has not been asked for."""
+        with self._changed:
+            faults = len(self._faults) + (self._error is not None)
+            if self._ended == self._begun:
+                return IndexCounts(faults=faults)
+            behind = max(0, self._expected - self._entries)
+            return IndexCounts(behind=behind, filling_s=time.monotonic() - self._since, faults=faults)
+
+    def _begin(self) -> None:
+        self._begun += 1
+        self._since = time.monotonic()
+        self._entries = self._expected = 0
+        threading.Thread(target=self._run, name="audit-index", daemon=True).start()
+
+    def _run(self) -> None:
+        faults: tuple[str, ...] = ()
+        error: Exception | None = None
+        try:
+            with self._opened() as index:
+                self._expected = max(
+                    0, sum(map(self._newest, stream_names(self._directory))) - sum(index.marks().values())
+                )
+                faults = tuple(index.fill(self._count).faults)
+        except Exception as failure:  # noqa: BLE001 - it is raised again where somebody waits for it
+            error = failure
+        with self._changed:
+            self._faults, self._error = faults, error
+            self._ended += 1
+            self._changed.notify_all()
+
+    def _count(self, entries: int) -> None:
+        self._entries = entries
+
+    def _newest(self, stream: str) -> int:
+        """The number of the newest entry of a stream, 0 where its end does not say: it is for telling how far the filling is, no more."""
+        try:
+            with regular(active_path(self._directory, stream)) as file:
+                file.seek(max(0, file.seek(0, 2) - _TAIL))
+                whole = file.read(_TAIL).rpartition(b"\n")[0]
+            return int(msgspec.json.decode(whole[whole.rfind(b"\n") + 1 :])["seq"])
+        except (OSError, AuditError, msgspec.DecodeError, KeyError, TypeError, ValueError):
+            return 0

@@ -118,8 +118,8 @@ MAKERS = {
     "toolgen.wiring.identity_providers",
     "toolgen.wiring.middleware",
 }
-# What of execute/ anybody may know: what an executor is, what a secret is, and how patient it is.
-OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets"}
+# What of execute/ anybody may know: what an executor is, what a secret is, and which tokens are kept.
+OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets", "toolgen.execute.rotated_tokens"}
 # But for this of them, which asks the network.
 CLOSED_NAMES = {"toolgen.execute.base.system_resolver"}
 # `toolgen verify` reads back what the pure `bind` and `choose_fields` write, `toolgen doctor` takes away

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from toolgen.console.keys import keys_of
 from toolgen.console.policy_history import changes
 from toolgen.console.sources import credentials_of, health_of
 from toolgen.execute.base import SystemHealth
+from toolgen.execute.rotated_tokens import Rotated
 from toolgen.model.secret import SecretReference
 from toolgen.policy.document.policy import load_credentials
 from toolgen.sources.base import SourceConfig
@@ -96,6 +98,8 @@ def test_credentials_are_told_by_where_they_stand_and_never_by_what_they_are(
     os.utime(file, (1000, 1000))
     monkeypatch.setenv("SET_ONE", "CANARY-2")
     monkeypatch.delenv("UNSET_ONE", raising=False)
+    secret = SecretReference("env", "SET_ONE")
+    rotating = {"refresh_token": secret, "client_secret": secret, "token_url": "https://a.example/token"}
     settings = SourceSettings(
         config=SourceConfig(name="api", kind="openapi", location="x.json"),
         auth={
@@ -108,7 +112,16 @@ def test_credentials_are_told_by_where_they_stand_and_never_by_what_they_are(
         },
         environment={"TOKEN": SecretReference("env", "SET_ONE")},
     )
-    found = {one.scheme: one for one in credentials_of(settings, {"a": "apiKey"})}
+    settings = replace(
+        settings, auth={**settings.auth, "g": rotating, "h": {"refresh_token": rotating["refresh_token"]}}
+    )
+    kept = [Rotated(source="api", host="a.example", at=5000), Rotated(source="api", host="b.example", at=6000)]
+    found = {one.scheme: one for one in credentials_of(settings, {"a": "apiKey"}, kept)}
+    assert (found["g.refresh_token"].age, found["g.refresh_token"].changed) == ("rotated", 5000)
+    assert (found["h.refresh_token"].age, found["h.refresh_token"].changed) == ("rotated", 6000)
+    assert found["g.client_secret"].age == "started"
+    (untouched,) = (one for one in credentials_of(settings, {}) if one.scheme == "g.refresh_token")
+    assert untouched.age == "started"
     assert "CANARY" not in repr(found)
     assert (found["a"].kind, found["a"].kept, found["a"].age, found["a"].changed) == (
         "apiKey",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.execute.oauth.test_rotation import keep
 from tests.projects import POLICY, make_project
 from toolgen.audit.reader import calls
 from toolgen.audit.verify import verify
@@ -208,6 +209,7 @@ def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
     given = {"to": ["bot"], "source": "pets", "use": {"key": "${env:TEST_ELSEWHERE}"}}
     root = project(tmp_path / "p", monkeypatch, credentials=[given])
     monkeypatch.setenv("TEST_ELSEWHERE", "canary-7f3b")
+    keep(root / "var" / "state" / "oauth", "pets", "canary-7f3b", "canary-next", 86_400)
     for name, said in (
         ("", "ok: all 2 references"),
         ("TEST_ELSEWHERE", "note: credentials[0].use.key: the environment"),
@@ -218,6 +220,10 @@ def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
         _print(report)
         shown = capsys.readouterr().out
         assert said in shown
+        assert "ok: pets: login.example.com gave a refresh token in place of the configured one " in shown
+        assert report.to_dict()["rotated"] == [
+            {"source": "pets", "host": "login.example.com", "at": "1970-01-02T00:00:00.000000Z"}
+        ]
         assert "canary" not in shown
         assert "canary" not in json.dumps(report.to_dict())
         assert [one.fault == "" for one in report.references] == [True, not name]

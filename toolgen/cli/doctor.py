@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.doctor.examination import Report, examine
 from toolgen.gateway.service import Gateway
+from toolgen.units import in_words
 
 if TYPE_CHECKING:
     from toolgen.doctor.database_accounts import DatabaseReport
@@ -31,8 +33,8 @@ def command(as_json: bool, config_path: str) -> None:
     Nothing is dialled but loopback, and all but one call is made in a gateway of doctor's own. Then asks each
     database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
     References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
-    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument. Of clients that
-    `toolgen install` set up it says whether they connected.
+    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument. Of refresh tokens
+    that a service rotates it says when the newest came, and of clients that `toolgen install` set up whether they connected.
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
     """
     gateway = Gateway.load(config_path)
@@ -55,6 +57,11 @@ def _print(report: Report) -> None:
             click.echo(f"note: {reference.where}: {_clean(reference.fault)}")
     if report.references and not any(reference.fault for reference in report.references):
         click.echo(f"ok: all {len(report.references)} references to secrets resolve here")
+    for token in report.rotated:
+        age = in_words(max(0.0, time.time() - token.at))
+        click.echo(
+            f"ok: {token.source}: {_clean(token.host)} gave a refresh token in place of the configured one {age} ago"
+        )
     if report.uncallable:
         click.echo(f"note: {len(report.uncallable)} reasons why tools cannot be called:")
     for reason in report.uncallable[:_SHOWN]:

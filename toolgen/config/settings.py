@@ -163,6 +163,11 @@ class Settings:
         """Where a project keeps what outlives a call."""
         return self.path.parent / "var" / "state"
 
+    @property
+    def oauth_dir(self) -> Path:
+        """Where refresh tokens that services rotate are kept."""
+        return self.state_dir / "oauth"
+
 
 def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.environ) -> Settings:
     """Reads toolgen.yaml, and what the environment says in place of it (docs/how-to/configuration.md).

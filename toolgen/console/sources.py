@@ -6,15 +6,17 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from toolgen.config.sources import SourceSettings
 from toolgen.console.http import Visit
 from toolgen.console.records import Figures, Filters, Row
 from toolgen.emit.writer import MANIFEST
 from toolgen.execute.base import SystemHealth
+from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
 from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.secret import SecretReference
@@ -30,12 +32,13 @@ _LEVELS = ("error", "warning", "info")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
     """What a source is shown. `kept` is where it stands, never what it is. `age` says since when it is so: `file` as `changed` says,
-    in seconds since the epoch, `started` as the gateway was; what is `read` again has none. `fault` says why it cannot be had."""
+    in seconds since the epoch, `started` as the gateway was, `rotated` as the service gave another
+    refresh token in its place; what is `read` again has none. `fault` says why it cannot be had."""
 
     scheme: str
     kind: str
     kept: str
-    age: Literal["", "file", "started", "read"] = ""
+    age: Literal["", "file", "started", "read", "rotated"] = ""
     changed: float | None = None
     fault: str = ""
 
@@ -142,7 +145,7 @@ def _view(visit: Visit, name: str, figures: Figures, built: float | None) -> Sou
         failed=failed,
         health=health_of(systems, calls=calls, refused=refused, failed=failed),
         systems=systems,
-        credentials=() if settings is None else tuple(credentials_of(settings, schemes_of(manifest, name))),
+        credentials=() if settings is None else _credentials(visit, settings),
         problems=_counted(manifest.problems, name),
         paused=any(pause.source == name for pause in visit.gateway.pausing.all()),
         stale=settings is not None and _is_stale(settings, built),
@@ -168,8 +171,17 @@ def schemes_of(manifest: Manifest, name: str) -> Mapping[str, str]:
     return {key: f"http {one.scheme}" if one.type == "http" else one.type for key, one in found.items()}
 
 
-def credentials_of(settings: SourceSettings, schemes: Mapping[str, str]) -> Iterator[Credential]:
-    """Where the credentials of a source stand, by what toolgen.yaml says, and how old they are where that can be told."""
+def _credentials(visit: Visit, settings: SourceSettings) -> tuple[Credential, ...]:
+    name = settings.config.name
+    kept = [one for one in rotated_tokens(visit.gateway.settings.oauth_dir) if one.source == name]
+    return tuple(credentials_of(settings, schemes_of(visit.gateway.manifest, name), kept))
+
+
+def credentials_of(
+    settings: SourceSettings, schemes: Mapping[str, str], rotated: Sequence[Rotated] = ()
+) -> Iterator[Credential]:
+    """Where the credentials of a source stand, by what toolgen.yaml says, and how old they are where that can be told. `rotated` are the
+    refresh tokens that its services gave out."""
     for scheme, written in settings.auth.items():
         kind = schemes.get(scheme, "")
         if isinstance(written, SecretReference):
@@ -177,9 +189,21 @@ def credentials_of(settings: SourceSettings, schemes: Mapping[str, str]) -> Iter
         elif isinstance(written, Mapping):
             for part, inner in written.items():
                 if isinstance(inner, SecretReference):
-                    yield _credential(f"{scheme}.{part}", kind, inner)
+                    found = _credential(f"{scheme}.{part}", kind, inner)
+                    yield (
+                        _as_rotated(found, str(written.get("token_url", "")), rotated)
+                        if part == "refresh_token"
+                        else found
+                    )
     for variable, reference in settings.environment.items():
         yield _credential(variable, "variable of the command", reference)
+
+
+def _as_rotated(configured: Credential, token_url: str, rotated: Sequence[Rotated]) -> Credential:
+    """A refresh token with the time of the one that took its place, where there is one of that endpoint."""
+    host = urlsplit(token_url).hostname
+    times = [one.at for one in rotated if host is None or one.host == host]
+    return replace(configured, age="rotated", changed=max(times)) if times else configured
 
 
 def _credential(scheme: str, kind: str, reference: SecretReference) -> Credential:

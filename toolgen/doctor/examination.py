@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from toolgen.audit.entry import timestamp
 from toolgen.audit.reader import entry_at
 from toolgen.builder.callability import names_in_short, uncallable, unpaid
 from toolgen.config.audit import AuditSettings
@@ -24,6 +25,7 @@ from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_re
 from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
+from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.functions.declared import load_tools
 from toolgen.functions.signature import Broken, Offer
@@ -175,6 +177,7 @@ class Report:
         ReferenceReport, ...
     ] = ()  # no fault of the project's: secrets may be where only the gateway runs
     uncallable: tuple[str, ...] = ()  # no fault of a guard: what no call could succeed for, by name and count
+    rotated: tuple[Rotated, ...] = ()  # refresh tokens that took the place of configured ones
 
     @property
     def ok(self) -> bool:
@@ -188,6 +191,7 @@ class Report:
             "databases": [one.to_dict() for one in self.databases],
             "references": [one.to_dict() for one in self.references],
             "uncallable": list(self.uncallable),
+            "rotated": [{"source": one.source, "host": one.host, "at": timestamp(one.at)} for one in self.rotated],
         }
 
 
@@ -199,6 +203,7 @@ async def examine(gateway: Gateway) -> Report:
         databases=tuple(_databases(gateway)),
         references=await check_references(gateway),
         uncallable=(*_uncallable(gateway), *await _function_faults(gateway)),
+        rotated=rotated_tokens(gateway.settings.oauth_dir),
     )
 
 

@@ -132,7 +132,7 @@ class Gateway:
         self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
         backing = Backing(
             assigned=current.assigned,
-            folder=settings.state_dir / "oauth",
+            folder=settings.oauth_dir,
             clock=clock,
             functions=functions,
             commands=None if above is None else make_command_client(above.commands),

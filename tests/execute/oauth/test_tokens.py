@@ -391,7 +391,7 @@ def test_a_refresh_token_that_cannot_be_written_is_used_for_as_long_as_the_proce
 
     async def main() -> None:
         held = Held(service, REFRESH, tmp_path)
-        monkeypatch.setattr("toolgen.execute.oauth.tokens.os.fsync", full)
+        monkeypatch.setattr("toolgen.execute.oauth.rotation.os.fsync", full)
         assert await held.fetch() == "access-1"
         held.clock.advance(3600)
         assert await held.fetch() == "access-2"

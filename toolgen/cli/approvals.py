@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import click
 import httpx
 
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ConfigError, ToolgenError, connection_failure
@@ -38,7 +39,7 @@ _note = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """List calls that wait for approval, and approve or deny them."""
 

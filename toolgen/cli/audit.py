@@ -22,7 +22,7 @@ from toolgen.audit.reader import find_value
 from toolgen.audit.verify import Report
 from toolgen.audit.verify import verify as verify_log
 from toolgen.cli.audit_reports import dir_option, filled, filters
-from toolgen.cli.lazy import LazyCommand
+from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, coloured, json_line, portion, print_fitted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
@@ -88,7 +88,7 @@ _ELSEWHERE = (
 )
 
 
-@click.group(commands=_ELSEWHERE)
+@click.group(cls=CommandGroup, commands=_ELSEWHERE)
 def command() -> None:
     """Read and verify the audit log of every call."""
 

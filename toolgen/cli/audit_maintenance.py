@@ -17,6 +17,7 @@ from toolgen.audit.index.database import remove
 from toolgen.audit.index.index import Index
 from toolgen.audit.keys import PRIVATE, make_key, public_keys, signing_key
 from toolgen.cli.audit_reports import opened
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import counted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
@@ -91,7 +92,7 @@ def _follow(config_path: str) -> None:
             time.sleep(_LOOK_S)
 
 
-@click.group("keys")
+@click.group("keys", cls=CommandGroup)
 def keys() -> None:
     """Make and list the keys that checkpoints of the log are signed with."""
 

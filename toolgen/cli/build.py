@@ -84,7 +84,8 @@ class _Job:
     "formats",
     multiple=True,
     type=click.Choice(sorted(FILES)),
-    help=f"Besides the manifest; {', '.join(DEFAULT_FORMATS)} by default.",
+    metavar="FORMAT",
+    help=f"Besides the manifest: {', '.join(sorted(FILES))}. {', '.join(DEFAULT_FORMATS)} by default.",
 )
 @click.option("--strict", is_flag=True, help="Exit 1 when any operation could not become a tool.")
 @as_json

@@ -9,6 +9,7 @@ from typing import cast
 
 import click
 
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.config.effective import settings_in_force
@@ -17,7 +18,7 @@ from toolgen.config.keys import FileKind
 from toolgen.config.settings import load
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Show the settings in force, and JSON Schemas of toolgen.yaml and policies."""
 

@@ -21,6 +21,7 @@ import click
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.config.environment import PREFIX, in_force
@@ -189,7 +190,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _KEY_ID = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})\Z")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Give out API keys, list them, and revoke keys, tokens and client certificates. A running gateway follows within a second."""
 

@@ -1,4 +1,4 @@
-"""A command that is listed by its name and help text, and imported when it is asked for."""
+"""Groups of commands: each is listed with its first sentence, and may be imported only when it is asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,21 @@ import click
 
 from toolgen.garbage import uncollected
 
-__all__ = ["LazyCommand"]
+__all__ = ["CommandGroup", "LazyCommand"]
+
+_WHOLE = 1_000  # characters; click cuts a sentence at the width of the terminal
+
+
+class CommandGroup(click.Group):
+    """A group that lists its commands with whole sentences, wrapped where the terminal ends."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click's own, which ends sentences in `...`."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in found if one is not None and not one.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
 
 class LazyCommand(click.Command):

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from toolgen import __version__
-from toolgen.cli.lazy import LazyCommand
+from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 
@@ -109,7 +109,7 @@ _COMMANDS = (
 )
 
 
-class _Commands(click.Group):
+class _Commands(CommandGroup):
     """The commands. Misuse is told in JSON as well where JSON is asked for, and a word that is none with the one that it resembles."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

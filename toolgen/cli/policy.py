@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from toolgen.cli.call import Caller, caller, read_arguments
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, printable
 from toolgen.clock import SystemClock
@@ -37,7 +38,7 @@ _UNAUTHENTICATED = (
 _SHOWN = 20
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Check, explain, replay and extend the policy."""
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from toolgen.cli.call import Caller, caller
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, PolicyError
@@ -35,7 +36,7 @@ _DIALECTS: Final = {
 }
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Ask the SQL guard."""
 

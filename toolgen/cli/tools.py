@@ -26,6 +26,7 @@ from toolgen.search.bm25 import ToolIndex
 from toolgen.search.hybrid import index_of
 
 _MAX_HITS = 10
+_FORMATS = ("manifest", *sorted(FORMATS))
 _MIN_DESCRIPTION = 11  # as wide as its title
 
 
@@ -34,7 +35,11 @@ _MIN_DESCRIPTION = 11  # as wide as its title
 @click.option("--all", "everything", is_flag=True, help="With --as: every tool it may call, however long the list.")
 @click.option("--search", "text", metavar="TEXT", help="Only the ten that fit a request in words, best first.")
 @click.option(
-    "--format", "format_name", type=click.Choice(["manifest", *sorted(FORMATS)]), help="Print this format's JSON."
+    "--format",
+    "format_name",
+    type=click.Choice(_FORMATS),
+    metavar="FORMAT",
+    help=f"Print this format's JSON: {', '.join(_FORMATS)}.",
 )
 @click.option("--manifest", "directory", metavar="DIR", help="Read this generated/ instead of the project's.")
 @as_json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import config
 from toolgen.config.settings import load as load_settings
 from toolgen.emit.mermaid import flowchart
@@ -13,7 +14,7 @@ from toolgen.model.names import nearest
 from toolgen.model.tool import WorkflowBinding
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Draw workflows."""
 

@@ -133,8 +133,13 @@ class Plans:
 
 def completion(parts: Parts) -> Completion:
     """What the answer of a device goes through, which comes when its call has been through every stage."""
-    middleware, earlier = parts.middleware, parts.access.earlier
-    return Completion(record=parts.record, redact=parts.redact, earlier=earlier, middleware=middleware)
+    return Completion(
+        record=parts.record,
+        redact=parts.redact,
+        earlier=parts.access.earlier,
+        middleware=parts.middleware,
+        results=parts.results,
+    )
 
 
 def dry_pipeline(parts: Parts) -> Next:

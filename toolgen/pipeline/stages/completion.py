@@ -12,6 +12,7 @@ from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.stages.access import Earlier, RedactStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.record import Record
+from toolgen.pipeline.stages.results import ResultsStage
 
 __all__ = ["Completion"]
 
@@ -27,10 +28,13 @@ class Completion:
     redact: RedactStage
     earlier: Earlier | None
     middleware: MiddlewareStage | None = None
+    results: ResultsStage | None = None
 
     async def __call__(self, call: Call, result: Result, trail: Trail, duration_ms: float) -> Result:
         """The result as its caller is told it. Its entry is durable before, and an answer without one is withheld."""
         result = self.redact.applied(call, result)
+        if self.results is not None:
+            result = await self.results.answered(call, result, trail)
         if self.middleware is not None:
             result = await self.middleware.answered(call, result, trail)
         if isinstance(result, Success) and self.earlier is not None:

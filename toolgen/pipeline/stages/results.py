@@ -38,7 +38,10 @@ class ResultsStage:
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         trail.redacts = True  # what a stranger says before its answer is not looked at: numbers alone are passed on
-        result = await proceed(call, trail)
+        return await self.answered(call, await proceed(call, trail), trail)
+
+    async def answered(self, call: Call, result: Result, trail: Trail) -> Result:
+        """A result as its caller may be told it, also one that came when its call had been through all of this before."""
         if not isinstance(result, Success | Failed):
             return result
         try:

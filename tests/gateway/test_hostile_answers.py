@@ -41,6 +41,7 @@ EXAMPLES = [
     b"[" + b"9" * 5000 + b"]",
     b"[1e400," + b'"x",' * 60_000 + b"1]",
     b'{"base64":5,"media_type":[1e999]}',
+    b'{"base64":"%s","media_type":"text/plain"}' % (b"A" * 200_001),
     b'{"resource":{"uri":1e999}}',
     b"-" + b"0" * 5000,
     b"",

@@ -25,7 +25,7 @@ from toolgen.gateway.compiled_policy import Governance
 from toolgen.gateway.json_body import encode, ended
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Refused, Result, Success
+from toolgen.model.result import Envelope, Error, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.middleware import Trail
@@ -86,8 +86,8 @@ class Answering:
             result = await self._more(governance, call, result, reading.pages)
         if reading.mask is not None:
             result = replace(result, data=reading.mask.apply(result.data))
-        if _is_file(result.data):
-            return await self._linked(governance, call, result)
+        if (body := file_bytes(result.data)) is not None:
+            return await self._linked(governance, call, result, body)
         if size_of(result.data) <= SHOWN:
             return result
         kept = _Kept(
@@ -182,13 +182,12 @@ class Answering:
             )
         return None
 
-    async def _linked(self, governance: Governance, call: Call, result: Success) -> Success:
+    async def _linked(self, governance: Governance, call: Call, result: Success, body: bytes) -> Success:
         """A link in place of the bytes of a file."""
-        file = result.data
-        assert isinstance(file, Mapping)  # noqa: S101 - `_is_file` said so
-        body, media_type = base64.b64decode(str(file["base64"])), str(file["media_type"])
         if len(body) <= SHOWN:
             return result
+        assert isinstance(result.data, Mapping)  # noqa: S101 - a file is
+        media_type = str(result.data["media_type"])
         kept = _Kept(call_id=call.id, media_type=media_type, truncated=False, body=body)
         bound = _bound(governance, call.principal, call.tool, None)
         try:
@@ -267,11 +266,6 @@ def _bound(governance: Governance, principal: Principal, tool: Tool, arguments: 
 
 def _owner(principal: Principal) -> str:
     return digest(list(parties(principal)))
-
-
-def _is_file(data: Json) -> bool:
-    """Whether it is bytes as the executor hands them over."""
-    return isinstance(data, Mapping) and data.keys() == {"base64", "media_type"} and isinstance(data["base64"], str)
 
 
 def _bytes(result: Success) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
@@ -26,9 +28,11 @@ __all__ = [
     "Shape",
     "Success",
     "bounded",
+    "file_bytes",
 ]
 
 MAX_MESSAGE_LENGTH = 1000
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 SUCCESS_FLAGS = frozenset({"success", "succeeded", "successful", "ok"})
 """What payloads call the Boolean that says whether the service did what it was asked."""
 
@@ -193,3 +197,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         built: dict[str, object] = msgspec.to_builtins(self)
         del built["content"]
         return {key: value for key, value in built.items() if value is not None or key not in {"data", "error"}}
+
+
+def file_bytes(data: Json) -> bytes | None:
+    """The bytes of a file as executors hand them over, `{"base64", "media_type"}`. None for all else, also for what a system only wrote
+    to look like one: what cannot be read as bytes is data like any other."""
+    if not isinstance(data, Mapping) or data.keys() != {"base64", "media_type"}:
+        return None
+    written, media_type = data["base64"], data["media_type"]
+    if not isinstance(written, str) or not isinstance(media_type, str) or not _MEDIA_TYPE.match(media_type):
+        return None
+    try:
+        return base64.b64decode(written, validate=True)
+    except ValueError:
+        return None

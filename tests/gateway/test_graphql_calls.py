@@ -407,3 +407,12 @@ def test_mutations_that_nobody_opened_are_not_told_apart_from_none(project: Call
         for name in ("removeBook", "remoteBook")
     ]
     assert found[0] == found[1]
+
+
+def test_what_looks_at_answers_of_a_tool_looks_at_its_field_in_a_document(project: Callable[..., Path]) -> None:
+    path = project()
+    with path.open("a", encoding="utf-8") as file:
+        file.write("inspect_results: [{detector: personal_data, then: redact, tools: [lib__get_echo]}]\n")
+    text = '{ marks { label } ... { again: echo(value: "ann.lee@mail.fr") } }'
+    data: Any = call(path, "run_query", {"query": text}).data
+    assert data["again"] == "[email]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
 from toolgen.model.call import Call
-from toolgen.model.result import Failed, Result, Success
+from toolgen.model.result import Failed, Result, Success, file_bytes
 from toolgen.model.schema import Json
-from toolgen.model.tool import Tool
+from toolgen.model.tool import GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.middleware import Labelling, withheld
 from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, Watch
@@ -55,12 +56,15 @@ class ResultsStage:
 
     def idle(self, tool: Tool) -> bool:
         """Whether nothing is looked for in answers of this tool."""
+        if isinstance(tool.binding, GraphQLDocumentBinding):  # what it is asked says which tools it stands for
+            return self.inspector.is_empty
         return not self.inspector.of(tool.name)
 
     async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
         name, said = call.tool.name, _said(result)
+        others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         long = (result.delivery.bytes or 0) > _LONG
-        seen = await _run(lambda: self.inspector.look(name, said), apart=long)
+        seen = await _run(lambda: self.inspector.look(name, said, *others), apart=long)
         if not seen.watches:
             return result
         labels = sorted({watch.label for watch in seen.watches if watch.label})
@@ -79,24 +83,39 @@ async def _run(work: Callable[[], T], *, apart: bool) -> T:
 
 
 def _said(result: Success | Failed) -> Json:
+    data = _text_of(result.data)
     if isinstance(result, Success):
-        return {} if _is_file(result.data) else {"data": result.data, "cursor": result.next_cursor}
+        return {"data": data, "cursor": result.next_cursor}
     error = result.error
-    return {"data": result.data, "message": error.message, "suggestion": error.suggestion}
+    return {"data": data, "message": error.message, "suggestion": error.suggestion}
 
 
-def _is_file(data: Json) -> bool:
-    """Whether it is bytes, as executors hand them over: no text that anybody reads."""
-    return isinstance(data, Mapping) and data.keys() == {"base64", "media_type"}
+def _text_of(data: Json) -> Json:
+    """The data as it is read: of a file the text that it holds, which models read in base64 too; None for one that is no text."""
+    body = file_bytes(data)
+    if body is None:
+        return data
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _file_of(data: Json, text: Json) -> Json:
+    """The data with another text in it."""
+    if isinstance(data, Mapping) and isinstance(text, str) and file_bytes(data) is not None:
+        return {**data, "base64": base64.b64encode(text.encode("utf-8")).decode("ascii")}
+    return data if text is None else text
 
 
 def _with(result: Success | Failed, said: Json) -> Success | Failed:
     if not isinstance(said, Mapping) or "data" not in said:
         return result
+    data = _file_of(result.data, said["data"])
     if isinstance(result, Success):
-        return replace(result, data=said["data"])
+        return replace(result, data=data)
     error = replace(result.error, message=str(said["message"]), suggestion=str(said["suggestion"]))
-    return replace(result, data=said["data"], error=error)
+    return replace(result, data=data, error=error)
 
 
 def _rule(watch: Watch) -> str:

@@ -74,6 +74,11 @@ class Inspector:
         self._watches = tuple(watches)
         self._of: dict[str, tuple[Watch, ...]] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is looked for in answers of any tool."""
+        return not self._watches
+
     def of(self, tool: str) -> tuple[Watch, ...]:
         """Those that look at answers of a tool."""
         found = self._of.get(tool)
@@ -81,11 +86,14 @@ class Inspector:
             found = self._of[tool] = tuple(watch for watch in self._watches if watch.covers(tool))
         return found
 
-    def look(self, tool: str, data: Json) -> Seen:
-        """What an answer holds. Raises `OverloadError`, and whatever a detector raises."""
+    def look(self, tool: str, data: Json, *others: str) -> Seen:
+        """What an answer of a tool holds, which may stand for `others` too. Raises `OverloadError`, and whatever a detector raises."""
         seen, texts = Seen(), _texts(data)
         together = _SEPARATOR.join(texts)
-        for watch in self.of(tool):
+        watches = self.of(tool)
+        if others:
+            watches = tuple(one for one in self._watches if any(one in self.of(name) for name in (tool, *others)))
+        for watch in watches:
             kinds = watch.kinds(together)
             if not kinds:
                 continue

@@ -17,7 +17,7 @@ READS = {**ALLOWED, "id": "reads", "tools": ["notes__*"], "effects": ["read"]}
 FLOWS = {"fix": {"steps": [{"id": "a", "call": "notes__search_issues"}]}}
 
 
-def sandbox(root: Path, server: str, limits: dict[str, Any] | None, **policy: Any) -> Path:
+def sandbox(root: Path, server: str, limits: dict[str, Any] | None, /, **policy: Any) -> Path:
     """Writes the project; without `limits` it has no sandbox."""
     path = project(root, server, FLOWS, **{"rules": [RUNS, READS], **policy})
     settings = json.loads(path.read_text())
@@ -31,6 +31,7 @@ def coded(
     root: Path,
     scenario: Callable[[Gateway, Service], Awaitable[Any]],
     limits: dict[str, Any] | None = None,
+    /,
     **policy: Any,
 ) -> tuple[Any, Service, list[dict[str, Any]]]:
     """What a scenario comes to, the API, and the record."""

@@ -16,6 +16,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.test_call_events import read
 from tests.served_workers import serving
 from toolgen.audit.reader import entries
+from toolgen.gateway import background_calls
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.background_calls import MAX_CALLS_EACH
 from toolgen.gateway.service import Gateway
@@ -50,7 +51,9 @@ async def ended(client: httpx.AsyncClient, call_id: str) -> httpx.Response:
     return await client.get(f"/v1/calls/{call_id}")
 
 
-def play(root: Path, steps: Callable[[list[str], Upstream, Path], Awaitable[None]], gateways: int = 2) -> None:
+def play(
+    root: Path, steps: Callable[[list[str], Upstream, Path], Awaitable[None]], gateways: int = 2, **policy: Any
+) -> None:
     """Runs steps with so many gateways of one project, as its workers are."""
 
     async def main(path: Path, seen: Upstream) -> None:
@@ -65,7 +68,7 @@ def play(root: Path, steps: Callable[[list[str], Upstream, Path], Awaitable[None
             await opened([*urls, url], path, seen)
 
     with upstream() as (seen, server):
-        asyncio.run(main(project(root / "p", server, POLICY), seen))
+        asyncio.run(main(project(root / "p", server, {**POLICY, **policy}), seen))
 
 
 async def left(client: httpx.AsyncClient, seen: Upstream, path: str = HEALTH, **body: Any) -> str:
@@ -169,6 +172,29 @@ def test_a_call_that_a_person_has_to_agree_to_says_so_at_once(tmp_path: Path) ->
             assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
 
     play(tmp_path, steps)
+
+
+@pytest.mark.parametrize("caller_at", [0, 1])
+def test_nobody_is_asked_about_a_call_that_was_called_off_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caller_at: int
+) -> None:
+    """It waits for a limit when its caller calls it off, here or at another worker."""
+    monkeypatch.setattr(background_calls, "_CALLED_OFF_S", 0.0)
+    limit = {"id": "one", "per": ["principal"], "concurrency": 1, "wait": "30s"}
+
+    async def steps(urls: list[str], seen: Upstream, _: Path) -> None:
+        async with http(urls[0]) as one, http(urls[caller_at]) as caller, http(urls[0], "ann") as ann:
+            await left(one, seen)
+            asked = await one.post("/v1/tools/orders__create_orders/call", json={"arguments": {"body": []}, "wait": 0})
+            assert (asked.status_code, asked.json()["error"]["code"]) == (202, "deferred")
+            call_id = asked.json()["call_id"]
+            assert (await caller.post(f"/v1/calls/{call_id}/cancel")).status_code == 202
+            seen.answers.set()
+            outcome = await ended(one, call_id)
+            assert outcome.json()["error"]["code"] in {"cancelled", "rate_limited"}
+            assert (await ann.get("/v1/approvals")).json() == {"approvals": []}
+
+    play(tmp_path, steps, limits=[limit])
 
 
 def test_the_same_key_leads_back_to_the_call_that_was_left(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.gateway import governed
+from tests.gateway.governed import Upstream, upstream
 from tests.gateway.sandboxes import READS, RUN, RUNS, coded, ran, sandbox
-from tests.gateway.workflows import Service, serving
+from tests.gateway.workflows import Service, record, serving
 from toolgen.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
@@ -211,3 +213,29 @@ _NO_LIMITS: tuple[dict[str, Any], ...] = (
 def test_limits_that_are_none_are_told_with_their_line(tmp_path: Path, limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"toolgen\.yaml:"):
         Gateway.load(sandbox(tmp_path, "http://127.0.0.1:9", limits))
+
+
+def test_calls_that_code_left_waiting_are_not_made_when_it_is_over(tmp_path: Path) -> None:
+    """They wait for one that its system does not answer when the time is over: none of them may be sent later."""
+    code = "import asyncio\nawait asyncio.gather(*(orders__send_mail(to='x') for _ in range(3)))"
+    rule = {**RUNS, "tools": [RUN, "orders__*"], "effects": ["write", "destructive"]}
+    limit = {"id": "one", "per": ["tool"], "concurrency": 1, "wait": "30s"}
+
+    async def scenario(seen: Upstream, path: Path) -> Any:
+        async with Gateway.load(path) as gateway:
+            seen.answers.clear()
+            envelope = await ran(gateway, code)
+            seen.answers.set()
+            return envelope
+
+    with upstream() as (seen, server):
+        path = governed.project(tmp_path, server, {"rules": [rule], "limits": [limit]})
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings["sources"]["sandbox"] = {"code": {**LIMITS, "time": "100ms"}}
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        envelope = asyncio.run(scenario(seen, path))
+    assert "time" in envelope.error.message
+    assert [one["code"] for one in envelope.data["calls"]] == ["outcome_unknown"] * 3
+    assert len(seen.requests) == 1
+    ended = [entry for entry in record(tmp_path) if entry["event"] == "outcome" and entry["tool"] != RUN]
+    assert sorted(entry["code"] for entry in ended) == ["cancelled", "cancelled", "outcome_unknown"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.gateway.governed import project, upstream, write_policy
+from tests.gateway.governed import Upstream, project, upstream, write_policy
 from toolgen.gateway.inner_calls import MAX_DEPTH, NestedCalls
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
@@ -98,3 +98,39 @@ def test_what_is_no_json_is_refused_before_anything(tmp_path: Path) -> None:
 
     envelope, _, reached = within(tmp_path, scenario)
     assert (envelope.error.code, reached) == ("validation", [])
+
+
+def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path) -> None:
+    limit = {"id": "one", "per": ["tool"], "concurrency": 1, "wait": "30s"}
+    allowed = {**RULES[0], "tools": [MAIL], "effects": ["write"]}
+
+    async def run(seen: Upstream, path: Path) -> None:
+        async with Gateway.load(path) as gateway:
+            inner = NestedCalls(gateway.current)
+            inner.calls = gateway.tool_calls
+            outer = gateway.current.governance.call(HEALTH, {}, gateway.principal("bot"), "talk", "client")
+            seen.answers.clear()
+            first = asyncio.create_task(inner.call(outer, MAIL, {"to": "a"}))
+            await asyncio.to_thread(seen.reached, 1)
+            second = asyncio.create_task(inner.call(outer, MAIL, {"to": "b"}))
+            while len(recorded(tmp_path)) < 2:  # noqa: ASYNC110 - the record tells nobody
+                await asyncio.sleep(0.01)
+            for task in (second, first):
+                task.cancel()
+            await asyncio.wait((first, second))
+            assert await asyncio.to_thread(seen.closed)
+            seen.answers.set()
+
+    with upstream() as (seen, server):
+        asyncio.run(run(seen, project(tmp_path, server, {"rules": [allowed], "limits": [limit]})))
+    assert [body for *_, body in seen.requests] == ['{"to":"a"}']
+    ended = [entry["code"] for entry in recorded(tmp_path) if entry["event"] == "outcome"]
+    assert sorted(ended) == ["cancelled", "outcome_unknown"]
+
+
+def recorded(root: Path) -> list[dict[str, Any]]:
+    """Every entry of the record but checkpoints."""
+    lines = [line for path in (root / "var/audit").glob("*.jsonl") for line in path.read_text().splitlines()]
+    return [
+        entry for line in lines if (entry := json.loads(line.strip("\0") or "{}")) and entry["event"] != "checkpoint"
+    ]

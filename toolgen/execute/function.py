@@ -23,6 +23,7 @@ import orjson
 from toolgen.errors import DescriptionError, place_of
 from toolgen.execute.base import FunctionCounts, InnerCalls
 from toolgen.execute.function_threads import Crowded, Escaped, FunctionLoop, FunctionThreads, Shares, Watch
+from toolgen.execute.inner_calls import UnderWay
 from toolgen.execute.work_folder import MAX_FILES, MAX_SIZE, CallFolder, WorkFolders
 from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
@@ -176,20 +177,21 @@ class FunctionExecutor:
         return None
 
     async def _with_context(self, offer: Offer, arguments: dict[str, Any], call: Call) -> Success | Failed | Refused:
-        loop, inner = asyncio.get_running_loop(), self._runtime.inner
+        loop, inner, under_way = asyncio.get_running_loop(), self._runtime.inner, UnderWay()
         folder = CallFolder(self._runtime.folders, loop)
         context = arguments[offer.context] = ToolContext(
             call_id=call.id,
             principal=call.principal,
             line=call.line,
             loop=loop,
-            call=None if inner is None else partial(_inner, inner, call),
+            call=None if inner is None else lambda name, asked: under_way.made(_inner(inner, call, name, asked)),
             folder=folder.path,
         )
         try:
             result = await self._carried(offer, arguments, call, (context, folder))
         finally:
             context.end()
+            await under_way.end()
             await folder.close()
         return _OVERFULL if folder.overfull else result
 

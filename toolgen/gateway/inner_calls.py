@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -58,7 +59,12 @@ class NestedCalls:
         made = governance.call(asked.name, given, asked.principal, outer.session, outer.client, outer.id)
         made = msgspec.structs.replace(made, depth=outer.depth + 1, trace=outer.trace)
         trail = Trail()
-        envelope = await self.calls.carry_out(governance, made, trail, reading)
+        trail.presence.begun = asyncio.Event()
+        try:
+            envelope = await self.calls.carry_out(governance, made, trail, reading)
+        except asyncio.CancelledError:  # the outer call ended: what it has not sent yet is not sent later
+            trail.presence.call_off()
+            raise
         return Answered(envelope=envelope, http_status=trail.http_status)
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:

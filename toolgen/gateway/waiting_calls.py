@@ -71,6 +71,8 @@ class WaitingCalls:
         if adding is None or not await adding:
             return await self.store.add(invocation, each=each, total=total)
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
+            if known.cancel:  # called off at another worker: nobody is asked any more
+                return False
             changed = msgspec.structs.replace(invocation, home=known.home, version=known.version)
             if await self.store.replace(known, changed) is not None:
                 self.announce()

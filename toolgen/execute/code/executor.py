@@ -13,9 +13,10 @@ from typing import Any
 
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.code.signatures import is_callable, signature, stubs
+from toolgen.execute.inner_calls import UnderWay
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
-from toolgen.model.result import Delivery, Error, Failed, Refused, Success, bounded
+from toolgen.model.result import Delivery, Envelope, Error, Failed, Refused, Success, bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import CodeBinding
 
@@ -46,7 +47,11 @@ class CodeExecutor:
         assert self._inner is not None  # noqa: S101 - a preview executes nothing
         pool = await self._opened()
         functions = _Functions(call, self._inner, binding.calls)
-        return await _run(pool, str(code), binding, functions, check=call.arguments.get("check") is True)
+        check = call.arguments.get("check") is True
+        try:
+            return await _run(pool, str(code), binding, functions, check=check)
+        finally:
+            await functions.under_way.end()
 
     async def _opened(self) -> Any:
         async with self._opening:
@@ -77,6 +82,7 @@ class _Functions:
         self._outer, self._inner, self._most = outer, inner, most
         self._tools = {tool.name: tool for tool in inner.catalog(outer) if not isinstance(tool.binding, CodeBinding)}
         self.made: list[dict[str, Json]] = []
+        self.under_way = UnderWay()
 
     def lookup(self, code: str) -> Mapping[str, Any]:
         """By name, those that the code may mean."""
@@ -125,13 +131,23 @@ class _Functions:
         except TypeError as error:
             told |= {"status": "refused", "code": "validation"}
             raise TypeError(f"{name}: an argument has no JSON form: {error}") from None
-        envelope = (await self._inner.call(self._outer, name, given)).envelope
-        told |= {"tool": envelope.tool, "call_id": envelope.call_id, "status": envelope.status}
+        envelope = await self.under_way.made(self._called(name, given, told))
         if envelope.status == "ok":
             return carried(envelope.data, str)  # type: ignore[no-any-return]
         failure = envelope.error or Error(code="internal", message="it gave no reason")
-        told["code"] = failure.code
         raise RuntimeError(f"{failure.code}: {failure.message}")
+
+    async def _called(self, name: str, given: JsonObject, told: dict[str, Json]) -> Envelope:
+        """One call, which `told` says everything of, whoever still waits for it."""
+        try:
+            envelope = (await self._inner.call(self._outer, name, given)).envelope
+        except asyncio.CancelledError:
+            told |= {"status": "error", "code": "outcome_unknown"}
+            raise
+        told |= {"tool": envelope.tool, "call_id": envelope.call_id, "status": envelope.status}
+        if envelope.error is not None:
+            told["code"] = envelope.error.code
+        return envelope
 
 
 _CROWDED = Refused(

@@ -85,7 +85,9 @@ class ApproveStage:
         needs = needs_of(trail.consents, self.roles, self.quorum)
         client = self.elicits and trail.presence.elicits and elicitable(needs)
         if not client and not self.answerable(call.principal, needs):
-            return _called_off(trail)
+            return _unanswerable(trail)
+        if trail.presence.called_off:
+            return Cancelled(error=Error(code="cancelled", message="the caller called this call off", rule=trail.rule))
         return await self.approvals.ask(
             Question(
                 call=call,
@@ -105,7 +107,7 @@ class ApproveStage:
         if self.exchanged(call):
             return _unkept_token(trail)
         if not self.answerable(call.principal, needs_of(trail.consents, self.roles, self.quorum)):
-            return _called_off(trail)
+            return _unanswerable(trail)
         return call
 
 
@@ -160,7 +162,7 @@ def stale(trail: Trail) -> Refused:
     return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
 
 
-def _called_off(trail: Trail) -> Cancelled:
+def _unanswerable(trail: Trail) -> Cancelled:
     return Cancelled(
         error=Error(
             code="cancelled",

@@ -111,6 +111,8 @@ class Deliver:
                 call = replace(call, line=Whole(line) if trail.redacts else line)
                 ends_early = call.tool.effect is Effect.READ
             case DeviceBinding():  # what it asks is kept with what let it through
+                if trail.presence.called_off:
+                    return _called_off(call, trail)
                 call = replace(call, rule=trail.rule)
             case SqlBinding() | WorkflowBinding():
                 ends_early = call.tool.effect is Effect.READ

@@ -69,10 +69,22 @@ async def flood(ctx: toolgen.ToolContext) -> int:
 '''
 
 
+WITHHOLDS = """
+import toolgen
+
+class Withholds(toolgen.Middleware):
+    def after(self, call, result):
+        return toolgen.Refuse(message="not this one")
+"""
+
+
 def play(
-    root: Path, steps: Callable[[httpx.AsyncClient, httpx.AsyncClient, Any], Awaitable[None]], policy: str = ""
+    root: Path,
+    steps: Callable[[httpx.AsyncClient, httpx.AsyncClient, Any], Awaitable[None]],
+    policy: str = "",
+    checks: str = "",
 ) -> None:
-    """Runs steps with two gateways of one project of these functions, and their module."""
+    """Runs steps with two gateways of one project of these functions, and their module; `checks` is the code of a middleware."""
     name = f"progress_{next(_NUMBERS)}"
     (root / f"{name}.py").write_text(TOOLS, encoding="utf-8")
     (root / "policies").mkdir()
@@ -81,7 +93,9 @@ def play(
     allow += "rules: [{id: all, to: [bot], tools: ['*'], verdict: allow}]\n"
     (root / "policies" / "policy.yaml").write_text(allow + policy, encoding="utf-8")
     path = root / "toolgen.yaml"
-    path.write_text(f"sources: {{own: {{python: {name}}}}}\n", encoding="utf-8")
+    asked = f"middleware: [checks_of_{name}.Withholds]\n" if checks else ""
+    (root / f"checks_of_{name}.py").write_text(checks, encoding="utf-8")
+    path.write_text(f"sources: {{own: {{python: {name}}}}}\n{asked}", encoding="utf-8")
 
     async def main() -> None:
         async with (
@@ -141,7 +155,12 @@ def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> None:
     play(tmp_path, steps)
 
 
-def test_where_something_is_hidden_no_piece_is_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("policy", "checks"),
+    [("redact: [{tools: ['*'], fields: ['$..x'], with: '…'}]\n", ""), ("", WITHHOLDS)],
+    ids=["the policy", "a middleware"],
+)
+def test_where_something_may_be_hidden_no_piece_is_given(tmp_path: Path, policy: str, checks: str) -> None:
     async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
         call_id = await left(one, "count")
         seen: list[Any] = []
@@ -153,7 +172,7 @@ def test_where_something_is_hidden_no_piece_is_given(tmp_path: Path) -> None:
         assert [data["done"] for name, data in seen if name == "progress" and "done" in data] == [1, 2, 3]
         assert "partial" not in [name for name, _ in seen]
 
-    play(tmp_path, steps, "redact: [{tools: ['*'], fields: ['$..x'], with: '…'}]\n")
+    play(tmp_path, steps, policy, checks)
 
 
 def test_of_many_pieces_the_last_are_kept(tmp_path: Path) -> None:

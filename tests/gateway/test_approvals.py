@@ -101,6 +101,9 @@ class Client:
     async def post(self, who: str, path: str, body: object = None, **headers: str) -> httpx.Response:
         return await self._http.post(path, json={} if body is None else body, headers=_headers(who, headers))
 
+    async def delete(self, who: str, path: str) -> httpx.Response:
+        return await self._http.delete(path, headers=_headers(who, {}))
+
     async def ask(self, who: str = "bot", arguments: object = UPDATE, wait: float = 0, **headers: str) -> str:
         """Makes a call that has to wait; its id."""
         answer = await self.post(who, CHANGE, {"arguments": arguments, "wait": wait}, **headers)

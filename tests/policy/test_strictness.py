@@ -43,6 +43,8 @@ DEFAULTS = {  # whatever is not empty: what somebody gets who says nothing
     "EgressShape.redirects": "none",
     "LimitShape.on_failure": "refuse",
     "RedactShape.with_": "[redacted]",
+    "RememberShape.max_calls": 20,
+    "RememberShape.max_duration": "1h",
     "SqlShape.cross_check": "installed",
     "SqlShape.max_bytes": 1_000_000,
     "SqlShape.max_cell_bytes": 65_536,

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
-import httpx
 
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json, printable
-from toolgen.errors import ConfigError, ToolgenError, connection_failure
+from toolgen.cli.remote_gateway import alone, request, url_option
+from toolgen.errors import ToolgenError
 from toolgen.gateway.approval_requests import listed
-from toolgen.gateway.approval_terms import AS_ASKED, Terms
+from toolgen.gateway.approval_terms import AS_ASKED, Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
-from toolgen.sources.references import is_loopback
+from toolgen.units import parse_duration
 
-__all__ = ["command"]
+__all__ = ["approvers", "command"]
 
-KEY = "TOOLGEN_KEY"
-_TIMEOUT_S = 30.0
 _MAX_WAIT_S = 3.0
 _HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "expires", "session", "client", "parent")
 
-_url = click.option("--url", metavar="URL", help=f"A gateway elsewhere; the key is taken from {KEY}.")
 _as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who answers, on the gateway's own machine.")
 _note = click.option(
     "--note", default="", help=f"Why, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
@@ -46,14 +41,14 @@ def command() -> None:
 
 @command.command("list")
 @_as
-@_url
+@url_option
 @as_json
 @config
 def list_approvals(principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
     """List the calls that wait, with their exact arguments and what would be sent; with --as, those that PRINCIPAL may answer for."""
     if url is not None:
-        _alone(principal)
-        found = _request("GET", url, "/v1/approvals")["approvals"]
+        alone(principal)
+        found = request("GET", url, "/v1/approvals")["approvals"]
     else:
         gateway = Gateway.load(config_path)
         found = asyncio.run(_waiting(gateway, principal))
@@ -69,14 +64,24 @@ def list_approvals(principal: str | None, url: str | None, as_json: bool, config
     "--args", "given", metavar="JSON|@FILE|-", help="Other arguments, with which the call is made in place of its own."
 )
 @click.option("--digest", default="", help="The digest that you were shown; an edited call takes it.")
+@click.option(
+    "--for", "time", metavar="TIME", help="Count for later calls too, for so long (15m), as far as the policy lets it."
+)
+@click.option("--calls", type=click.IntRange(1, 10_000), help="Count for so many later calls.")
+@click.option("--session", is_flag=True, help="Count for later calls of the same session alone.")
+@click.option("--any-arguments", is_flag=True, help="Count whatever their arguments.")
 @_note
 @_as
-@_url
+@url_option
 @config
 def approve(
     call_id: str,
     given: str | None,
     digest: str,
+    time: str | None,
+    calls: int | None,
+    session: bool,
+    any_arguments: bool,
     note: str,
     principal: str | None,
     url: str | None,
@@ -84,7 +89,11 @@ def approve(
 ) -> None:
     """Agree to the call ID: the gateway carries it out once enough people have, once."""
     arguments = None if given is None else json_object(given, "--args")
-    terms = Terms(arguments=arguments, digest=digest)
+    seconds = None if time is None else parse_duration(time)
+    if time is not None and seconds is None:
+        raise click.BadParameter("must be like 15m or 1h", param_hint="--for")
+    wish = Wish(seconds=seconds, calls=calls, session=session, any_arguments=any_arguments)
+    terms = Terms(arguments=arguments, digest=digest, remember=None if wish == Wish() else wish)
     _decide(call_id, "approve", note, principal, url, config_path, terms)
 
 
@@ -92,7 +101,7 @@ def approve(
 @click.argument("call_id", metavar="ID")
 @_note
 @_as
-@_url
+@url_option
 @config
 def deny(call_id: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
     """Deny the call ID; its caller is told, with the note."""
@@ -111,18 +120,20 @@ def _decide(
     if len(note) > MAX_NOTE_LENGTH:
         raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
     if url is not None:
-        _alone(principal)
+        alone(principal)
         body: dict[str, object] = {
             "decision": decision,
             "note": note,
             "digest": terms.digest,
         }
         body |= {} if terms.arguments is None else {"arguments": terms.arguments}
-        status = str(_request("POST", url, f"/v1/approvals/{quote(call_id, safe='')}", body)["status"])
+        body |= {} if terms.remember is None else {"remember": _wish_json(terms.remember)}
+        told = request("POST", url, f"/v1/approvals/{quote(call_id, safe='')}", body)
+        status, grant = str(told["status"]), str(told.get("grant", ""))
     else:
         gateway = Gateway.load(config_path)
-        who = default_principal(_approvers(gateway), principal)
-        status = asyncio.run(_answer(gateway, call_id, decision, note, who, terms))
+        who = default_principal(approvers(gateway), principal)
+        status, grant = asyncio.run(_answer(gateway, call_id, decision, note, who, terms))
     if decision == "deny":
         click.echo("denied; the caller is told")
     elif status == "pending":
@@ -133,6 +144,16 @@ def _decide(
         )
     else:
         click.echo("approved; the gateway carries it out")
+    if grant:
+        click.echo(f"granted for later calls too; `toolgen grants revoke {printable(grant)}` ends that")
+    elif terms.remember is not None and status != "pending":
+        click.echo("not granted for later calls: too few agreed on the same terms, or too much is granted already")
+
+
+def _wish_json(wish: Wish) -> dict[str, object]:
+    given = {} if wish.seconds is None else {"for": f"{wish.seconds:g}s"}
+    counted = {} if wish.calls is None else {"calls": wish.calls}
+    return {**given, **counted, "session": wish.session, "any_arguments": wish.any_arguments}
 
 
 async def _waiting(gateway: Administration, principal: str | None) -> list[dict[str, object]]:
@@ -147,8 +168,11 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
         await queue.store.close()
 
 
-async def _answer(gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: Terms) -> str:
-    """How the call stands after the answer: an approved one is watched for a moment, as a running gateway begins with it at once."""
+async def _answer(
+    gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: Terms
+) -> tuple[str, str]:
+    """How the call stands after the answer, and the id of the grant that it brought. An approved call is watched for a moment, as a
+    running gateway begins with it at once."""
     queue = gateway.tool_calls.approvals
     async with gateway.short_session():
         answer = await queue.decide(
@@ -156,59 +180,20 @@ async def _answer(gateway: Administration, call_id: str, decision: str, note: st
         )
         if isinstance(answer, Error):
             raise ToolgenError(answer.message, suggestion=answer.suggestion)
-        loop = asyncio.get_running_loop()
+        grant, loop = answer.grant, asyncio.get_running_loop()
         until = loop.time() + _MAX_WAIT_S
         while answer.status == "approved" and loop.time() < until:
             await asyncio.sleep(0.1)
             answer = await queue.store.get(call_id) or answer
-    return answer.status
+    return answer.status, grant
 
 
-def _approvers(gateway: Administration) -> tuple[str, ...]:
+def approvers(gateway: Administration) -> tuple[str, ...]:
     return tuple(
         name
         for name in gateway.callers.principals
         if gateway.tool_calls.approvals.may_answer(gateway.callers.named(name))
     )
-
-
-def _alone(principal: str | None) -> None:
-    if principal is not None:
-        raise click.UsageError(f"with --url the key in {KEY} says who answers, and --as nothing")
-
-
-def _request(method: str, url: str, path: str, body: object = None) -> Any:
-    """A request to a gateway's REST interface. The key goes where the URL says, and nowhere else: no proxy, no redirect."""
-    key = os.environ.get(KEY, "")
-    if not key or not key.isascii() or not key.isprintable():
-        raise ConfigError(f"the environment has no usable key in {KEY}", suggestion="set it to your own key")
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError as error:
-        raise ConfigError("--url is not a URL") from error
-    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query or parts.fragment:
-        raise ConfigError("--url must be like https://gateway.example, without user, query and fragment")
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ConfigError("a key is not sent over plain http", suggestion="use https")
-    try:
-        tls = ssl.create_default_context()
-        with httpx.Client(verify=tls, trust_env=False, follow_redirects=False, timeout=_TIMEOUT_S) as client:
-            answer = client.request(
-                method, url.rstrip("/") + path, json=body, headers={"authorization": f"Bearer {key}"}
-            )
-        told = answer.json()
-    except httpx.HTTPError as error:
-        reason, suggestion = connection_failure(error)
-        raise ConfigError(f"the gateway cannot be reached: {reason}", where=url, suggestion=suggestion) from error
-    except ValueError as error:
-        raise ConfigError("what answers there is no gateway", where=url) from error
-    if answer.status_code != 200:
-        refusal = told.get("error") if isinstance(told, dict) else None
-        said = refusal if isinstance(refusal, dict) else {}
-        message = printable(str(said.get("message", f"the gateway answered {answer.status_code}")))
-        raise ToolgenError(message, suggestion=printable(str(said.get("suggestion", ""))))
-    return told
 
 
 def _print(approvals: Sequence[Mapping[str, Any]]) -> None:

@@ -57,6 +57,7 @@ _COMMANDS = (
         "toolgen.cli.doctor",
         "Try what must not be possible, and hold every database's account against the policy.",
     ),
+    LazyCommand("grants", "toolgen.cli.grants", "List what people allowed for some time, and revoke it."),
     LazyCommand(
         "init",
         "toolgen.cli.init",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.console import calls, keys, limits, live, overview, policies, policy_history, sources, tools
+from toolgen.console import calls, grants, keys, limits, live, overview, policies, policy_history, sources, tools
 from toolgen.console.http import ConsoleContext, Person, Verification, Visit, asset, form_of, page, person_of, redirect
 from toolgen.console.records import IndexRecords, Records
 from toolgen.console.sign_in import Provider, SignInPages
@@ -85,6 +85,7 @@ _ROUTES = (
     _route("GET", "/approvals", calls.listed, _approver),
     _route("GET", f"/approvals/{_CALL_ID}", calls.one, _approver),
     _route("POST", f"/approvals/{_CALL_ID}", calls.answer, _approver),
+    _route("POST", "/grants/revoke", grants.revoke, _approver),
     _route("GET", "/tools", tools.listed, _anybody),
     _route("GET", r"/tools/([A-Za-z0-9_-]{1,64})", tools.one, _anybody),
     _route("POST", r"/tools/([A-Za-z0-9_-]{1,64})", tools.call, _anybody),

@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from toolgen.canonical import decoded, texts
+from toolgen.console.grants import in_force
 from toolgen.console.http import Visit, download
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
 from toolgen.errors import ConfigError
 from toolgen.gateway.approval_requests import request_of
-from toolgen.gateway.approval_terms import Terms
+from toolgen.gateway.approval_terms import Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.approvers import in_words
 from toolgen.gateway.asgi.request import Rejected, Response
@@ -31,6 +32,7 @@ __all__ = ["answer", "exported", "filters_of", "listed", "one", "search", "sendi
 
 _PAGE = 50
 _MAX_TEXT_LENGTH = 200
+_MAX_NUMBER = 100_000
 _HIDDEN = "hmac-sha256:"
 _FIELDS = ("principal", "tool", "status", "rule", "text")
 _MAX_EXPORTED = 10_000
@@ -220,7 +222,11 @@ async def listed(visit: Visit) -> Response:
     done = visit.request.parameters("done").get("done", "")
     waiting = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
     return visit.page(
-        "approvals.html", at="approvals", waiting=waiting, done=done if done in {"approve", "deny"} else ""
+        "approvals.html",
+        at="approvals",
+        waiting=waiting,
+        done=done if done in {"approve", "deny"} else "",
+        grants=await in_force(visit),
     )
 
 
@@ -240,6 +246,11 @@ async def answer(visit: Visit) -> Response:
     if len(note) > MAX_NOTE_LENGTH:
         return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
     terms = Terms(digest=known.digest)
+    if decision != "deny" and visit.form.get("remember"):
+        wish = _wish(visit.form)
+        if wish is None:
+            return await _shown(visit, known, fault="What is to be remembered takes numbers from 1 on.", note=note)
+        terms = replace(terms, remember=wish)
     if decision == "edit":
         written = visit.form.get("arguments", "")
         try:
@@ -253,12 +264,27 @@ async def answer(visit: Visit) -> Response:
         known.id, approve=decision != "deny", note=note, principal=visit.person.principal, terms=terms
     )
     if isinstance(told, Error):
-        if told.code == "validation" or (told.code == "forbidden" and decision == "edit"):
+        if told.code == "validation" or (told.code == "forbidden" and terms != Terms(digest=known.digest)):
             fault = f"Nothing was done: {told.message}"
             return await _shown(visit, known, fault=fault, note=note, written=visit.form.get("arguments", ""))
         raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
     answered = replace(visit, waiting=max(0, visit.waiting - 1))
     return answered.page("answered.html", at="approvals", known=told, decision=decision)
+
+
+def _wish(form: Mapping[str, str]) -> Wish | None:
+    """For which later calls the form says that the answer counts; None for what is no number."""
+    minutes, calls = (form.get(name, "").strip() for name in ("minutes", "calls"))
+    if not all(
+        text == "" or (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_NUMBER) for text in (minutes, calls)
+    ):
+        return None
+    return Wish(
+        seconds=60.0 * int(minutes) if minutes else None,
+        calls=int(calls) if calls else None,
+        session=form.get("session") == "yes",
+        any_arguments=form.get("any_arguments") == "yes",
+    )
 
 
 async def _waiting(visit: Visit) -> Invocation:
@@ -290,4 +316,6 @@ async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str 
         written=written,
         needs=in_words(known.needs),
         several=sum(need.quorum for need in known.needs) > 1,
+        bounds=visit.gateway.policy.approval.remember,
+        given=visit.form,
     )

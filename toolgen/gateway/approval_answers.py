@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from toolgen.audit.log import AuditLog
+from toolgen.gateway.approval_grants import ApprovalGrants, remembered
 from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
 from toolgen.gateway.approvers import counted, in_words, may_ever_answer, met, open_roles
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
@@ -17,7 +18,8 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest, elicitable
-from toolgen.state.invocations import Invocation, Invocations, Vote
+from toolgen.state.grants import CallGrant, Grants
+from toolgen.state.invocations import Invocation, Invocations, Remember, Vote
 
 __all__ = ["Answers"]
 
@@ -29,9 +31,12 @@ Found = TypeVar("Found")
 class Answers(WaitingCalls):
     """`current` has the policy as it is now: an answer counts only under the policy it was asked under."""
 
-    def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
+    def __init__(
+        self, *, store: Invocations, log: AuditLog, current: CurrentPolicy, grants: Grants[CallGrant] | None = None
+    ) -> None:
         super().__init__(store=store, log=log)
         self.current = current
+        self.grants = None if grants is None else ApprovalGrants(store=grants, log=log, current=current)
 
     def may_answer(self, principal: Principal) -> bool:
         """Whether a principal may answer for others at all: by its role, and in its own name."""
@@ -80,8 +85,10 @@ class Answers(WaitingCalls):
             found = Error(code="forbidden", message=f"this call takes {in_words(known.needs)}")
         elif known.kind != "approval":  # agreed to before, and its user's device is asked now
             found = Error(code="conflict", message="this call waits for no answer any more")
-        elif not approve and terms.arguments is not None:
-            found = Error(code="validation", message="a call that is denied has no other arguments")
+        elif not approve and (terms.arguments is not None or terms.remember is not None):
+            found = Error(
+                code="validation", message="a call that is denied has no other arguments, and is not remembered"
+            )
         elif approve:
             found = await self._approve(known, Vote(by=principal.id, roles=roles, at=0.0), note, terms)
         else:
@@ -139,6 +146,11 @@ class Answers(WaitingCalls):
                 message="an approver changed its arguments since it was asked for",
                 suggestion=suggestion,
             )
+        if terms.remember is not None:
+            remember = remembered(terms.remember, known, self.current.governance.policy)
+            if isinstance(remember, Error):
+                return remember
+            vote = msgspec.structs.replace(vote, remember=remember)
         wanted = known
         if terms.arguments is not None:
             changed = await edited(known, terms.arguments, self.current.governance, by=vote.by)
@@ -159,7 +171,7 @@ class Answers(WaitingCalls):
     ) -> Invocation | Error | None:
         """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
         governance = self.current.governance
-        votes = () if terms.arguments is not None else counted(governance.policy, kept)
+        votes = () if terms.arguments is not None else counted(governance.policy, kept.votes)
         if governance.identity.concerns(vote.by, [one.by for one in votes]):
             return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
         held = await self.hold(kept)
@@ -184,13 +196,25 @@ class Answers(WaitingCalls):
         await self.record(held, by=vote.by, verdict="approve", note=note, said=self._said(agreed, terms, enough=enough))
         done = await self.store.replace(held, agreed)
         self.announce()
+        if done is not None and enough and vote.remember is not None:
+            return await self._granted(done, vote.remember)
         return done
+
+    async def _granted(self, known: Invocation, terms: Remember) -> Invocation:
+        """The approved call, with the grant that it brought: where enough of those who agreed did so on the same terms."""
+        call = self.call(known, self.current.governance)
+        if call is None or self.grants is None:
+            return known
+        grant = await self.grants.give(known, call, terms)
+        return known if grant is None else msgspec.structs.replace(known, grant=grant.id)
 
     def _said(self, known: Invocation, terms: Terms, *, enough: bool) -> dict[str, object]:
         """What the record should know of a yes besides: how many agreed, and to what it was changed."""
         said: dict[str, object] = {}
         if sum(need.quorum for need in known.needs) > 1:
             said |= {"votes": len(known.votes), "enough": enough}
+        if known.votes[-1].remember is not None:
+            said["remember"] = msgspec.to_builtins(known.votes[-1].remember)
         if terms.arguments is not None:
             call = self.call(known, self.current.governance)
             said["edited"] = {} if call is None else self.current.governance.concealing.arguments(call)

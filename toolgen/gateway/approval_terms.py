@@ -16,20 +16,33 @@ from toolgen.model.result import Error, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.input_validation import no_json
 from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.stages.approve import STALE, approval_digest, needs_of
+from toolgen.pipeline.stages.approve import STALE, approval_digest, asking_rules, needs_of
 from toolgen.state.invocations import Invocation, Need
 
-__all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "Terms", "edited", "too_late"]
+__all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "Terms", "Wish", "edited", "too_late"]
 
 MAX_ARGUMENTS_SIZE = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """For which later calls an answer is to count: for so many seconds, and so many calls (None: as the policy bounds them), in this
+    session alone, whatever their arguments."""
+
+    seconds: float | None = None
+    calls: int | None = None
+    session: bool = False
+    any_arguments: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """`arguments` in place of those that were asked for; `digest` of what the approver was shown, "" where it says nothing of that."""
+    """`arguments` in place of those that were asked for; `digest` of what the approver was shown, "" where it says nothing of that.
+    `remember` where the answer is to count for later calls too."""
 
     arguments: JsonObject | None = None
     digest: str = ""
+    remember: Wish | None = None
 
 
 AS_ASKED = Terms()
@@ -77,7 +90,12 @@ def _kept(known: Invocation, call: Call, trail: Trail, governance: Governance, b
         votes=(),
         original=known.arguments if known.original is None else known.original,
         edited_by=by,
+        asked_by=_together(known.asked_by, trail) if trail.verdict == "ask" else known.asked_by,
     )
+
+
+def _together(before: Sequence[str], trail: Trail) -> tuple[str, ...]:
+    return tuple(sorted({*before, *asking_rules(trail)}))
 
 
 def _strictest(needs: Sequence[Need]) -> tuple[Need, ...]:

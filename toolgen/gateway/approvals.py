@@ -21,6 +21,7 @@ from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.pipeline.stages.approve import Question, approval_digest
+from toolgen.state.grants import CallGrant, Grants
 from toolgen.state.invocations import Invocation, Invocations
 
 __all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals"]
@@ -46,8 +47,10 @@ _UNKEPT = Error(
 class Approvals(Answers):
     """Calls that wait for a person. `current` has the policy as it is now: an answer counts only under the policy it was asked under."""
 
-    def __init__(self, *, store: Invocations, log: AuditLog, current: CurrentPolicy) -> None:
-        super().__init__(store=store, log=log, current=current)
+    def __init__(
+        self, *, store: Invocations, log: AuditLog, current: CurrentPolicy, grants: Grants[CallGrant] | None = None
+    ) -> None:
+        super().__init__(store=store, log=log, current=current, grants=grants)
         self.background = BackgroundCalls(self)
         self.tells["approval", "pending"] = _asked
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
@@ -84,6 +87,10 @@ class Approvals(Answers):
             )
         _logger.info("call %s of %s waits for a person (rule %s)", call.id, call.tool.name, question.rule)
         return Pending(error=_asked(invocation))
+
+    async def granted(self, question: Question) -> bool:
+        """Whether a grant covers the call: then it was counted, and is on record. Raises `AuditError`."""
+        return self.grants is not None and await self.grants.use(question)
 
     async def waiting(self) -> ApprovalCounts:
         """How many calls wait for a person, and for how long the oldest has. Raises `StateError`."""
@@ -153,6 +160,7 @@ def _invocation(question: Question, now: float) -> Invocation:
         asked=now,
         expires=now + question.expires_s,
         needs=question.needs,
+        asked_by=question.asked_by,
     )
 
 

@@ -38,9 +38,9 @@ def open_roles(policy: Policy, known: Invocation, now: float) -> frozenset[str]:
     return named | approval.escalate_to if escalated else named
 
 
-def counted(policy: Policy, known: Invocation) -> tuple[Vote, ...]:
+def counted(policy: Policy, votes: Sequence[Vote]) -> tuple[Vote, ...]:
     """The votes that still count. Who is no principal any more, or has none of the roles left, agreed to nothing."""
-    return tuple(vote for vote in known.votes if _holds(policy, vote))
+    return tuple(vote for vote in votes if _holds(policy, vote))
 
 
 def _holds(policy: Policy, vote: Vote) -> bool:

@@ -356,6 +356,7 @@ class Governance:
                 approvals=runtime.approvals,
                 elicits=policy.approval.elicits,
                 quorum=policy.approval.quorum,
+                remembers=policy.approval.remember is not None,
             ),
             meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
             current=CurrentStage(stands=self._stands),

@@ -128,7 +128,7 @@ class Gateway:
         pauses, counts = pauses_of(settings), None if above is None else above.counts
         self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
         self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
-        self.approvals = Approvals(store=shared.invocations, log=log, current=current)
+        self.approvals = Approvals(store=shared.invocations, log=log, current=current, grants=shared.grants)
         self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
         backing = Backing(
             assigned=current.assigned,

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 from toolgen.background import Background
 from toolgen.clock import Clock
@@ -15,6 +15,7 @@ from toolgen.config.settings import Settings
 from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal, seal_of
+from toolgen.state.grants import CallGrant, Grants, RedisGrants, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations, SqliteInvocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
@@ -49,6 +50,7 @@ class Shared:
 
     buckets: WaitingBuckets
     invocations: Invocations
+    grants: Grants[CallGrant]
     pauses: Pauses | SharedPauses
     histories: SharedHistories | None
     turns: Turns | None
@@ -92,6 +94,7 @@ class Shared:
             await self.turns.close()
         await self.buckets.close()
         await self.invocations.close()
+        await self.grants.close()
         await self.ledger.close()
         if self.counts is not None:
             self.counts.end()
@@ -115,6 +118,7 @@ def share(
                 MemoryBuckets(clock) if client is None else SharedBuckets(client, clock, changed, background=background)
             ),
             invocations=SqliteInvocations(settings.state_dir / "calls.db", clock),
+            grants=SqliteGrants(settings.state_dir / "grants.db", clock, CallGrant),
             pauses=local,
             histories=None if client is None else SharedHistories(client, _sealing(settings), clock),
             turns=_turns(settings, clock, background, client),
@@ -123,10 +127,12 @@ def share(
             ledger_key=None,
             background=background,
         )
+    begun = partial(BegunCalls, settings.state_dir / "begun.db")
     sealing, shared_clock = cache(_sealing(settings)), RedisClock(_link(state), clock)
     return Shared(
         buckets=WaitingBuckets(SharedBuckets(_link(state), clock, changed, background=background)),
-        invocations=RedisInvocations(_link(state), _sealing(settings), BegunCalls(settings.state_dir / "begun.db")),
+        invocations=RedisInvocations(_link(state), _sealing(settings), begun()),
+        grants=RedisGrants(_link(state), _sealing(settings), begun(), "grants", CallGrant),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
         histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
         turns=_turns(settings, clock, background, _link(state)),

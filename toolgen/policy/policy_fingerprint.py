@@ -22,7 +22,7 @@ __all__ = ["concern_digest"]
 _ELSEWHERE = frozenset({"where", "roles", "tools"})
 """Of a rule: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
 
-_ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to"})
+_ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to", "remember"})
 """Fields that came after the first release: they count once they say something, so that what waits through an upgrade stays agreed to."""
 
 

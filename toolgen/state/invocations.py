@@ -22,6 +22,7 @@ __all__ = [
     "Invocations",
     "Need",
     "Party",
+    "Remember",
     "SqliteInvocations",
     "Vote",
     "as_json",
@@ -53,12 +54,22 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own: bool = False
 
 
+class Remember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """For which later calls a yes counts too: for so long (seconds), for so many, in this session alone, whatever their arguments."""
+
+    seconds: float
+    calls: int
+    session: bool = False
+    any_arguments: bool = False
+
+
 class Vote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One person's yes: whose, with which roles of those that count, and when."""
+    """One person's yes: whose, with which roles of those that count, when, and what it is to count for besides."""
 
     by: str
     roles: tuple[str, ...]
     at: float
+    remember: Remember | None = None
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +82,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     `envelope` is the JSON the caller gets once it ended.
 
     All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
-    `edited_by` who did.
+    `edited_by` who did. `asked_by` names the rules that want people to agree, and `grant` what their answer allowed besides this call.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
@@ -117,6 +128,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     votes: tuple[Vote, ...] = ()
     original: dict[str, Any] | None = None
     edited_by: str = ""
+    asked_by: tuple[str, ...] = ()
+    grant: str = ""
 
     @property
     def state(self) -> CallState:

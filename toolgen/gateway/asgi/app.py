@@ -35,6 +35,7 @@ from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
 from toolgen.gateway.rest.calls import CallEvents, RestCalls
 from toolgen.gateway.rest.devices import RestDevices
+from toolgen.gateway.rest.grants import RestGrants
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import Rest
 from toolgen.gateway.tool_lists import Listings
@@ -99,6 +100,7 @@ class App:
         self._mcp = McpEndpoint(Mcp(gateway, listings))
         self._rest = Rest(gateway, listings)
         self._approvals = RestApprovals(gateway.tool_calls.approvals)
+        self._grants = RestGrants(gateway.tool_calls.approvals)
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._devices = RestDevices(gateway)
@@ -224,6 +226,8 @@ class App:
         if response := await self._calls.answer(request, principal):
             return response
         if response := await self._approvals.answer(request, principal):
+            return response
+        if response := await self._grants.answer(request, principal):
             return response
         if events := await self._events.answer(request, principal):
             return events

@@ -11,12 +11,13 @@ import msgspec
 
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approval_requests import listed
-from toolgen.gateway.approval_terms import Terms
+from toolgen.gateway.approval_terms import Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
+from toolgen.units import parse_duration
 
 __all__ = ["RestApprovals"]
 
@@ -26,11 +27,19 @@ _STATUS: Mapping[str, int] = MappingProxyType(
 )
 
 
+class _Remember(msgspec.Struct, forbid_unknown_fields=True):
+    for_: Annotated[str, msgspec.Meta(max_length=20)] | None = msgspec.field(name="for", default=None)
+    calls: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    session: bool = False
+    any_arguments: bool = False
+
+
 class _Decision(msgspec.Struct, forbid_unknown_fields=True):
     decision: Literal["approve", "deny"]
     note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
     arguments: dict[str, Any] | None = None
     digest: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    remember: _Remember | None = None
 
 
 class RestApprovals:
@@ -78,10 +87,19 @@ class RestApprovals:
         request.parameters()
         body: _Decision = decoded(await read_json_body(request), _Decision)
         approve = body.decision == "approve"
-        terms = Terms(arguments=body.arguments, digest=body.digest)
+        remember = None if body.remember is None else _wish(body.remember)
+        terms = Terms(arguments=body.arguments, digest=body.digest, remember=remember)
         answer = await self._approvals.decide(
             call_id, approve=approve, note=body.note, principal=principal, terms=terms
         )
         if isinstance(answer, Error):
             raise Rejected(_STATUS[answer.code], answer.code, answer.message, suggestion=answer.suggestion)
-        return json_response({"id": answer.id, "decision": body.decision, "status": answer.status})
+        grant = {"grant": answer.grant} if answer.grant else {}
+        return json_response({"id": answer.id, "decision": body.decision, "status": answer.status, **grant})
+
+
+def _wish(given: _Remember) -> Wish:
+    seconds = None if given.for_ is None else parse_duration(given.for_)
+    if given.for_ is not None and seconds is None:
+        raise Rejected(400, "validation", "for: must be like 15m or 1h", pointer="/remember/for")
+    return Wish(seconds=seconds, calls=given.calls, session=given.session, any_arguments=given.any_arguments)

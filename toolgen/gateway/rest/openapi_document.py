@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 
+from toolgen.gateway.approval_grants import MAX_GRANTS
 from toolgen.gateway.approvals import MAX_WAITING
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import DETAILS
@@ -48,6 +49,7 @@ def _paths() -> Node:
         **_call_paths(),
         **_answer_paths(),
         **_waiting_paths(),
+        **_grant_paths(),
         **_device_paths(),
         **_audit_paths(),
         **_state_paths(),
@@ -154,6 +156,26 @@ def _waiting_paths() -> Node:
             [call_id],
             "Decision",
         ),
+    }
+
+
+def _grant_paths() -> Node:
+    end = "Ends a grant, for every gateway at once"
+    return {
+        "/v1/grants": _get(
+            "listGrants",
+            "What approvers allowed for some time that this principal may end, by when it expires",
+            _responses(_answer("Grants in force.", "Grants"), "403", "404", "503"),
+            [_query("limit", _whole(MAX_GRANTS, DEFAULT_PAGE))],
+        ),
+        "/v1/grants/{id}": {
+            "delete": {
+                "operationId": "endGrant",
+                "summary": end,
+                "parameters": [_path("id", {"type": "string", "maxLength": 128})],
+                "responses": _responses(_answer("It is in force no more.", "GrantEnded"), "403", "404", "503"),
+            }
+        },
     }
 
 

@@ -192,13 +192,41 @@ def _approval_schemas() -> Node:
             "description": "Of the call as it was shown; an edited one takes it.",
         },
     }
+    count: Node = {"type": "integer", "minimum": 1, "maximum": 10_000}
+    remember: Node = {
+        "for": {"type": ["string", "null"], "maxLength": 20, "description": "Like 15m."},
+        "calls": {**count, "type": ["integer", "null"], "description": "So many later calls."},
+        "session": {"type": "boolean", "description": "Only later calls of the same session."},
+        "any_arguments": {"type": "boolean", "description": "Whatever their arguments, where the policy lets it."},
+    }
+    decision["remember"] = {
+        "anyOf": [{**described(remember), "additionalProperties": False}, {"type": "null"}],
+        "description": "For which later calls the answer counts too, as far as the policy lets it.",
+    }
     status: Node = {"enum": ["approved", "ended", "pending"]}
     decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": status}
+    granted: Node = {"grant": {**TEXT, "description": "Id of the grant that the answer brought."}}
+    grant: Node = {
+        **dict.fromkeys(("id", "principal", "on_behalf_of", "tool", "effect", "session", "call_id"), TEXT),
+        "kind": {"enum": ["approval"]},
+        "any_arguments": {"type": "boolean"},
+        "arguments": {**_ANYTHING, "description": "What is sensitive is a digest."},
+        "calls": {"type": "integer"},
+        "used": {"type": "integer"},
+        "rules": {"type": "array", "items": TEXT},
+        "approvers": {"type": "array", "items": TEXT},
+        "created": TEXT,
+        "expires": TEXT,
+    }
+    ended: Node = {"id": TEXT, "status": {"enum": ["ended"]}}
     return {
         "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
         "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
         "Decision": {**described(decision, "decision"), "additionalProperties": False},
-        "Decided": described(decided, *decided),
+        "Decided": described(decided | granted, *decided),
+        "Grant": described(grant, "kind", "id", "principal", "expires"),
+        "Grants": described({"grants": {"type": "array", "items": ref("Grant")}}, "grants"),
+        "GrantEnded": described(ended, *ended),
     }
 
 

@@ -9,11 +9,13 @@ from typing import Protocol
 import msgspec
 
 from toolgen.canonical import digest, encodable
+from toolgen.errors import AuditError
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Consent
 from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.stages.broken_off import UNAVAILABLE
 from toolgen.state.invocations import Need
 
 __all__ = [
@@ -22,9 +24,11 @@ __all__ = [
     "ApproveStage",
     "Question",
     "approval_digest",
+    "asking_rules",
     "elicitable",
     "needs_of",
     "party_digested",
+    "scope_digest",
     "stale",
 ]
 
@@ -35,7 +39,8 @@ STALE = "the policy, the tool or the caller has changed since the call was asked
 class Question:
     """What people are asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
 
-    `rule` is what wants it asked, `sql` the statement that would run, "" for other calls. All of `needs` have to be met.
+    `rule` is what wants it asked, `asked_by` all rules that do, `sql` the statement that would run, "" for other calls. All of `needs` have
+    to be met. `scope` is `digest` without the arguments.
     """
 
     call: Call
@@ -45,12 +50,18 @@ class Question:
     expires_s: float
     rule: str
     sql: str
+    asked_by: tuple[str, ...] = ()
+    scope: str = ""
 
 
 class ApprovalQueue(Protocol):
     """Where questions are put: it keeps the call and answers for it, `Pending` when somebody will look at it."""
 
     async def ask(self, question: Question) -> Result: ...
+
+    async def granted(self, question: Question) -> bool:
+        """Whether people agreed to such calls before, for some time: then one more is counted, and on record. Raises `AuditError`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,32 +84,41 @@ class ApproveStage:
     approvals: ApprovalQueue
     elicits: bool = False
     quorum: int = 1
+    remembers: bool = False
 
     async def __call__(self, call: Call, trail: Trail) -> Call | Result:
         if trail.verdict != "ask":
             return call
-        asked = approval_digest(call, self.concern(call.principal, call.tool))
+        concern = self.concern(call.principal, call.tool)
+        asked = approval_digest(call, concern)
         if call.approval:
             return call if call.approval == asked else stale(trail)
         if self.exchanged(call):
             return _unkept_token(trail)
         needs = needs_of(trail.consents, self.roles, self.quorum)
+        question = Question(
+            call=call,
+            digest=asked,
+            policy_digest=self.policy_digest,
+            needs=needs,
+            expires_s=self.expires_s,
+            rule=trail.rule,
+            sql=trail.sql,
+            asked_by=asking_rules(trail),
+            scope=scope_digest(call.principal, call.tool, concern) if self.remembers else "",
+        )
+        if self.remembers:
+            try:
+                if await self.approvals.granted(question):
+                    return call
+            except AuditError:
+                return UNAVAILABLE
         client = self.elicits and trail.presence.elicits and elicitable(needs)
         if not client and not self.answerable(call.principal, needs):
             return _unanswerable(trail)
         if trail.presence.called_off:
             return Cancelled(error=Error(code="cancelled", message="the caller called this call off", rule=trail.rule))
-        return await self.approvals.ask(
-            Question(
-                call=call,
-                digest=asked,
-                policy_digest=self.policy_digest,
-                needs=needs,
-                expires_s=self.expires_s,
-                rule=trail.rule,
-                sql=trail.sql,
-            )
-        )
+        return await self.approvals.ask(question)
 
     async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
@@ -122,6 +142,11 @@ def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) ->
     return tuple(found[who] for who in sorted(found))
 
 
+def asking_rules(trail: Trail) -> tuple[str, ...]:
+    """The names of all rules that want people to agree to a call, in order."""
+    return tuple(sorted({trail.rule, *(consent.rule for consent in trail.consents)} - {""}))
+
+
 def elicitable(needs: Sequence[Need]) -> bool:
     """Whether the person at the caller's own client could answer alone: no rule names others, or several people."""
     return len(needs) == 1 and needs[0].quorum == 1 and not needs[0].own
@@ -137,6 +162,18 @@ def approval_digest(call: Call, concern: str) -> str:
             "tool_digest": call.tool.digest,
             "policy_digest": concern,
             "arguments": encodable(call.arguments),
+        }
+    )
+
+
+def scope_digest(principal: Principal, tool: Tool, concern: str) -> str:
+    """`sha256:…` over the same but the arguments."""
+    return digest(
+        {
+            "principal": party_digested(principal),
+            "tool": tool.name,
+            "tool_digest": tool.digest,
+            "policy_digest": concern,
         }
     )
 

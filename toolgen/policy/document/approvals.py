@@ -9,22 +9,35 @@ from dataclasses import dataclass
 
 from toolgen.errors import PolicyError
 from toolgen.model.verdict import Consent
-from toolgen.policy.document.schema import ApprovalShape, ApproversShape
+from toolgen.policy.document.schema import ApprovalShape, ApproversShape, RememberShape
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document
 
 __all__ = [
     "MAX_DURATION_S",
     "MAX_QUORUM",
+    "MAX_REMEMBERED_S",
     "NOBODY",
     "Approval",
+    "RememberBounds",
     "read_approval",
     "read_consent",
 ]
 
 MAX_DURATION_S = 7 * 86_400.0
+MAX_REMEMBERED_S = 24 * 3600.0
 MAX_QUORUM = 10
 _ANY = re.compile(r"(\d{1,4}) of \[([^\[\]]+)\]\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberBounds:
+    """For how long, and for how many calls, an answer may count for more than the call it was given for; and whether it may for calls with
+    other arguments."""
+
+    max_s: float
+    max_calls: int
+    any_arguments: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +45,7 @@ class Approval:
     """The roles whose principals may answer, how many of them have to agree, and in how many seconds a question expires.
 
     `elicits`: the answer of the person at the caller's own client counts, where that client can ask one. After `escalate_s` without an
-    answer those with a role of `escalate_to` may answer too.
+    answer those with a role of `escalate_to` may answer too. Without `remember` an answer is for one call.
     """
 
     roles: frozenset[str]
@@ -41,6 +54,7 @@ class Approval:
     quorum: int = 1
     escalate_s: float = 0.0
     escalate_to: frozenset[str] = frozenset()
+    remember: RememberBounds | None = None
 
     def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
         """Whether a principal with these roles may answer for a call of these parties: never one of them."""
@@ -75,7 +89,18 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
         quorum=given.quorum,
         escalate_s=escalate_s,
         escalate_to=frozenset() if given.escalate is None else frozenset(given.escalate.to),
+        remember=None if given.remember is None else _bounds(document, given.remember),
     )
+
+
+def _bounds(document: Document, given: RememberShape) -> RememberBounds:
+    longest = parse_duration(given.max_duration)
+    if longest is None or not 1 <= longest <= MAX_REMEMBERED_S:
+        raise PolicyError(
+            f"max_duration: must be like 15m or 1h, from 1s to {MAX_REMEMBERED_S / 3600:g}h",
+            where=document.where("approvals", "remember", "max_duration"),
+        )
+    return RememberBounds(max_s=longest, max_calls=given.max_calls, any_arguments=given.any_arguments)
 
 
 def _before(text: str, expires: float, where: str, name: str) -> float:

@@ -216,12 +216,19 @@ class EscalateShape(msgspec.Struct, forbid_unknown_fields=True):
     to: _Names
 
 
+class RememberShape(msgspec.Struct, forbid_unknown_fields=True):
+    max_duration: str = "1h"
+    max_calls: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 20
+    any_arguments: bool = False
+
+
 class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
     approvers: _Names = msgspec.field(default_factory=list)
     expires: str = "1h"
     elicitation: str = ""
     quorum: Annotated[int, msgspec.Meta(ge=1, le=10)] = 1
     escalate: EscalateShape | None = None
+    remember: RememberShape | None = None
 
 
 class AssignmentShape(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,0 +1,95 @@
+"""`toolgen grants` and what `toolgen approvals approve` grants, beside a gateway that runs and over its REST interface."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import patient
+from tests.cli.commands import Run
+from tests.cli.test_approvals import Upstream, ask, headers, outcome, project, serving_here, toolgen, upstream
+from tests.gateway.test_approvals import key
+
+__all__ = ["project", "toolgen", "upstream"]
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture(autouse=True)
+def remembering(project: Path) -> None:
+    path = project / "policies" / "policy.yaml"
+    policy = json.loads(path.read_text(encoding="utf-8"))
+    policy["approvals"] |= {"remember": {"max_duration": "30m", "max_calls": 5}}
+    path.write_text(json.dumps(policy), encoding="utf-8")
+
+
+def status(url: str) -> str:
+    body = {"arguments": {"petId": 5}, "wait": 0.1}
+    answer = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers("bot")).json()
+    if answer["status"] == "pending" and answer["error"]["code"] == "deferred":
+        answer = outcome(url, answer["call_id"])
+    return str(answer["status"])
+
+
+def test_a_grant_is_given_listed_and_revoked_on_the_machine(upstream: Upstream, toolgen: Run) -> None:
+    with serving_here() as url:
+        assert toolgen("grants", "list").out == "nothing is granted\n"
+        call_id = ask(url)
+        given = toolgen("approvals", "approve", call_id, "--as", "ops", "--for", "15m", "--calls", "3")
+        assert given.code == 0, given.err
+        (grant,) = toolgen("grants", "list", "--json").json()
+        assert f"`toolgen grants revoke {grant['id']}` ends that" in given.out
+        assert outcome(url, call_id)["status"] == "ok"
+        assert status(url) == "ok"
+        shown = toolgen("grants", "list", "--as", "lead").out
+        assert "calls         1 of 3" in shown
+        assert "  petId = 5" in shown
+        assert toolgen("grants", "list", "--as", "bot").out == "nothing is granted\n"
+        foreign = toolgen("grants", "revoke", grant["id"], "--as", "clerk")
+        assert (foreign.code, foreign.err) == (1, "toolgen: this principal may not end this grant\n")
+        assert status(url) == "ok"
+        done = toolgen("grants", "revoke", grant["id"], "--as", "lead")
+        assert (done.code, done.out) == (0, "revoked; the next call asks again\n"), done.err
+        assert status(url) == "pending"
+        assert toolgen("grants", "revoke", grant["id"], "--as", "lead").code == 1
+    assert upstream.deleted == ["/pets/5"] * 3
+
+
+def test_a_grant_is_given_listed_and_revoked_with_a_key_from_elsewhere(
+    upstream: Upstream, toolgen: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
+    with serving_here() as url:
+        call_id = ask(url)
+        given = toolgen("approvals", "approve", call_id, "--url", url, "--calls", "5")
+        assert "granted for later calls too" in given.out, given.err
+        assert outcome(url, call_id)["status"] == "ok"
+        (grant,) = toolgen("grants", "list", "--url", url, "--json").json()
+        assert (grant["calls"], grant["approvers"]) == (5, ["ops"])
+        assert status(url) == "ok"
+        assert toolgen("grants", "revoke", grant["id"], "--url", url).code == 0
+        assert status(url) == "pending"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--for", "2h"), 1, "1800s and 5 calls at most"),
+        (("--calls", "6"), 1, "1800s and 5 calls at most"),
+        (("--session",), 1, "belongs to no session"),
+        (("--calls", "2", "--any-arguments"), 1, "these same arguments alone"),
+        (("--for", "soon"), 2, "must be like 15m"),
+        (("--calls", "0"), 2, "--calls"),
+    ],
+)
+def test_what_the_policy_does_not_let_is_told(
+    upstream: Upstream, toolgen: Run, options: tuple[str, ...], code: int, message: str
+) -> None:
+    with serving_here() as url:
+        call_id = ask(url)
+        refused = toolgen("approvals", "approve", call_id, "--as", "ops", *options)
+        assert (refused.code, message in refused.err) == (code, True), refused.err
+        assert toolgen("grants", "list").out == "nothing is granted\n"
+    assert upstream.deleted == []

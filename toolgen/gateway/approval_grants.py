@@ -1,0 +1,269 @@
+"""Grants of approvers: an answer that counts for later calls too, for some time. Each is on record before it counts, as is each use."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from toolgen.audit.entry import timestamp
+from toolgen.audit.log import AuditLog
+from toolgen.errors import StateError
+from toolgen.gateway.approval_terms import Wish
+from toolgen.gateway.approvers import counted, met
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.waiting_calls import of_party
+from toolgen.json_codec import decode_json, encode_json
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Error
+from toolgen.pipeline.stages.approve import Question, scope_digest
+from toolgen.policy.document.policy import Policy
+from toolgen.state.grants import CallGrant, Grants
+from toolgen.state.invocations import Invocation, Remember, Vote
+
+__all__ = ["MAX_EACH", "MAX_GRANTS", "ApprovalGrants", "grant_json", "remembered"]
+
+MAX_EACH = 20
+"""Grants in force for one principal and tool."""
+MAX_GRANTS = 500
+_TRIES = 100
+_logger = logging.getLogger(__name__)
+
+
+def remembered(wish: Wish, known: Invocation, policy: Policy) -> Remember | Error:
+    """What an approver wants remembered, as the policy bounds it, or why it does not let it."""
+    bounds = policy.approval.remember
+    if bounds is None:
+        message, suggestion = "the policy lets an answer count for one call alone", "approvals.remember allows more"
+        return Error(code="forbidden", message=message, suggestion=suggestion)
+    if wish.seconds is None and wish.calls is None and not wish.session:
+        return Error(code="validation", message="remember: takes for, calls or session, or several of them")
+    seconds = bounds.max_s if wish.seconds is None else wish.seconds
+    calls = bounds.max_calls if wish.calls is None else wish.calls
+    if seconds < 1 or calls < 1:
+        return Error(code="validation", message="an answer is remembered for at least 1s, and 1 call")
+    if seconds > bounds.max_s or calls > bounds.max_calls:
+        message = f"the policy lets an answer be remembered for {bounds.max_s:g}s and {bounds.max_calls} calls at most"
+        return Error(code="forbidden", message=message)
+    if wish.any_arguments and not bounds.any_arguments:
+        return Error(code="forbidden", message="the policy lets an answer count for these same arguments alone")
+    if wish.session and not known.session:
+        return Error(code="validation", message="this call belongs to no session that could be remembered")
+    return Remember(seconds=seconds, calls=calls, session=wish.session, any_arguments=wish.any_arguments)
+
+
+class ApprovalGrants:
+    """What approvers allowed in advance. `current` has the policy as it is now: a grant ends with what it was given under."""
+
+    def __init__(self, *, store: Grants[CallGrant], log: AuditLog, current: CurrentPolicy) -> None:
+        self.store = store
+        self._log = log
+        self._current = current
+        self._counting = asyncio.Lock()  # so that calls of one process do not race each other
+
+    async def give(self, known: Invocation, call: Call, terms: Remember) -> CallGrant | None:
+        """What an approved call brings besides; None where too few agreed on the same terms, or too many grants are in force.
+
+        Raises `AuditError` and `StateError`.
+        """
+        governance, now = self._current.governance, await self.store.now()
+        votes = tuple(vote for vote in known.votes if vote.remember == terms)
+        if not met(governance.policy, known.needs, votes):
+            return None
+        concern = governance.concern(call.principal, call.tool)
+        grant = CallGrant(
+            id=f"grant_{secrets.token_hex(12)}",
+            group=_group(known.principal.id, known.tool),
+            created=now,
+            expires=now + terms.seconds,
+            principal=known.principal,
+            tool=known.tool,
+            effect=known.effect,
+            tool_digest=known.tool_digest,
+            scope=scope_digest(call.principal, call.tool, concern),
+            digest="" if terms.any_arguments else known.digest,
+            asked_by=known.asked_by,
+            arguments={} if terms.any_arguments else decode_json(encode_json(governance.concealing.arguments(call))),
+            session=known.session if terms.session else "",
+            calls=terms.calls,
+            needs=known.needs,
+            votes=votes,
+            call_id=known.id,
+        )
+        await self._record(grant, "grant", by=votes[-1].by, status="ok")
+        if await self.store.add(grant, each=MAX_EACH, total=MAX_GRANTS):
+            return grant
+        await self._record(grant, "grant_end", by="", status="refused", code="rate_limited")
+        return None
+
+    async def use(self, question: Question) -> bool:
+        """Whether a grant covers a call: then one more is counted, and on record. Raises `AuditError`.
+
+        Where grants cannot be read nothing is granted, and people are asked as ever.
+        """
+        try:
+            used = await self._found(question)
+        except StateError as fault:
+            _logger.error("grants were not asked: %s", fault)  # noqa: TRY400 - it says all there is
+            return False
+        if used is not None:
+            await self._record_use(used, question)
+        return used is not None
+
+    async def _found(self, question: Question) -> CallGrant | None:
+        """The grant that covers a call, with the call counted."""
+        call = question.call
+        async with self._counting:
+            for grant in await self.store.of(_group(call.principal.id, call.tool.name)):
+                if (used := await self._count(grant, question)) is not None:
+                    return used
+        return None
+
+    async def _count(self, grant: CallGrant, question: Question) -> CallGrant | None:
+        """The grant with this call counted, or None where it does not cover it. Of many who try to be the last, one is."""
+        known: CallGrant | None = grant
+        for _ in range(_TRIES):
+            if known is None or known.ended or known.used >= known.calls:
+                return None
+            if not self._stands(known):
+                await self._end(known, by="", code="expired")
+                return None
+            if not self._covers(known, question):
+                return None
+            used = known.used + 1
+            over = await self.store.now() if used >= known.calls else 0.0
+            counted_one = await self.store.replace(known, msgspec.structs.replace(known, used=used, ended=over))
+            if counted_one is not None:
+                return counted_one
+            known = await self.store.get(grant.id)
+        return None
+
+    def _covers(self, grant: CallGrant, question: Question) -> bool:
+        policy, call = self._current.governance.policy, question.call
+        return (
+            grant.scope == question.scope
+            and grant.digest in {"", question.digest}
+            and grant.session in {"", call.session}
+            and set(question.asked_by) <= set(grant.asked_by)
+            and met(policy, question.needs, counted(policy, grant.votes))
+        )
+
+    def _stands(self, grant: CallGrant) -> bool:
+        """Whether policy, tool and principal are what they were when it was given."""
+        governance, asked = self._current.governance, of_party(grant.principal)
+        found, tool = governance.identity.current(asked, grant.created), governance.tool(grant.tool)
+        if found is None or tool is None or governance.policy.approval.remember is None:
+            return False
+        principal = replace(found, toolsets=asked.toolsets)
+        return scope_digest(principal, tool, governance.concern(principal, tool)) == grant.scope
+
+    async def listed(self, principal: Principal | None) -> tuple[CallGrant, ...]:
+        """Those in force that a principal may end; with None all of them. What does not stand any more is left out."""
+        found = await self.store.all()
+        return tuple(one for one in found if self._stands(one) and (principal is None or self._may_end(principal, one)))
+
+    async def end(self, grant_id: str, principal: Principal) -> CallGrant | Error:
+        """Ends a grant, for every gateway at once, once that is on record. What is refused is on record too, and has no effect.
+
+        Raises `AuditError` and `StateError`.
+        """
+        error = Error(code="not_found", message="no grant with this id is in force")
+        for _ in range(_TRIES):
+            known = await self.store.get(grant_id)
+            if known is not None and not self._may_end(principal, known):
+                error = Error(code="forbidden", message="this principal may not end this grant")
+                break
+            if known is None or known.ended:
+                break
+            if (ended := await self._end(known, by=principal.id, code="cancelled")) is not None:
+                return ended
+        shown = grant_id.encode("ascii", "replace").decode()[:128]
+        said = {"event": "refusal", "status": "refused", "code": error.code, "principal": principal.id}
+        await self._log.append({**said, "arguments": {"id": shown}})
+        return error
+
+    def _may_end(self, principal: Principal, grant: CallGrant) -> bool:
+        """Who gave it, and who could have: in their own name, and for nobody's call of their own."""
+        governance = self._current.governance
+        if principal.on_behalf_of is not None:
+            return False
+        if any(vote.by == principal.id for vote in grant.votes):
+            return True
+        named = {role for need in grant.needs for role in need.roles} | governance.policy.approval.escalate_to
+        return not named.isdisjoint(principal.roles) and not governance.identity.concerns(
+            principal.id, parties(of_party(grant.principal))
+        )
+
+    async def _end(self, known: CallGrant, *, by: str, code: str) -> CallGrant | None:
+        await self._record(known, "grant_end", by=by, status="ok", code=code)
+        ended = msgspec.structs.replace(known, ended=await self.store.now(), ended_by=by)
+        return await self.store.replace(known, ended)
+
+    async def _record(self, grant: CallGrant, event: str, *, by: str, status: str, code: str = "") -> None:
+        """What the record says of a grant that begins (`grant`) or ends before its time (`grant_end`)."""
+        entry = {
+            "event": event,
+            "call_id": grant.call_id,
+            "principal": by,
+            "tool": grant.tool,
+            "tool_digest": grant.tool_digest,
+            "policy_digest": self._current.governance.policy.digest,
+            "status": status,
+            "code": code,
+            "arguments": {"grant": grant_json(grant)},
+        }
+        await self._log.append(entry)
+
+    async def _record_use(self, grant: CallGrant, question: Question) -> None:
+        """Says of a call that it goes on by a grant, and who gave that."""
+        by = people(grant.votes)
+        entry = {
+            "event": "decision",
+            "call_id": question.call.id,
+            "principal": by[-1],
+            "tool": grant.tool,
+            "tool_digest": grant.tool_digest,
+            "policy_digest": question.policy_digest,
+            "verdict": "approve",
+            "rule": question.rule,
+            "arguments": {"grant": grant.id, "approvers": by, "used": grant.used},
+        }
+        await self._log.append(entry)
+
+
+def grant_json(grant: CallGrant) -> dict[str, Any]:
+    """A grant as it is listed and recorded. Times are RFC 3339."""
+    user = grant.principal.on_behalf_of
+    shown: dict[str, Any] = {
+        "kind": "approval",
+        "id": grant.id,
+        "principal": grant.principal.id,
+        "on_behalf_of": "" if user is None else user.id,
+        "tool": grant.tool,
+        "effect": grant.effect,
+        "any_arguments": not grant.digest,
+        "arguments": grant.arguments if grant.digest else "",
+        "session": grant.session,
+        "calls": grant.calls,
+        "used": grant.used,
+        "rules": list(grant.asked_by),
+        "approvers": people(grant.votes),
+        "call_id": grant.call_id,
+        "created": timestamp(grant.created),
+        "expires": timestamp(grant.expires),
+    }
+    return {name: value for name, value in shown.items() if value not in ("", [])}
+
+
+def people(votes: Sequence[Vote]) -> list[str]:
+    """Who agreed."""
+    return [vote.by for vote in votes]
+
+
+def _group(principal: str, tool: str) -> str:
+    return f"{principal}\n{tool}"

@@ -1,0 +1,291 @@
+"""Grants: what people allow for some time. Kept where all gateways of a project see them, in a SQLite file or sealed in Redis."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.state.count_connection import Script
+from toolgen.state.encryption import Seal, SealedScript
+from toolgen.state.invocations import Need, Party, Vote
+from toolgen.state.invocations_redis import BegunCalls
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
+
+__all__ = ["CallGrant", "Grant", "Grants", "RedisGrants", "SqliteGrants"]
+
+R = TypeVar("R")
+T = TypeVar("T", bound="Grant")
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What was allowed, from `created` until `expires` (seconds since the epoch), or until `ended`, which is 0 until then.
+
+    `group` is what those are found by that belong together. `used` counts the calls that went on by it.
+    """
+
+    id: str
+    version: int = 1
+    group: str
+    created: float
+    expires: float
+    used: int = 0
+    ended: float = 0.0
+
+
+class CallGrant(Grant, frozen=True, kw_only=True):
+    """Calls of a principal to a tool that people agreed to in advance, up to `calls` of them.
+
+    `scope` is the digest of all that they are bound to but their arguments, `digest` with them ("": any arguments), `asked_by` the rules
+    that may ask for them. `arguments` are shown, what is sensitive concealed. `votes` are those of `call_id`, on these same terms.
+    """
+
+    principal: Party
+    tool: str
+    effect: str
+    tool_digest: str
+    scope: str
+    digest: str
+    asked_by: tuple[str, ...]
+    arguments: dict[str, Any]
+    session: str
+    calls: int
+    needs: tuple[Need, ...]
+    votes: tuple[Vote, ...]
+    call_id: str
+    ended_by: str = ""
+
+
+class Grants(Protocol[T]):
+    """Where grants of one kind are kept. Each method raises `StateError` when they cannot be read or written."""
+
+    async def add(self, grant: T, *, each: int, total: int) -> bool:
+        """Keeps a new one; False where its group has `each` that are in force, or all groups together `total`."""
+
+    async def get(self, grant_id: str) -> T | None:
+        """One that has not expired, as it is now; also one that was ended."""
+
+    async def all(self) -> tuple[T, ...]:
+        """Those in force."""
+
+    async def of(self, group: str) -> tuple[T, ...]:
+        """Those of a group that are in force."""
+
+    async def replace(self, known: T, changed: T) -> T | None:
+        """Puts `changed` in place of `known` and returns it as it is kept; None where somebody else was quicker, or a use was counted
+        before. Of many who try, one does it."""
+
+    async def now(self) -> float:
+        """The time that all who share these go by, in seconds since the epoch."""
+
+    async def changed(self) -> bool:
+        """Whether any may have changed since this was asked before."""
+
+    async def close(self) -> None:
+        """Lets go of what is open."""
+
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS grants (
+  id TEXT PRIMARY KEY, version INTEGER NOT NULL, party TEXT NOT NULL, expires REAL NOT NULL, over INTEGER NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS in_force ON grants (over, party)
+"""
+_GRANTS = "SELECT body FROM grants WHERE"
+_COUNT = "SELECT count(*) FROM grants WHERE over = 0 AND expires > ?"
+
+
+class SqliteGrants(Generic[T]):
+    """Made at the first grant; until then there is no file."""
+
+    def __init__(self, path: Path, clock: Clock, kind: type[T]) -> None:
+        self._file = SqliteFile(path, kept="grants", schema=_SCHEMA, pragmas=DURABLE)
+        self._clock = clock
+        self._kind = kind
+        self._seen = (0, 0, 0)
+
+    async def add(self, grant: T, *, each: int, total: int) -> bool:
+        now = self._clock.now()
+
+        def work(connection: sqlite3.Connection) -> bool:
+            with transaction(connection):
+                connection.execute("DELETE FROM grants WHERE expires <= ?", (now,))
+                (everybody,) = connection.execute(_COUNT, (now,)).fetchone()
+                (own,) = connection.execute(f"{_COUNT} AND party = ?", (now, grant.group)).fetchone()
+                if everybody >= total or own >= each:
+                    return False
+                row = (grant.id, grant.version, grant.group, grant.expires, 0, msgspec.json.encode(grant))
+                connection.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?)", row)
+            return True
+
+        return await self._file.run(work)
+
+    async def get(self, grant_id: str) -> T | None:
+        found = await self._found(f"{_GRANTS} id = ? AND expires > ?", grant_id)
+        return found[0] if found else None
+
+    async def all(self) -> tuple[T, ...]:
+        return await self._found(f"{_GRANTS} over = 0 AND expires > ? ORDER BY expires, id")
+
+    async def of(self, group: str) -> tuple[T, ...]:
+        return await self._found(f"{_GRANTS} over = 0 AND party = ? AND expires > ? ORDER BY expires, id", group)
+
+    async def _found(self, query: str, *given: str) -> tuple[T, ...]:
+        now = self._clock.now()
+
+        def work(connection: sqlite3.Connection) -> tuple[T, ...]:
+            rows = connection.execute(query, (*given, now))
+            return tuple(msgspec.json.decode(row[0], type=self._kind) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def replace(self, known: T, changed: T) -> T | None:
+        kept = msgspec.structs.replace(changed, version=known.version + 1)
+
+        def work(connection: sqlite3.Connection) -> T | None:
+            row = (kept.version, kept.ended > 0, msgspec.json.encode(kept), known.id, known.version)
+            update = "UPDATE grants SET version = ?, over = ?, body = ? WHERE id = ? AND version = ?"
+            return kept if connection.execute(update, row).rowcount == 1 else None
+
+        return await self._run(work, absent=None)
+
+    async def now(self) -> float:
+        return self._clock.now()
+
+    async def changed(self) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            # The first changes with commits of other connections, the second with our own.
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            seen, self._seen = self._seen, (self._file.opened, others, connection.total_changes)
+            return seen != self._seen
+
+        return await self._run(work, absent=False)
+
+    async def close(self) -> None:
+        await self._file.close()
+
+    async def _run(self, work: Callable[[sqlite3.Connection], R], *, absent: R) -> R:
+        return await self._file.run(work) if self._file else absent
+
+
+_SCRIPT = Script.named("grants")
+_MAX_SEEN = 10_000
+_LOST = "Redis has lost how a grant stands; it is not gone by any more"
+
+
+class RedisGrants(Generic[T]):
+    """What Redis has of a grant, and of which version it is, is inside a box that only the key of `seal` makes or opens.
+
+    Who can write there may lose a grant, and never make or change one. An older version that is put back is refused: a process
+    remembers how far it saw each, and the machine (`begun`) which uses were counted here, and which grants were ended here.
+    """
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls, name: str, kind: type[T]) -> None:
+        self._redis = SealedScript(link, seal, _SCRIPT, name, kept="grants")
+        self._begun = begun
+        self._name = name
+        self._kind = kind
+        self._known = -1
+        self._versions: OrderedDict[str, int] = OrderedDict()
+
+    async def add(self, grant: T, *, each: int, total: int) -> bool:
+        seal = await self._redis.seal()
+        box = seal.close(msgspec.json.encode(grant), self._about(grant.id, 1))
+        group = _hidden(grant.group)
+        done = await self._redis.run("add", grant.id, group, str(each), str(total), repr(grant.expires), box)
+        return bool(done == 1)
+
+    async def get(self, grant_id: str) -> T | None:
+        seal = await self._redis.seal()
+        version, box = await self._redis.run("get", grant_id)
+        found = None if version is None else self._opened(seal, grant_id, version, box)
+        return found if found is not None and await self._is_good(found) else None
+
+    async def all(self) -> tuple[T, ...]:
+        return await self._found("all")
+
+    async def of(self, group: str) -> tuple[T, ...]:
+        return await self._found("of", _hidden(group))
+
+    async def _found(self, *asked: str) -> tuple[T, ...]:
+        """Those in force. One that nobody can use is left out: it allows nothing, and holds up no other."""
+        seal, good = await self._redis.seal(), []
+        found: list[bytes] = await self._redis.run(*asked)
+        for grant_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
+            try:
+                grant = self._opened(seal, grant_id.decode("utf-8", "replace"), version, box)
+            except StateError:
+                continue
+            if not grant.ended and await self._is_good(grant):
+                good.append(grant)
+        return tuple(good)
+
+    async def _is_good(self, grant: T) -> bool:
+        """Whether it has not expired by Redis's own clock, nor was ended on this machine."""
+        if grant.expires <= await self._redis.now():
+            return False
+        return grant.ended > 0 or not await self._begun.is_over(f"{self._name} {grant.id}")
+
+    async def replace(self, known: T, changed: T) -> T | None:
+        seal = await self._redis.seal()
+        kept = msgspec.structs.replace(changed, version=known.version + 1)
+        if kept.used > known.used and not await self._begun.begin(
+            f"{kept.id} {kept.used}", known.version, kept.expires
+        ):
+            return None  # it was counted on this machine before, and what Redis says is older than that
+        box = seal.close(msgspec.json.encode(kept), self._about(kept.id, kept.version))
+        over = "1" if kept.ended else "0"
+        if await self._redis.run("replace", kept.id, str(known.version), _hidden(kept.group), box, over) != 1:
+            return None
+        self._remember(kept.id, kept.version)
+        if kept.ended:
+            await self._begun.end(f"{self._name} {kept.id}", kept.expires)
+        return kept
+
+    async def now(self) -> float:
+        return await self._redis.now()
+
+    async def changed(self) -> bool:
+        number = await self._redis.run("changes")
+        news, self._known = bool(number != self._known), number
+        return news
+
+    async def close(self) -> None:
+        await self._redis.close()
+        await self._begun.close()
+
+    def _opened(self, seal: Seal, grant_id: str, number: bytes, box: bytes | None) -> T:
+        """The grant in a box. Raises `StateError` for whatever else somebody may have put there."""
+        try:
+            version = int(number)
+            found = msgspec.json.decode(seal.open(box or b"", self._about(grant_id, version)), type=self._kind)
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            raise StateError("what is kept of a grant in Redis is not what was kept there") from error
+        if found.id != grant_id or found.version != version:
+            raise StateError("a grant is not the one it stands for")
+        if version < self._versions.get(grant_id, 0):
+            raise StateError(_LOST)
+        self._remember(grant_id, version)
+        return found
+
+    def _about(self, grant_id: str, version: int) -> str:
+        return f"{self._name} {grant_id} {version}"
+
+    def _remember(self, grant_id: str, version: int) -> None:
+        self._versions[grant_id] = max(version, self._versions.get(grant_id, 0))
+        self._versions.move_to_end(grant_id)
+        if len(self._versions) > _MAX_SEEN:
+            self._versions.popitem(last=False)
+
+
+def _hidden(group: str) -> str:
+    """What a group is found by in Redis: its name is nobody's business there."""
+    return hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -25,7 +25,7 @@ from toolgen.config.keys import FORMS, FileKind, Key, described, name_of, places
 from toolgen.config.structure import alternatives
 from toolgen.execute.base import SystemHealth
 from toolgen.gateway.metrics import Metrics
-from toolgen.gateway.prometheus import DETAILS, Snapshot, rendered
+from toolgen.gateway.prometheus import DETAILS, NotificationCounts, Snapshot, rendered
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import STATUS_OF_CODE
 from toolgen.model.call import Call, Principal
@@ -276,6 +276,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         systems={"shop": (SystemHealth(system="api.example.com:443", breaker="closed"),)},
         audit=AuditCounts(entries={"intent": 1}),
         restarts={"task": 1},
+        notifications=NotificationCounts(),
     )
     return rendered(metrics, state, worker="1", detail=detail).decode()
 

@@ -97,6 +97,7 @@ EXCEPTIONS = {
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
     ("toolgen.state.invocations_redis", "sqlite3"): "keeps which calls were begun",
     ("toolgen.state.invocations", "sqlite3"): "keeps the calls that wait",
+    ("toolgen.state.outbox", "sqlite3"): "keeps messages to webhooks until they are delivered",
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",
     ("toolgen.state.sessions", "sqlite3"): "keeps who is signed in to the console",
     ("toolgen.state.seen", "sqlite3"): "keeps what policies said and when keys were used",
@@ -118,6 +119,7 @@ MAKERS = {
     "toolgen.wiring.checkpoint_sinks",
     "toolgen.wiring.identity_providers",
     "toolgen.wiring.middleware",
+    "toolgen.wiring.webhook",
 }
 # What of execute/ anybody may know: what an executor is, what a secret is, and which tokens are kept.
 OPEN_MODULES = {"toolgen.execute.base", "toolgen.execute.secrets", "toolgen.execute.rotated_tokens"}

@@ -198,7 +198,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         kinds = key.kinds or (needed.get(structure, "openapi"),)
         own = {**required.get(structure, {}), **key.needs, key.name: key.example}
         example = placed(paths[structure], own)
-        if structure == "SignIn":
+        if structure in {"Notify", "SignIn"}:
             example = merged(example, {"console": {"url": "https://gateway.example.com"}})
         if structure == "Aws":
             example = merged(

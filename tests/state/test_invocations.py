@@ -198,3 +198,19 @@ def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: Path) -
         assert caught.value.where == str(path)
 
     using(path, work)
+
+
+def test_what_ended_is_found_by_when_it_did(tmp_path: Path) -> None:
+    async def work(place: Places) -> None:
+        store = place()
+        assert await store.ended_since(0.0) == ()
+        for number in (3, 1, 2):
+            await kept(store, invocation(number))
+            known = await store.get(invocation(number).id)
+            assert known is not None
+            await store.replace(known, msgspec.structs.replace(known, status="ended", ended=10.0 * number))
+        assert [item.ended for item in await store.ended_since(0.0)] == [10.0, 20.0, 30.0]
+        assert [item.ended for item in await store.ended_since(20.0)] == [20.0, 30.0]
+        assert await store.ended_since(30.5) == ()
+
+    using(tmp_path / "calls.db", work)

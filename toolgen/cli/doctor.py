@@ -33,8 +33,9 @@ def command(as_json: bool, config_path: str) -> None:
     Nothing is dialled but loopback, and all but one call is made in a gateway of doctor's own. Then asks each
     database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
     References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
-    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument. Of refresh tokens
-    that a service rotates it says when the newest came, and of clients that `toolgen install` set up whether they connected.
+    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument, and webhooks that
+    the policy does not open or that messages could not be delivered to. Of refresh tokens that a service rotates it says when the
+    newest came, and of clients that `toolgen install` set up whether they connected.
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
     """
     gateway = Gateway.load(config_path)
@@ -66,6 +67,8 @@ def _print(report: Report) -> None:
         click.echo(f"note: {len(report.uncallable)} reasons why tools cannot be called:")
     for reason in report.uncallable[:_SHOWN]:
         click.echo(f"  {_clean(reason)}")
+    for fault in report.webhooks:
+        click.echo(f"note: {_clean(fault)}")
     for database in report.databases:
         _print_database(database)
 

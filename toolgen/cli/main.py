@@ -76,6 +76,9 @@ _COMMANDS = (
         "Serve the OpenAPI description SPEC, or that of a SOURCE of toolgen.yaml, without the system it describes.",
     ),
     LazyCommand(
+        "notify", "toolgen.cli.notify", "List what webhooks are still to be told, and what could not be delivered."
+    ),
+    LazyCommand(
         "pause",
         "toolgen.cli.pause",
         "Refuse calls from now on, in every process of the project; without an option, list what is paused.",

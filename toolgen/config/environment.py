@@ -39,6 +39,8 @@ _SECRETS: tuple[_Path, ...] = (
     ("console", "sign_in", "client_secret"),
     ("middleware", _ANY, "authzen", "token"),
     ("middleware", _ANY, "opa", "token"),
+    ("notify", _ANY, "url"),
+    ("notify", _ANY, "secret"),
 )
 # What is read as it is written: no value of the environment may become part of it.
 _AS_WRITTEN: tuple[_Path, ...] = (("sources", _ANY, "constants"), ("sources", _ANY, "scalars"))

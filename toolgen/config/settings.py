@@ -40,6 +40,7 @@ from toolgen.config.gateway import (
     read_state,
     read_tls,
 )
+from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
 from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
@@ -108,6 +109,7 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     console: GivenConsole = msgspec.field(default_factory=GivenConsole)
     middleware: list[str | Annotated[Any, apart(GivenMiddleware)]] = []
     inspect_results: list[str | Annotated[Any, apart(GivenDetector)]] = []
+    notify: dict[str, Annotated[Any, apart(GivenNotify)]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ class Settings:
     warnings: tuple[str, ...]
     middleware: tuple[MiddlewareSettings, ...] = ()
     inspection: InspectionSettings | None = None
+    notify: NotifySettings = NO_NOTIFICATIONS
 
     @property
     def labels(self) -> frozenset[str]:
@@ -289,6 +292,8 @@ def _settings(document: Document, path: Path) -> Settings:
     warnings: list[str] = []
     entries = [_override(document, key) for key in file.tools]
     drain_s = read_drain(file.gateway.drain, document.where("gateway", "drain"))
+    url = read_public_url(file.gateway.url, document.where("gateway", "url"))
+    console = replace(read_console(file.console, document), over_tls=file.gateway.tls is not None)
     return Settings(
         path=path,
         sources=_pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root),
@@ -298,7 +303,7 @@ def _settings(document: Document, path: Path) -> Settings:
         generated=root / file.generated,
         host=file.gateway.host,
         port=file.gateway.port,
-        url=read_public_url(file.gateway.url, document.where("gateway", "url")),
+        url=url,
         workers=file.gateway.workers,
         drain_s=drain_s,
         tls=read_tls(file.gateway.tls, root, document.where("gateway", "tls")),
@@ -322,9 +327,10 @@ def _settings(document: Document, path: Path) -> Settings:
         ),
         audit_dir=root / file.audit.dir,
         audit=read_audit(file.audit, document, root, warnings),
-        console=replace(read_console(file.console, document), over_tls=file.gateway.tls is not None),
+        console=console,
         middleware=read_middleware(document, file.middleware, root, warnings),
         inspection=read_inspection(document, file.inspect_results, root),
+        notify=read_notify(file.notify, document, console.url or url, warnings),
         warnings=tuple(warnings),
     )
 

@@ -23,6 +23,7 @@ from toolgen.doctor.call_trials import CALL_ATTEMPTS, free_pass
 from toolgen.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_ATTEMPTS
 from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_record
 from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
+from toolgen.doctor.webhooks import webhook_faults
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
@@ -154,6 +155,10 @@ def _references(gateway: Gateway) -> Iterator[tuple[str, SecretReference]]:
     state = gateway.settings.state
     if state is not None and state.password is not None:
         yield from _inside("state", state.password)
+    for name, webhook in gateway.settings.notify.webhooks.items():
+        yield from _inside(f"notify.{name}.url", webhook.url)
+        for secret in webhook.secrets:
+            yield from _inside(f"notify.{name}.secret", secret)
     for index, entry in enumerate(gateway.policy.assignments):
         yield from _inside(f"credentials[{index}].use", entry.use)
 
@@ -176,6 +181,7 @@ class Report:
     references: tuple[
         ReferenceReport, ...
     ] = ()  # no fault of the project's: secrets may be where only the gateway runs
+    webhooks: tuple[str, ...] = ()  # no fault of a guard: what is not told to whom
     uncallable: tuple[str, ...] = ()  # no fault of a guard: what no call could succeed for, by name and count
     rotated: tuple[Rotated, ...] = ()  # refresh tokens that took the place of configured ones
 
@@ -192,6 +198,7 @@ class Report:
             "references": [one.to_dict() for one in self.references],
             "uncallable": list(self.uncallable),
             "rotated": [{"source": one.source, "host": one.host, "at": timestamp(one.at)} for one in self.rotated],
+            "webhooks": list(self.webhooks),
         }
 
 
@@ -204,6 +211,7 @@ async def examine(gateway: Gateway) -> Report:
         references=await check_references(gateway),
         uncallable=(*_uncallable(gateway), *await _function_faults(gateway)),
         rotated=rotated_tokens(gateway.settings.oauth_dir),
+        webhooks=await webhook_faults(gateway.settings, gateway.policy),
     )
 
 

@@ -16,7 +16,7 @@ from toolgen.audit.index.filler import IndexCounts
 from toolgen.execute.base import FunctionCounts, SystemHealth
 from toolgen.gateway.metrics import BOUNDS, Durations, Metrics
 
-__all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "PolicyCounts", "Snapshot", "rendered"]
+__all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "NotificationCounts", "PolicyCounts", "Snapshot", "rendered"]
 
 MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 DETAILS = ("sources", "tools", "principals", "rules")
@@ -33,6 +33,19 @@ class ApprovalCounts:
     """Calls that wait for a person, in all of the gateway, and for how many seconds the oldest has."""
 
     waiting: int = 0
+    oldest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationCounts:
+    """Attempts of this process that reached a webhook, that failed, and after which a message is given up (`buried`). Messages of all
+    of the gateway that wait or are dead letters, and for how many seconds the oldest has waited."""
+
+    delivered: int = 0
+    failed: int = 0
+    buried: int = 0
+    waiting: int = 0
+    dead: int = 0
     oldest_s: float = 0.0
 
 
@@ -63,6 +76,7 @@ class Snapshot:
     limit_waiting: int = 0
     limits_counted: bool = True
     approvals: ApprovalCounts = _NO_APPROVALS
+    notifications: NotificationCounts | None = None
     audit: AuditCounts = _NO_AUDIT
     index: IndexCounts = _NO_INDEX
     policy: PolicyCounts = _NO_POLICY
@@ -79,6 +93,7 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
         *_of_calls(metrics),
         *_of_systems([one for systems in state.systems.values() for one in systems]),
         *_of_waiting(metrics, state),
+        *_of_notifications(state.notifications),
         *_of_the_record(state.audit),
         *_of_the_index(state.index),
         *_of_the_policy(state.policy),
@@ -192,6 +207,28 @@ def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[_Family]:
     yield _one("toolgen_approvals_waiting", "gauge", waiting, state.approvals.waiting)
     oldest = "For how long the oldest of them has waited; 0 where none does."
     yield _one("toolgen_approvals_oldest_seconds", "gauge", oldest, state.approvals.oldest_s)
+
+
+def _of_notifications(sent: NotificationCounts | None) -> Iterator[_Family]:
+    """Messages to webhooks; nothing where there are none."""
+    if sent is None:
+        return
+    yield _Family(
+        "toolgen_notifications_total",
+        "counter",
+        "Attempts to deliver a message to a webhook, by how they ended.",
+        [
+            ({"outcome": "delivered"}, sent.delivered),
+            ({"outcome": "failed"}, sent.failed),
+            ({"outcome": "dead"}, sent.buried),
+        ],
+    )
+    for name, text, value in (
+        ("waiting", "Messages that wait for delivery. Every worker tells the same.", sent.waiting),
+        ("dead", "Dead letters: messages that are not tried again. Every worker tells the same.", sent.dead),
+        ("oldest_seconds", "For how long the oldest message has waited; 0 where none does.", sent.oldest_s),
+    ):
+        yield _one(f"toolgen_notifications_{name}", "gauge", text, value)
 
 
 def _of_the_record(audit: AuditCounts) -> Iterator[_Family]:

@@ -101,7 +101,7 @@ class Gateway:
         key: str = "",
         middleware: Sequence[object] = (),
     ) -> None:
-        self.settings, self.manifest, self.key, self.entered = settings, manifest, key, False
+        self.settings, self.manifest, self.key = settings, manifest, key
         clock = clock or SystemClock()
         self.current = current = CurrentPolicy()
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
@@ -167,7 +167,9 @@ class Gateway:
         )
         self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)
         self._reloader = status.reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
-        self.monitoring = Monitoring(settings, current, clock, self._background, shared.buckets, self._standing)
+        self.monitoring = Monitoring(
+            settings, current, clock, self._background, shared.buckets, self._standing, self.approvals
+        )
         self._reloader.catalog = CatalogReloader(
             self._reloader,
             lambda old, new: renewed_executors(make(new), self._reloader.runtime.executors, old, new),
@@ -267,9 +269,7 @@ class Gateway:
         middleware: Sequence[object] = (),
     ) -> Self:
         """A gateway over functions of this program, whose tools are called as they are. What `from_openapi` says holds here too.
-
-        A function that `@tool` did not mark counts as one that writes. Raises `ConfigError` for one that cannot be a tool.
-        """
+        A function that `@tool` did not mark counts as one that writes. Raises `ConfigError` for one that cannot be a tool."""
         from toolgen.gateway.in_process import of_functions  # noqa: PLC0415 - as above
 
         return cls._in_process(of_functions(functions, name=name, allow=allow, record=record), middleware)
@@ -299,7 +299,7 @@ class Gateway:
         self._reloader.start()
         self._runner.start()
         self.operations.start()
-        self.monitoring.history.start()
+        self.monitoring.start()
         if self._meaning is not None:
             self._meaning.start()
         self.entered = True
@@ -311,7 +311,7 @@ class Gateway:
         self.entered = False
         self.operations.leave()
         await self._reloader.stop()
-        await self.monitoring.history.stop()
+        await self.monitoring.stop()
         await self._runner.stop()
         if self._meaning is not None:
             await self._meaning.close()
@@ -378,16 +378,14 @@ class Gateway:
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
         """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none.
-
-        `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of whom it acts for).
-        """
+        `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of its user)."""
         return self.callers.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""
         pauses = self._shared.pauses
         shared = (pauses.trouble,) if isinstance(pauses, SharedPauses) else ()
-        return (self._runner.trouble, self._devices.trouble, *shared)
+        return (self._runner.trouble, self._devices.trouble, *shared, *self.monitoring.troubles)
 
     def _refusing(self, counted: bool) -> tuple[str, ...]:
         """Why every call would be refused now by what is shared."""
@@ -397,4 +395,5 @@ class Gateway:
     def _standing(self) -> Snapshot:
         """What is measured beside the process itself."""
         systems, waiting = systems_of(self._reloader.runtime.executors), self._shared.buckets.waiting
-        return Snapshot(policy_digest=self.policy.digest, systems=systems, limit_waiting=waiting)
+        told = self.monitoring.notifications
+        return Snapshot(policy_digest=self.policy.digest, systems=systems, limit_waiting=waiting, notifications=told)

@@ -19,6 +19,8 @@ from toolgen.state.grants import CallGrant, Grants, RedisGrants, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations, SqliteInvocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.outbox import Outbox, SqliteOutbox
+from toolgen.state.outbox_redis import RedisOutbox
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.rate_limits import MemoryBuckets, WaitingBuckets
 from toolgen.state.redis_connection import RedisClock, RedisLink
@@ -27,7 +29,7 @@ from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 
-__all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "share", "shared_pauses"]
+__all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "outbox_of", "share", "shared_pauses"]
 
 UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
 
@@ -156,6 +158,13 @@ def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
     if settings.state is None:
         return None
     return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
+
+
+def outbox_of(settings: Settings, clock: Clock) -> Outbox:
+    """Where messages to webhooks are until they are delivered; nothing is opened yet."""
+    if settings.state is None:
+        return SqliteOutbox(settings.state_dir / "notify.db", clock)
+    return RedisOutbox(_link(settings.state), cache(_sealing(settings)), tuple(settings.notify.webhooks))
 
 
 def _link(state: StateSettings) -> RedisLink:

@@ -117,7 +117,8 @@ class WaitingCalls:
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
         data = None if known.resume is None else {"done": done_so_far(known.resume)}
         return await self.end(
-            held, Envelope(status=status, tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
+            msgspec.structs.replace(held, closed_by=by),
+            Envelope(status=status, tool=known.tool, call_id=known.id, data=data, error=error, meta=meta),
         )
 
     async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:

@@ -3,6 +3,7 @@
 --   add id principal each total asked box kind status due -> 1, or 0 where too many of this status wait
 --   get id                                              -> {version, box} or nothing
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
+--   ended since most                                    -> the same, those that ended then or later, the first first
 --   waiting status principal …                          -> for each of these the ids that are counted for it
 --   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
 --   renew at id …                                       -> 1: these are looked at then
@@ -85,6 +86,8 @@ elseif op == 'get' then
   return box_of(ARGV[2])
 elseif op == 'unfinished' then
   return boxes(redis.call('ZRANGE', open_of(ARGV[2]), 0, -1), open_of(ARGV[2]))
+elseif op == 'ended' then
+  return boxes(redis.call('ZRANGEBYSCORE', ended, ARGV[2], '+inf', 'LIMIT', 0, ARGV[3]), ended)
 elseif op == 'waiting' then
   local found = {}
   for number = 3, #ARGV do

@@ -83,6 +83,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
     `edited_by` who did. `asked_by` names the rules that want people to agree, and `grant` what their answer allowed besides this call.
+    `closed_by` is who denied or withdrew it.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
@@ -130,6 +131,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     edited_by: str = ""
     asked_by: tuple[str, ...] = ()
     grant: str = ""
+    closed_by: str = ""
 
     @property
     def state(self) -> CallState:
@@ -175,6 +177,9 @@ class Invocations(Protocol):
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         """Those of a kind that have not ended, the oldest first."""
+
+    async def ended_since(self, since: float) -> tuple[Invocation, ...]:
+        """Those of any kind that ended then or later, the first first; a thousand at most."""
 
     async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """The ids of those of a kind that wait for an answer, by whom of these principals they are counted for, in order."""
@@ -271,6 +276,16 @@ class SqliteInvocations:
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
             rows = connection.execute(
                 "SELECT body FROM invocations WHERE status IN (?, ?, ?) ORDER BY asked, id", wanted
+            )
+            return tuple(from_json(row[0]) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def ended_since(self, since: float) -> tuple[Invocation, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status = 'ended' AND ended >= ? ORDER BY ended LIMIT ?",
+                (since, _MAX_DUE),
             )
             return tuple(from_json(row[0]) for row in rows)
 

@@ -151,6 +151,10 @@ class RedisInvocations:
         seal = await self._redis.seal()
         return self._all_opened(seal, await self._redis.run("unfinished", kind))
 
+    async def ended_since(self, since: float) -> tuple[Invocation, ...]:
+        seal = await self._redis.seal()
+        return self._all_opened(seal, await self._redis.run("ended", repr(since), str(_MAX_DUE)))
+
     async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         await self._redis.seal()
         status = "pending" if kind == "approval" else f"{kind} pending"

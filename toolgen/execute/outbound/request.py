@@ -7,13 +7,25 @@ from dataclasses import dataclass, field
 
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 
-__all__ = ["OutboundError", "OutboundRequest", "OutboundResponse", "Tls", "UnreachableError", "Via"]
+__all__ = [
+    "OutboundError",
+    "OutboundRequest",
+    "OutboundResponse",
+    "RefusedError",
+    "Tls",
+    "UnreachableError",
+    "Via",
+]
 
 _TOTAL_S = 10.0
 
 
 class OutboundError(Exception):
     """There is no answer. The text is for a person and never holds what was sent or said."""
+
+
+class RefusedError(OutboundError):
+    """There is no answer because nothing was sent: the policy does not open this place."""
 
 
 class UnreachableError(OutboundError):
@@ -45,12 +57,13 @@ class Via:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OutboundRequest:
-    """A request; its headers and body may hold secrets."""
+    """A request; its headers and body may hold secrets. Without `reads` the body of the answer is left alone: its status is all."""
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    reads: bool = True
 
     def __repr__(self) -> str:
         return f"OutboundRequest({self.method} ***)"

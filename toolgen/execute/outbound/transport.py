@@ -26,6 +26,7 @@ from toolgen.execute.outbound.request import (
     OutboundError,
     OutboundRequest,
     OutboundResponse,
+    RefusedError,
     Tls,
     UnreachableError,
     Via,
@@ -94,7 +95,7 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
             request.headers["accept-encoding"] = "identity"
             response = await client.send(request, stream=True)
             try:
-                body = await _body(response)
+                body = await _body(response) if asked.reads else b""
             finally:
                 await response.aclose()
     except TimeoutError:
@@ -200,7 +201,7 @@ class _Network(httpcore.AsyncNetworkBackend):
             for address in found:  # one forbidden address among several is how a name is rebound
                 verdict = self._via.permit(replace(self._via.destination, host=plain, port=port, address=address))
                 if not isinstance(verdict, Allow):
-                    raise OutboundError(verdict.reason)
+                    raise RefusedError(verdict.reason)
         return found[:_MAX_ADDRESSES]
 
     async def sleep(self, seconds: float) -> None:

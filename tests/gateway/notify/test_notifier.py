@@ -1,0 +1,369 @@
+"""Webhooks that are told of approvals, over whole gateways, real HTTP and a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import Run, runner
+from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.receivers import Delivered, Receiver, receiver
+from tests.redis_server import RedisServer
+from toolgen.audit.reader import entries
+from toolgen.config.settings import load as load_settings
+from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.service import Gateway
+from toolgen.state.encryption import seal_of
+from toolgen.state.outbox import SqliteOutbox
+
+ROOT = Path(__file__).parents[3]
+SECRET, OLD_SECRET = ("whsec_" + base64.b64encode(key * 32).decode() for key in (b"n", b"o"))
+POLICY: dict[str, Any] = {
+    "rules": [{"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}],
+    "approvals": {"approvers": ["user"], "expires": "1h"},
+}
+CONSOLE = "https://gateway.example.com"
+
+
+@pytest.fixture(autouse=True)
+def _secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SECRET", SECRET)
+    monkeypatch.setenv("OLD_SECRET", OLD_SECRET)
+
+
+@pytest.fixture
+def to() -> Iterator[Receiver]:
+    with receiver() as made:
+        yield made
+
+
+@pytest.fixture
+def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    return runner(capfdbinary)
+
+
+Work = Callable[[Gateway, Upstream], Awaitable[None]]
+
+
+def made(root: Path, url: str, to: Receiver, policy: dict[str, Any] | None = None, **more: Any) -> Path:
+    """A project with one webhook."""
+    state = {"state": more.pop("state")} if "state" in more else {}
+    webhook = {"url": f"{to.url}/hook", "secret": "${env:NOTIFY_SECRET}", **more}
+    settings = {"console": {"url": CONSOLE}, "notify": {"ops": webhook}, **state}
+    return project(root / "project", url, {**POLICY, **(policy or {})}, **settings)
+
+
+def play(root: Path, to: Receiver, work: Work, policy: dict[str, Any] | None = None, **more: Any) -> list[Any]:
+    """Runs a test over one gateway; the record."""
+    with upstream() as (seen, url):
+        path = made(root, url, to, policy, **more)
+
+        async def main() -> None:
+            async with Gateway.load(path) as gateway, asyncio.timeout(120):
+                await work(gateway, seen)
+
+        asyncio.run(main())
+    return [dict(entry) for entry in entries(path.parent / "var" / "audit")]
+
+
+async def ask(gateway: Gateway, text: str = "x") -> str:
+    answer = await gateway.call("orders__send_mail", {"to": text}, principal="bot")
+    assert answer.status == "pending", answer
+    return answer.call_id
+
+
+async def decide(gateway: Gateway, call_id: str, *, approve: bool = True, who: str = "ann") -> None:
+    found = await gateway.approvals.decide(call_id, approve=approve, note="", principal=gateway.principal(who))
+    assert not hasattr(found, "code"), found
+
+
+async def until(holds: Callable[[], Any]) -> Any:
+    """What `holds` says, once that is something."""
+    while not (found := holds()):  # noqa: ASYNC110 - other processes and threads do it
+        await asyncio.sleep(0.02)
+    return found
+
+
+def verify() -> Callable[[str, dict[str, str], bytes], None]:
+    """The function of the documentation that receivers copy."""
+    page = (ROOT / "docs" / "how-to" / "notifications.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```python\n# verify_webhook\.py\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(text, "verify_webhook.py", "exec"), names)
+    found: Callable[[str, dict[str, str], bytes], None] = names["verify"]
+    return found
+
+
+def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path: Path, to: Receiver) -> None:
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        yes, no, back = [await ask(gateway, text) for text in ("yes", "no", "back")]
+        await to.reached(3)
+        await decide(gateway, yes)
+        await decide(gateway, no, approve=False)
+        await gateway.approvals.cancel(back, gateway.principal("bot"))
+        await to.reached(6)
+        assert to.events()[:3] == [("approval_requested", call_id) for call_id in (yes, no, back)]
+        first = to.got[0].json()["data"]
+        assert first["url"] == f"{CONSOLE}/console/approvals/{yes}"
+        assert (first["tool"], first["principal"], first["rule"]) == ("orders__send_mail", "bot", "mail")
+        assert (first["arguments"], first["needs"]) == ({"to": "yes"}, [{"roles": ["user"], "people": 1}])
+        ends = {one.json()["data"]["id"]: one.json() for one in to.got[3:]}
+        assert {call_id: one["type"] for call_id, one in ends.items()} == {
+            yes: "approval_decided",
+            no: "approval_decided",
+            back: "approval_withdrawn",
+        }
+        told = [(ends[one]["data"]["decision"], ends[one]["data"]["decided_by"]) for one in (yes, no)]
+        assert told == [("approve", ["ann"]), ("deny", ["ann"])]
+        assert len({one.id for one in to.got}) == 6
+        check = verify()
+        for one in to.got:
+            check(SECRET, one.headers, one.body)
+
+    play(tmp_path, to, work)
+
+
+def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_secrets(tmp_path: Path, to: Receiver) -> None:
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        await ask(gateway)
+        (got,) = await to.reached(1)
+        check = verify()
+        for secret in (SECRET, OLD_SECRET):
+            check(secret, got.headers, got.body)
+        other = "whsec_" + base64.b64encode(b"x" * 32).decode()
+        old = str(int(got.headers["webhook-timestamp"]) - 400)
+        for secret, headers, body in [
+            (other, got.headers, got.body),
+            (SECRET, got.headers, got.body.replace(b"bot", b"b0t")),
+            (SECRET, {**got.headers, "webhook-id": "msg_other"}, got.body),
+            (SECRET, {**got.headers, "webhook-timestamp": old}, got.body),
+            (SECRET, {**got.headers, "webhook-signature": "v1,AAAA"}, got.body),
+        ]:
+            with pytest.raises(ValueError, match=r"signed|old"):
+                check(secret, headers, body)
+
+    play(tmp_path, to, work, secret=["${env:NOTIFY_SECRET}", "${env:OLD_SECRET}"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "expected"),
+    [
+        ({"sensitive": ["$..to"]}, {}, "hmac-sha256:"),
+        ({"plain": []}, {}, "hmac-sha256:"),
+        ({}, {"arguments": False}, ""),
+        ({}, {"long": True}, "too long"),
+    ],
+    ids=["sensitive", "plain", "left out", "long"],
+)
+def test_what_is_secret_of_arguments_is_not_told(
+    tmp_path: Path, to: Receiver, policy: dict[str, Any], more: dict[str, Any], expected: str
+) -> None:
+    text = "4111-1111" * (3000 if more.pop("long", False) else 1)
+
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        await decide(gateway, await ask(gateway, text))
+        for one in await to.reached(2):
+            assert b"4111" not in one.body
+            shown = one.json()["data"]
+            assert expected in str(shown.get("arguments", "")) + str(shown.get("arguments_omitted", ""))
+
+    play(tmp_path, to, work, policy, **more)
+
+
+def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_path: Path, to: Receiver) -> None:
+    async def work(gateway: Gateway, seen: Upstream) -> None:
+        to.answers = ["hang"]
+        call_id = await ask(gateway)
+        await to.reached(1)
+        await decide(gateway, call_id)
+        envelope = await gateway.approvals.outcome(call_id, gateway.principal("bot"), 60)
+        assert envelope is not None
+        assert (envelope.status, len(seen.requests), len(to.got)) == ("ok", 1, 1)
+        to.release.set()
+        got = await to.reached(2)
+        # What was not answered is not delivered; it comes again later, under the same id.
+        assert [one.json()["type"] for one in got] == ["approval_requested", "approval_decided"]
+        metrics = await until(lambda: gateway.monitoring.notifications)
+        await until(lambda: gateway.monitoring.notifications.failed == 1)  # type: ignore[union-attr]
+        assert metrics.dead == 0
+
+    play(tmp_path, to, work)
+
+
+def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
+    tmp_path: Path, to: Receiver, toolgen: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with upstream() as (seen, url):
+        policy = {"egress": {"allow": [url.removeprefix("http://")]}}
+        path = made(tmp_path, url, to, policy)
+
+        async def main() -> str:
+            async with Gateway.load(path) as gateway, asyncio.timeout(60):
+                call_id = await ask(gateway)
+                (warning,) = await until(gateway.operations.warnings)
+                assert "1 to ops could not be delivered" in warning
+                assert gateway.operations.ready() == ()
+                text = (await gateway.operations.measured()).decode()
+                assert re.search(r"^toolgen_notifications_dead\{.*\} 1$", text, re.MULTILINE)
+                await decide(gateway, call_id)
+                assert (await gateway.approvals.outcome(call_id, gateway.principal("bot"), 60)).status == "ok"  # type: ignore[union-attr]
+                await until(lambda: "2 to ops" in gateway.operations.warnings()[0])
+            return call_id
+
+        call_id = asyncio.run(main())
+        assert (to.got, len(seen.requests)) == ([], 1)
+        refused = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "notification"]
+        assert [(one["call_id"], one["status"], one["code"]) for one in refused] == [
+            (call_id, "refused", "egress_refused")
+        ] * 2
+        listed = toolgen("notify", "list", "--json", "--config", str(path)).json()
+        assert [(one["webhook"], one["waiting"], one["dead"]) for one in listed] == [("ops", 0, 2)]
+        assert {one["call_id"] for one in listed[0]["dead_letters"]} == {call_id}
+        assert "the gateway does not connect to 127.0.0.1" in toolgen("notify", "list", "--config", str(path)).out
+        # A reviewer opens the place, and what could not be delivered is.
+        write_policy(path.parent, POLICY)
+        assert "2 messages to ops" in toolgen("notify", "retry", "ops", "--config", str(path)).out
+        assert toolgen("notify", "retry", "opps", "--config", str(path)).code != 0
+
+        async def again() -> None:
+            async with Gateway.load(path):
+                assert len({one.id for one in await to.reached(2)}) == 2
+
+        asyncio.run(again())
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from toolgen.gateway.service import Gateway
+
+async def main():
+    gateway = Gateway.load(sys.argv[1])
+    if sys.argv[2] == "before":
+        async with gateway.short_session():  # which tells nobody
+            answer = await gateway.call("orders__send_mail", {"to": "x"}, principal="bot")
+            print(answer.call_id, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    async with gateway:
+        answer = await gateway.call("orders__send_mail", {"to": "x"}, principal="bot")
+        print(answer.call_id, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def started(path: Path, when: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A gateway in a process of its own that made a call."""
+    command = [sys.executable, "-c", KILLED, str(path), when]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_a_gateway_killed_before_it_wrote_a_message_has_it_told_by_the_next(tmp_path: Path, to: Receiver) -> None:
+    with upstream() as (_, url):
+        path = made(tmp_path, url, to)
+        with started(path, "before") as (process, call_id):
+            assert process.wait(60) == -signal.SIGKILL
+        assert to.got == []
+        assert not (path.parent / "var" / "state" / "notify.db").exists()
+
+        async def main() -> None:
+            async with Gateway.load(path):
+                await to.reached(1)
+            assert to.events() == [("approval_requested", call_id)]
+
+        asyncio.run(main())
+
+
+async def _reached(to: Receiver) -> None:
+    await to.reached(1)
+
+
+class Ahead:
+    """The machine's clock, a minute ahead: leases of others have lapsed."""
+
+    def now(self) -> float:
+        return time.time() + 60
+
+    def monotonic(self) -> float:
+        return self.now()
+
+
+def test_a_gateway_killed_while_it_sent_has_it_sent_again_under_the_same_id(tmp_path: Path, to: Receiver) -> None:
+    with upstream() as (_, url):
+        path = made(tmp_path, url, to)
+        to.answers = ["hang"]
+        with started(path, "meanwhile") as (_, call_id):
+            asyncio.run(_reached(to))
+
+        async def main() -> None:
+            outbox = SqliteOutbox(path.parent / "var" / "state" / "notify.db", Ahead())
+            claim = await outbox.claim("ops", 0.0)
+            await outbox.close()
+            assert claim is not None
+            assert (claim.message.id, claim.message.body) == (to.got[0].id, to.got[0].body)
+            assert (claim.message.call_id, claim.attempts) == (call_id, 1)
+
+        asyncio.run(main())
+
+
+def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Receiver) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    try:
+        with upstream() as (_, url):
+            path = made(tmp_path, url, to, state=f"redis://127.0.0.1:{server.port}/0")
+            seal_of(seal_file(load_settings(path)))
+
+            async def main() -> None:
+                async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(120):
+                    calls = [await ask(gateway, f"m{number}") for number in range(5) for gateway in (one, two)]
+                    for number, call_id in enumerate(calls):
+                        await decide((one, two)[number % 2], call_id, approve=number % 3 > 0)
+                    await to.reached(20)
+                    await until(lambda: one.monitoring.notifications.waiting == 0)  # type: ignore[union-attr]
+                    await until(lambda: two.monitoring.notifications.waiting == 0)  # type: ignore[union-attr]
+                    expected = [(event, one) for event in ("approval_requested", "approval_decided") for one in calls]
+                    assert sorted(to.events()) == sorted(expected)
+                    assert len({one.id for one in to.got}) == 20
+
+            asyncio.run(main())
+    finally:
+        server.stop()
+
+
+def test_only_the_events_that_a_webhook_names_are_told(tmp_path: Path, to: Receiver) -> None:
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        call_id = await ask(gateway)
+        await decide(gateway, call_id, approve=False)
+        await to.reached(1)
+        assert to.events() == [("approval_decided", call_id)]
+
+    play(tmp_path, to, work, events=["approval_decided"])
+
+
+def test_a_call_that_nobody_answers_for_expires_and_that_is_told(tmp_path: Path, to: Receiver) -> None:
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        call_id = await ask(gateway)
+        got: list[Delivered] = await to.reached(2)
+        assert [one.json()["type"] for one in got] == ["approval_requested", "approval_expired"]
+        assert {one.json()["data"]["id"] for one in got} == {call_id}
+
+    play(tmp_path, to, work, {"approvals": {"approvers": ["user"], "expires": "1s"}})

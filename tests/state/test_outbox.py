@@ -1,0 +1,246 @@
+"""The outbox, in a file and in a real Redis: each event once, one delivery at a time, nothing lost, and a bounded number of everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.redis_server import RedisServer
+from toolgen.clock import FixedClock
+from toolgen.errors import StateError
+from toolgen.state import outbox as bounds
+from toolgen.state.encryption import Seal
+from toolgen.state.outbox import CROWDED, Claim, Dead, Delivered, Later, Message, Outbox, SqliteOutbox
+from toolgen.state.outbox_redis import RedisOutbox
+from toolgen.state.redis_connection import RedisLink, RedisLocation
+
+LATER = 10_000_000_000.0
+Places = Callable[[], Outbox]
+
+
+class Kept:
+    """One outbox, and as many workers on it as a test wants. `lapse` lets the lease of a worker lapse that is gone."""
+
+    def __init__(self, folder: Path, server: RedisServer | None) -> None:
+        self._folder, self._server = folder, server
+        self._clock = FixedClock()
+        self.opened: list[Outbox] = []
+
+    def place(self, key: bytes = b"k" * 32) -> Outbox:
+        if self._server is None:
+            self.opened.append(SqliteOutbox(self._folder / "notify.db", self._clock))
+        else:
+            self.opened.append(RedisOutbox(self._link(), lambda: Seal(key), ("ops", "chat")))
+        return self.opened[-1]
+
+    async def lapse(self, receiver: str, held: str = "lease") -> None:
+        if self._server is None:
+            self._clock.advance(3600)
+        else:
+            async with Redis(host="127.0.0.1", port=self._server.port) as redis:
+                assert await redis.delete(f"toolgen:outbox:{held}:{receiver}") == 1
+
+    async def redis(self) -> Redis:
+        assert self._server is not None
+        return Redis(host="127.0.0.1", port=self._server.port)
+
+    def _link(self) -> RedisLink:
+        assert self._server is not None
+        return RedisLink(RedisLocation(host="127.0.0.1", port=self._server.port), lambda: "")
+
+
+@contextmanager
+def one_redis(folder: Path) -> Iterator[RedisServer]:
+    server = RedisServer(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["file", "redis"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    if request.param == "file":
+        yield Kept(tmp_path, None)
+        return
+    with one_redis(tmp_path) as server:
+        yield Kept(tmp_path, server)
+
+
+def using(kept: Kept, work: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        try:
+            await work()
+        finally:
+            for one in kept.opened:
+                await one.close()
+
+    asyncio.run(main())
+
+
+def message(number: int = 1, receiver: str = "ops", **changes: Any) -> Message:
+    made = {"id": f"msg_{number}", "event": "asked", "call_id": f"call_{number}", "made": float(number)}
+    return Message(**{**made, "receiver": receiver, "body": b'{"n":%d}' % number, **changes})
+
+
+async def told(outbox: Outbox, number: int = 1, *receivers: str) -> bool:
+    messages = [message(number, receiver) for receiver in receivers or ("ops",)]
+    return await outbox.tell(f"call_{number}", "asked", messages, until=LATER)
+
+
+async def claimed(outbox: Outbox, receiver: str = "ops") -> Claim:
+    found = await outbox.claim(receiver, 30)
+    assert found is not None
+    return found
+
+
+def test_of_many_workers_one_tells_an_event_and_one_at_a_time_delivers(kept: Kept) -> None:
+    async def work() -> None:
+        workers = [kept.place() for _ in range(6)]
+        assert sum(await asyncio.gather(*(told(worker, 1, "ops", "chat") for worker in workers))) == 1
+        assert (await workers[0].counts("ops")).waiting == (await workers[1].counts("chat")).waiting == 1
+        assert await told(workers[2], 2)
+        claims = await asyncio.gather(*(worker.claim("ops", 30) for worker in workers))
+        (claim,) = [one for one in claims if one is not None]
+        assert (claim.message, claim.attempts) == (message(1), 0)
+        assert (await claimed(workers[3], "chat")).message == message(1, "chat")
+        assert await workers[4].settle(claim, Delivered())
+        assert (await claimed(workers[5])).message == message(2)
+
+    using(kept, work)
+
+
+def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) -> None:
+    async def work() -> None:
+        one, two = kept.place(), kept.place()
+        await told(one)
+        lost = await claimed(one)
+        assert await two.claim("ops", 30) is None
+        await kept.lapse("ops")
+        again = await claimed(two)
+        assert (again.message, again.attempts) == (lost.message, 1)
+        for outcome in (Delivered(), Dead(why="x"), Later(due=0.0, why="x")):
+            assert not await one.settle(lost, outcome)
+        assert await two.settle(again, Delivered())
+        assert not await two.settle(again, Delivered())
+        assert (await two.counts("ops")).waiting == 0
+
+    using(kept, work)
+
+
+def test_what_failed_waits_and_what_holds_a_receiver_holds_all(kept: Kept) -> None:
+    async def work() -> None:
+        outbox = kept.place()
+        for number in (1, 2):
+            await told(outbox, number)
+        now = await outbox.now()
+        await outbox.settle(await claimed(outbox), Later(due=now + 1000, why="500"))
+        claim = await claimed(outbox)
+        assert claim.message == message(2)
+        await outbox.settle(claim, Later(due=now, why="429", held=now + 1000))
+        assert await outbox.claim("ops", 30) is None
+        await kept.lapse("ops", "held")
+        again = await claimed(outbox)
+        assert again.attempts == 1
+        assert again.since == pytest.approx(now, abs=60)
+
+    using(kept, work)
+
+
+def test_dead_letters_are_listed_bounded_revived_and_forgotten(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_DEAD", 3)
+    monkeypatch.setattr("toolgen.state.outbox_redis.MAX_DEAD", 3)
+
+    async def work() -> None:
+        outbox = kept.place()
+        for number in range(1, 6):
+            await told(outbox, number)
+            await outbox.settle(await claimed(outbox), Dead(why=f"why {number}"))
+        counts = await outbox.counts("ops")
+        assert (counts.waiting, counts.dead) == (0, 3)
+        letters = await outbox.dead("ops")
+        assert {one.attempts for one in letters} == {1}
+        assert all(one.why == f"why {one.id[-1]}" and one.call_id == f"call_{one.id[-1]}" for one in letters)
+        assert len(await outbox.dead("ops", 1)) == 1
+        assert await outbox.revive("ops") == 3
+        claim = await claimed(outbox)
+        assert (claim.attempts, claim.message.id) == (0, claim.message.id)
+        await outbox.settle(claim, Dead(why="again"))
+        await outbox.forget(LATER)
+        counts = await outbox.counts("ops")
+        assert (counts.waiting, counts.dead) == (2, 0)
+
+    using(kept, work)
+
+
+def test_a_flood_is_bounded_and_seen(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_WAITING", 5)
+    monkeypatch.setattr("toolgen.state.outbox_redis.MAX_WAITING", 5)
+
+    async def work() -> None:
+        outbox = kept.place()
+        for number in range(8):
+            assert await told(outbox, number)
+        counts = await outbox.counts("ops")
+        assert (counts.waiting, counts.dead) == (5, 3)
+        assert {one.why for one in await outbox.dead("ops")} == {CROWDED}
+
+    using(kept, work)
+
+
+def test_nothing_is_written_before_something_is_told(tmp_path: Path) -> None:
+    async def work() -> None:
+        outbox = SqliteOutbox(tmp_path / "state" / "notify.db", FixedClock())
+        assert await outbox.claim("ops", 30) is None
+        assert (await outbox.dead("ops"), await outbox.revive("ops")) == ((), 0)
+        await outbox.forget(LATER)
+        await outbox.close()
+
+    asyncio.run(work())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_told_is_forgotten_after_its_time(tmp_path: Path) -> None:
+    async def work() -> None:
+        clock = FixedClock()
+        outbox = SqliteOutbox(tmp_path / "notify.db", clock)
+        await outbox.tell("call_1", "asked", [], until=clock.now() + 10)
+        clock.advance(11)
+        await outbox.forget(0.0)
+        assert await outbox.tell("call_1", "asked", [], until=LATER)
+        await outbox.close()
+
+    asyncio.run(work())
+
+
+def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_path: Path) -> None:
+    with one_redis(tmp_path) as server:
+        kept = Kept(tmp_path, server)
+
+        async def work() -> None:
+            outbox, redis = kept.place(), await kept.redis()
+            await outbox.tell("call_1", "asked", [message(1, body=b'{"name":"Ann"}')], until=LATER)
+            await told(outbox, 2, "chat")
+            box = await redis.hget("toolgen:outbox:message:ops:msg_1", "box")
+            assert b"Ann" not in box
+            # Put where it is another receiver's, it is sent to nobody.
+            await redis.hset("toolgen:outbox:message:chat:msg_2", "box", box)
+            assert await outbox.claim("chat", 30) is None
+            (letter,) = await outbox.dead("chat")
+            assert letter.why == "it was changed in Redis, or sealed with another key"
+            # One that is gone is left out.
+            await redis.delete("toolgen:outbox:message:ops:msg_1")
+            assert await outbox.claim("ops", 30) is None
+            assert (await outbox.counts("ops")).waiting == 0
+            with pytest.raises(StateError, match="sealed with another key"):
+                await told(kept.place(b"z" * 32), 3)
+            await redis.aclose()
+
+        using(kept, work)

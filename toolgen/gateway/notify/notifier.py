@@ -1,0 +1,202 @@
+"""Tells webhooks of calls that wait for a person: notices what happened to them, whichever worker did it, and has it delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+
+from toolgen.background import Background, FaultLog
+from toolgen.clock import Clock
+from toolgen.config.notify import NotifyEvent, NotifySettings
+from toolgen.errors import StateError, ToolgenError, place_of
+from toolgen.execute.base import Permit
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.notify.delivery import Delivery, DeliveryCounts
+from toolgen.gateway.notify.messages import ENDS, Notice, body_of, events_of, message_id
+from toolgen.gateway.prometheus import NotificationCounts
+from toolgen.state.count_connection import UnreachableError
+from toolgen.state.invocations import Invocation
+from toolgen.state.outbox import Message, Outbox
+from toolgen.wiring.webhook import WebhookSender
+
+__all__ = ["DEAD_KEPT_S", "Notifier"]
+
+_logger = logging.getLogger(__name__)
+DEAD_KEPT_S = 7 * 86_400.0
+"""How long dead letters are kept."""
+_EVERY_S = 1.0
+_LEAST_S = 0.2
+_IDLE_SHARE = 9
+_REMEMBERED_S = 86_400.0
+"""How long after a call expired it is remembered what was told of it: longer than it is kept."""
+_MAX_REMEMBERED = 10_000
+_END = "end"
+"""What is remembered of whichever event is the last of a call: there is one."""
+_FOR_EVER_S = 100 * 365 * 86_400.0
+_OVERLAP_S = 10.0
+"""How much later what ended may be seen by others; longer than writing it takes."""
+
+
+class Notifier:
+    """One worker's part. Nothing waits for it: it reads how calls stand, and what it finds untold it writes to the outbox, where the events
+    of a call are written once. So what a worker did before it died is told by another one, or by the next.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: NotifySettings,
+        outbox: Outbox,
+        approvals: Approvals,
+        permit: Permit,
+        clock: Clock,
+        background: Background,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._settings = settings
+        self._outbox = outbox
+        self._approvals = approvals
+        self._clock = clock
+        self._background = background
+        self._tasks: list[asyncio.Task[None]] = []
+        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._sent = DeliveryCounts()
+        self._trouble = FaultLog(clock, "approvals are not told of")
+        self._undelivered = FaultLog(clock, "notifications")
+        self.deliveries = {
+            name: Delivery(
+                receiver=name,
+                outbox=outbox,
+                sender=WebhookSender(webhook, permit),
+                note=approvals.log.append,
+                chance=chance,
+                counts=self._sent,
+                trouble=FaultLog(clock, f"nothing is delivered to webhook {name}"),
+            )
+            for name, webhook in settings.webhooks.items()
+        }
+        self._since: float | None = None
+        self._waiting = self._dead = 0
+        self._oldest_s = 0.0
+
+    @property
+    def troubles(self) -> tuple[FaultLog, ...]:
+        """What may be wrong."""
+        return (self._trouble, self._undelivered, *(one.trouble for one in self.deliveries.values()))
+
+    @property
+    def counts(self) -> NotificationCounts:
+        """What this worker sent, and how the outbox stood when it looked last."""
+        return NotificationCounts(
+            delivered=self._sent.delivered,
+            failed=self._sent.failed,
+            buried=self._sent.dead,
+            waiting=self._waiting,
+            dead=self._dead,
+            oldest_s=self._oldest_s,
+        )
+
+    def start(self) -> None:
+        """Begins to look, and to deliver."""
+        self._tasks = [self._background.start("telling of approvals", self._run)]
+        for name, delivery in self.deliveries.items():
+            self._tasks.append(self._background.start(f"delivering to webhook {name}", delivery.run))
+
+    async def stop(self) -> None:
+        """Ends at once: what is under way is sent again, by who goes on."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._outbox.close()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await self.sweep()
+                await self._look()
+                self._trouble.clear()
+            except StateError as error:
+                self._trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+            # However much is announced, and however many calls wait, it takes a tenth of a processor at most.
+            await asyncio.sleep(max(_LEAST_S, _IDLE_SHARE * (loop.time() - began)))
+            await self._approvals.changed(_EVERY_S)
+
+    async def sweep(self) -> None:
+        """Tells what there is to be told of all calls that wait, or have ended since the last time. Raises `StateError`."""
+        store = self._approvals.store
+        now = await store.now()
+        for known in await store.unfinished():
+            await self._tell_all(known)
+        if self._since is None:  # what ended while nobody was there, but nothing from before there were webhooks
+            first = await self._outbox.tell("", "began", (), until=now + _FOR_EVER_S)
+            self._since = now if first else 0.0
+        while True:
+            ended = await store.ended_since(self._since)
+            for known in ended:
+                if known.kind == "approval" or known.votes:
+                    await self._tell_all(known)
+            if not ended or ended[-1].ended <= self._since:
+                break
+            self._since = ended[-1].ended
+        self._since = now - _OVERLAP_S
+
+    async def _tell_all(self, known: Invocation) -> None:
+        for event in events_of(known):
+            key = _END if event in ENDS else event
+            if (known.id, key) not in self._told:
+                try:
+                    await self._tell(known, event, key)
+                except ToolgenError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - a call that nobody can tell of holds up no other
+                    _logger.error("nobody is told of call %s: %s", known.id, place_of(error))  # noqa: TRY400
+                self._told[known.id, key] = None
+                if len(self._told) > _MAX_REMEMBERED:
+                    self._told.popitem(last=False)
+
+    async def _tell(self, known: Invocation, event: NotifyEvent, key: str) -> None:
+        now = await self._outbox.now()
+        governance = self._approvals.current.governance
+        call = self._approvals.call(known, governance)
+        notice = Notice(
+            event=event,
+            known=known,
+            arguments=None if call is None else governance.concealing.arguments(call),
+            url=f"{self._settings.console}/console/approvals/{known.id}",
+            at=now,
+        )
+        messages = [
+            Message(
+                id=message_id(known, event, name),
+                receiver=name,
+                event=event,
+                call_id=known.id,
+                made=now,
+                body=body_of(webhook, notice),
+            )
+            for name, webhook in self._settings.webhooks.items()
+            if event in webhook.events
+        ]
+        until = max(known.expires, now) + _REMEMBERED_S
+        if await self._outbox.tell(known.id, key, messages, until=until):
+            for message in messages:
+                self.deliveries[message.receiver].wake()
+
+    async def _look(self) -> None:
+        """How the outbox stands, for metrics and warnings; what is old in it goes."""
+        standing = {name: await self._outbox.counts(name) for name in self.deliveries}
+        self._waiting = sum(one.waiting for one in standing.values())
+        self._dead = sum(one.dead for one in standing.values())
+        self._oldest_s = max((one.oldest_s for one in standing.values()), default=0.0)
+        lost = [f"{one.dead} to {name}" for name, one in standing.items() if one.dead]
+        if lost:
+            self._undelivered.say(f"{', '.join(lost)} could not be delivered (toolgen notify list)", passing=True)
+        else:
+            self._undelivered.clear()
+        await self._outbox.forget(await self._outbox.now() - DEAD_KEPT_S)

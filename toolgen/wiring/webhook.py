@@ -1,0 +1,95 @@
+"""Sends messages to webhooks: signed, to an address that the policy opens, nothing followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from toolgen.config.notify import Webhook
+from toolgen.errors import SecretError
+from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
+from toolgen.execute.http.response import retry_after
+from toolgen.execute.outbound.client import ask
+from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse, RefusedError, Via
+from toolgen.execute.secrets import Secrets
+from toolgen.model.webhook import key_of, signed_headers, url_fault
+
+__all__ = ["MAX_WAIT_S", "UnsentError", "WebhookSender"]
+
+MAX_WAIT_S = 3600.0
+"""How long a receiver may ask us to wait (Retry-After); what it asks for beyond is not heeded."""
+_TOTAL_S = 10.0
+_GONE = 410
+_HOLDING = frozenset({429, 503})
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsentError(Exception):
+    """Why an attempt failed, with nothing in it of the address or a secret. `lasting`: the same would come of every other one. `wait_s` is
+    what the receiver asked for, `holds` whether that goes for all messages to it. `code` is the record's."""
+
+    why: str
+    lasting: bool = False
+    wait_s: float = 0.0
+    holds: bool = False
+    code: str = "upstream_error"
+
+
+class WebhookSender:
+    """Sends to one webhook. Its address and its secrets are read again for each message, so they may be changed."""
+
+    def __init__(self, webhook: Webhook, permit: Permit, resolver: Resolver = system_resolver) -> None:
+        self._webhook = webhook
+        self._permit = permit
+        self._resolver = resolver
+        self._secrets = Secrets(permit=permit)
+
+    async def send(self, message_id: str, body: bytes, now: float) -> None:
+        """Returns once the receiver said that it has the message (any 2xx). `now` is signed: seconds since the epoch. Raises `UnsentError`.
+
+        The address is put to the policy as for a tool call, whatever it resolves to.
+        """
+        url, keys = await self._target()
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"toolgen/{version('toolgen')}",
+            **signed_headers(message_id, now, body, keys),
+        }
+        asked = OutboundRequest(method="POST", url=url, headers=headers, body=body, reads=False)
+        anywhere = Destination(host="", port=0)
+        via = Via(permit=self._permit, destination=anywhere, resolver=self._resolver, total_s=_TOTAL_S)
+        try:
+            answer = await ask(asked, via)
+        except RefusedError as error:
+            raise UnsentError(why=str(error), lasting=True, code="egress_refused") from None
+        except OutboundError as error:
+            raise UnsentError(why=str(error)) from None
+        if not 200 <= answer.status < 300:
+            raise _refused(answer, now)
+
+    async def _target(self) -> tuple[str, tuple[bytes, ...]]:
+        """Where to, and the keys that sign, as they are now."""
+        try:
+            url = (await self._secrets.fetch(self._webhook.url)).reveal()
+            texts = [(await self._secrets.fetch(one)).reveal() for one in self._webhook.secrets]
+        except SecretError as error:
+            raise UnsentError(why=error.message, code="secret_unavailable") from None
+        if fault := url_fault(url):
+            raise UnsentError(why=f"url: {fault}", code="secret_unavailable")
+        keys = [key_of(text) for text in texts]
+        if None in keys:
+            raise UnsentError(why="secret: is not whsec_ and the base64 of 24 to 64 bytes", code="secret_unavailable")
+        return url, tuple(key for key in keys if key is not None)
+
+
+def _refused(answer: OutboundResponse, now: float) -> UnsentError:
+    """What an answer that is no 2xx says: for good (410), and for how long nothing should be sent."""
+    wait_s = min(retry_after(answer.retry_after, now) or 0.0, MAX_WAIT_S) if answer.retry_after else 0.0
+    if 300 <= answer.status < 400:
+        return UnsentError(why=f"the answer is {answer.status}, and redirects are not followed", wait_s=wait_s)
+    return UnsentError(
+        why=f"the answer is {answer.status}",
+        lasting=answer.status == _GONE,
+        wait_s=wait_s,
+        holds=answer.status in _HOLDING and wait_s > 0,
+    )

@@ -127,3 +127,20 @@ def test_any_other_proxy_is_refused_at_its_line(tmp_path: Path, given: str, says
         load(trusting(tmp_path, f"    - 10.0.0.0/8\n    - {given}\n"))
     assert says in str(caught.value)
     assert "toolgen.yaml:6" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [(None, None), ("0s", 0.0), ("500ms", 0.5), ("30s", 30.0), ("1h", 3600.0)]
+)
+def test_how_long_callers_wait_is_said_or_they_wait_to_the_end(
+    tmp_path: Path, given: str | None, seconds: float | None
+) -> None:
+    more = "" if given is None else f"\n  pending_after: {given}"
+    assert load(draining(tmp_path, f"30s{more}")).pending_after_s == seconds
+
+
+@pytest.mark.parametrize("given", ["never", "-1s", "61m", "30", ""])
+def test_what_is_no_time_to_wait_is_refused_at_its_line(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigError, match=r"pending_after: takes 0s to 1h") as caught:
+        load(draining(tmp_path, f"30s\n  pending_after: {given!r}"))
+    assert caught.value.where == "toolgen.yaml:5"

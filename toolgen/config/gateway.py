@@ -1,4 +1,4 @@
-"""What toolgen.yaml says about the gateway itself: its address, proxies and how it stops, and its `state:` and `console:`."""
+"""What toolgen.yaml says about the gateway itself: its address, proxies and how it stops, and its `state:`."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ from toolgen.units import parse_duration
 from toolgen.yaml_file import Document
 
 __all__ = [
-    "ConsoleSettings",
-    "GivenConsole",
     "GivenTls",
     "Networks",
-    "SignIn",
     "StateSettings",
     "TlsFiles",
     "contains",
-    "read_console",
     "read_drain",
     "read_grace",
     "read_networks",
+    "read_pending_after",
     "read_public_url",
     "read_state",
     "read_tls",
@@ -45,6 +42,7 @@ Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
 _HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
 _MAX_DRAIN_S = 3600.0
+_MAX_PENDING_AFTER_S = 3600.0
 _DEFAULT = {"https": 443, "http": 80}
 
 
@@ -104,6 +102,20 @@ def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
             "grace: takes a time below gateway.drain, like 5s, or 0s for none",
             where=where,
             suggestion="it is the first part of drain: what is left of it is for the calls under way",
+        )
+    return seconds
+
+
+def read_pending_after(given: str | None, where: str) -> float | None:
+    """How long a caller waits before its call goes on without it, in seconds; None where it waits to the end. Raises `ConfigError`."""
+    if given is None:
+        return None
+    seconds = parse_duration(given)
+    if seconds is None or seconds > _MAX_PENDING_AFTER_S:
+        raise ConfigError(
+            "pending_after: takes 0s to 1h, like 30s",
+            where=where,
+            suggestion="give a little less than what clients and the proxies before the gateway wait",
         )
     return seconds
 
@@ -265,136 +277,3 @@ def _password(text: str, where: str, warnings: list[str]) -> SecretReference | N
     if reference.provider == "literal":
         warnings.append(f"{where}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
     return reference
-
-
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_MAX_SESSION_S = 24 * 3600.0
-_MIN_IDLE_S = 60.0
-
-
-class _SignIn(msgspec.Struct, forbid_unknown_fields=True):
-    issuer: str
-    client_id: str
-    client_secret: str | None = None
-    scopes: list[str] = msgspec.field(default_factory=lambda: ["openid"])
-
-
-class GivenConsole(msgspec.Struct, forbid_unknown_fields=True):
-    """`console:` as it is written."""
-
-    viewers: list[str] = msgspec.field(default_factory=lambda: ["reviewer"])
-    admins: list[str] = []
-    url: str | None = None
-    idle: str = "30m"
-    expires: str = "8h"
-    sign_in: _SignIn | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignIn:
-    """An OpenID Connect provider that says who somebody is. `issuer` is its identifier, exactly as its tokens say it."""
-
-    issuer: str
-    client_id: str
-    client_secret: SecretReference | None
-    scopes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleSettings:
-    """Who may look (`viewers`) and who may verify besides (`admins`), by roles of the policy; who may answer is the policy's own word.
-
-    `url` is the gateway's address as browsers see it, "" where that is this machine. A session ends after `idle_s` seconds without a
-    request, and `expires_s` after it began. `over_tls` says that the gateway speaks TLS itself.
-    """
-
-    viewers: frozenset[str] = frozenset({"reviewer"})
-    admins: frozenset[str] = frozenset()
-    url: str = ""
-    idle_s: float = 1800.0
-    expires_s: float = 28_800.0
-    sign_in: SignIn | None = None
-    over_tls: bool = False
-
-    @property
-    def secure(self) -> bool:
-        """Whether browsers reach it over https."""
-        return self.over_tls or self.url.startswith("https://")
-
-
-def read_console(given: GivenConsole, document: Document) -> ConsoleSettings:
-    """What a project says of its console. Raises `ConfigError` with file and line."""
-    where = document.where("console")
-    idle, expires = (
-        _seconds(text, name, document) for name, text in (("idle", given.idle), ("expires", given.expires))
-    )
-    if not _MIN_IDLE_S <= idle <= expires <= _MAX_SESSION_S:
-        raise ConfigError(
-            "a session may be idle for 1m or longer, and lasts at least that long and at most 24h",
-            where=where,
-            suggestion="use idle: 30m and expires: 8h",
-        )
-    url = _url(given.url, document) if given.url is not None else ""
-    if given.sign_in is not None and not url:
-        raise ConfigError(
-            "signing in elsewhere needs the address to come back to",
-            where=document.where("console", "sign_in"),
-            suggestion="set console.url to the gateway's address as browsers see it, like https://gateway.example.com",
-        )
-    return ConsoleSettings(
-        viewers=frozenset(given.viewers),
-        admins=frozenset(given.admins),
-        url=url,
-        idle_s=idle,
-        expires_s=expires,
-        sign_in=_sign_in(given.sign_in, document) if given.sign_in is not None else None,
-    )
-
-
-def _seconds(text: str, name: str, document: Document) -> float:
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise ConfigError(f"{name}: takes a time like 30m or 8h", where=document.where("console", name))
-    return seconds
-
-
-def _url(text: str, document: Document) -> str:
-    if not _is_origin(text, path=""):
-        raise ConfigError(
-            "url: takes the origin of the gateway, with https unless it is this machine",
-            where=document.where("console", "url"),
-            suggestion="write it like https://gateway.example.com, without a path",
-        )
-    return text.rstrip("/")
-
-
-def _sign_in(given: _SignIn, document: Document) -> SignIn:
-    where = document.where("console", "sign_in")
-    if not _is_origin(given.issuer, path=None):
-        raise ConfigError("issuer: takes the https address that the provider's tokens have as iss", where=where)
-    secret = None
-    if given.client_secret is not None:
-        try:
-            secret = parse_reference(given.client_secret)
-        except SecretError as error:
-            raise ConfigError(f"client_secret: {error.message}", where=where) from None
-        if secret.provider == "literal":
-            raise ConfigError("client_secret: is a literal secret", where=where, suggestion="write ${env:NAME}")
-    if "openid" not in given.scopes:
-        raise ConfigError("scopes: must have openid, or the provider says nobody's name", where=where)
-    return SignIn(issuer=given.issuer, client_id=given.client_id, client_secret=secret, scopes=tuple(given.scopes))
-
-
-def _is_origin(text: str, path: str | None) -> bool:
-    """Whether this is an https address, or one of this machine; with no path where `path` is ""."""
-    try:
-        parts = urlsplit(text)
-        host = parts.hostname or ""
-        parts.port  # noqa: B018 - raises for what is none
-    except ValueError:
-        return False
-    if not host or parts.query or parts.fragment or parts.username is not None or not text.isprintable():
-        return False
-    if path is not None and parts.path.rstrip("/") != path:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)

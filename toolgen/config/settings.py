@@ -24,18 +24,17 @@ from toolgen.config.checks import (
     read_middleware,
 )
 from toolgen.config.client_certificates import ClientCertificates, GivenClientCertificates, read_client_certificates
+from toolgen.config.console import ConsoleSettings, GivenConsole, read_console
 from toolgen.config.environment import InForce, in_force
 from toolgen.config.gateway import (
-    ConsoleSettings,
-    GivenConsole,
     GivenTls,
     Networks,
     StateSettings,
     TlsFiles,
-    read_console,
     read_drain,
     read_grace,
     read_networks,
+    read_pending_after,
     read_public_url,
     read_state,
     read_tls,
@@ -87,6 +86,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     workers: int = 1
     drain: str = "30s"
     grace: str | None = None
+    pending_after: str | None = None
     tls: GivenTls | None = None
     search_above: int | str = 20_000
     turn_limit: int | str = 4
@@ -122,6 +122,7 @@ class Settings:
     `spans` says whether requests are traced with OpenTelemetry.
     `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
     `drain_s` is how long calls have to end when the gateway stops, `grace_s` how much of that new ones are taken, None if unsaid.
+    `pending_after_s` is how long a caller waits before its call turns into one to come back for, None for as long as it takes.
     `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
     `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
     `state` is None where what is counted stays in this process's memory.
@@ -139,6 +140,7 @@ class Settings:
     workers: int
     drain_s: float
     grace_s: float | None
+    pending_after_s: float | None
     tls: TlsFiles | None
     search_above: float
     turn_limit: float
@@ -307,6 +309,7 @@ def _settings(document: Document, path: Path) -> Settings:
         workers=file.gateway.workers,
         drain_s=drain_s,
         tls=read_tls(file.gateway.tls, root, document.where("gateway", "tls")),
+        pending_after_s=read_pending_after(file.gateway.pending_after, document.where("gateway", "pending_after")),
         grace_s=read_grace(file.gateway.grace, drain_s, document.where("gateway", "grace")),
         search_above=_number_or_never(
             document, "search_above", file.gateway.search_above, least=0, takes="a number of tokens, 0 for always"

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from toolgen.audit.verify import Report, verify
 from toolgen.clock import Clock
-from toolgen.config.gateway import ConsoleSettings
+from toolgen.config.console import ConsoleSettings
 from toolgen.console.records import Records
 from toolgen.errors import AuditError, place_of
 from toolgen.gateway.asgi.request import Rejected, Request, Response

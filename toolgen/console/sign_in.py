@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from toolgen.clock import Clock
-from toolgen.config.gateway import SignIn
+from toolgen.config.console import SignIn
 from toolgen.console.http import Cookie, Header, Person, cookie_header, cookies, form_of, page, person_of, redirect
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response

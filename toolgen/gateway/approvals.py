@@ -48,10 +48,16 @@ class Approvals(Answers):
     """Calls that wait for a person. `current` has the policy as it is now: an answer counts only under the policy it was asked under."""
 
     def __init__(
-        self, *, store: Invocations, log: AuditLog, current: CurrentPolicy, grants: Grants[CallGrant] | None = None
+        self,
+        *,
+        store: Invocations,
+        log: AuditLog,
+        current: CurrentPolicy,
+        grants: Grants[CallGrant] | None = None,
+        pending_after_s: float | None = None,
     ) -> None:
         super().__init__(store=store, log=log, current=current, grants=grants)
-        self.background = BackgroundCalls(self)
+        self.background = BackgroundCalls(self, pending_after_s)
         self.tells["approval", "pending"] = _asked
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
         self.tells["workflow", "approved"] = _waits

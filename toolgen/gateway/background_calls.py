@@ -108,10 +108,14 @@ class _Told:
 
 
 class BackgroundCalls:
-    """One worker's calls that were left. `waiting` is where calls of all workers are kept."""
+    """One worker's calls that were left. `waiting` is where calls of all workers are kept.
 
-    def __init__(self, waiting: WaitingCalls) -> None:
+    `pending_after_s` is how long a caller waits who said nothing about it; None for as long as it takes.
+    """
+
+    def __init__(self, waiting: WaitingCalls, pending_after_s: float | None = None) -> None:
         self._waiting = waiting
+        self.pending_after_s = pending_after_s
         self._running: dict[str, Presence] = {}
         self._renewed = 0.0
         self._each = Counter[tuple[str, ...]]()
@@ -134,16 +138,18 @@ class BackgroundCalls:
         if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.left) >= MAX_CALLS:
             making.close()
             return unmade(name, _too_many())
-        loop = asyncio.get_running_loop()
-        until = loop.time() + wait
+        return await self.left_after(making, wait=wait, presence=presence)
+
+    async def left_after(self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: Presence) -> Envelope:
+        """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end."""
         begun = presence.begun = asyncio.Event()
         if presence.line is None:
             presence.line = _Told(presence)
         task = asyncio.create_task(making)
         try:
-            await _either(task, begun, max(wait, _GUARDS_S))
-            if not task.done():
-                await asyncio.wait((task,), timeout=max(0.0, until - loop.time()))
+            await asyncio.wait((task,), timeout=wait)
+            if not (task.done() or begun.is_set()) and wait < _GUARDS_S:
+                await _either(task, begun, _GUARDS_S - wait)
             if not task.done() and (call := presence.under_way) is not None:
                 known = await asyncio.shield(self._leave(task, call, presence))
                 if known is not None:

@@ -128,7 +128,13 @@ class Gateway:
         pauses, counts = pauses_of(settings), None if above is None else above.counts
         self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
         self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
-        self.approvals = Approvals(store=shared.invocations, log=log, current=current, grants=shared.grants)
+        self.approvals = Approvals(
+            store=shared.invocations,
+            log=log,
+            current=current,
+            grants=shared.grants,
+            pending_after_s=settings.pending_after_s,
+        )
         self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
         backing = Backing(
             assigned=current.assigned,
@@ -142,12 +148,9 @@ class Gateway:
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing)
         self._executors = stand_in or make(manifest)
         pagings = pagings_of(settings, manifest)
+        stored = StoredAnswers(settings.state_dir / "answers.db", clock)
         self._answering = Answering(
-            store=StoredAnswers(settings.state_dir / "answers.db", clock),
-            pauses=shared.pauses,
-            pagings=pagings,
-            record=log.append,
-            run=self._running.run,
+            store=stored, pauses=shared.pauses, pagings=pagings, record=log.append, run=self._running.run
         )
         self.tool_calls = inner.calls = self._made_calls(clock)
         self._runner = Runner(

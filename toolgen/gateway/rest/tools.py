@@ -114,7 +114,7 @@ class Rest:
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
         if len(name) > MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        calls, wait = self._gateway.tool_calls, body.wait
+        calls = self._gateway.tool_calls
         making = calls.call(
             name,
             body.arguments,
@@ -124,16 +124,19 @@ class Rest:
             idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
             presence=request.presence,
         )
-        if wait is None:
-            envelope, wait = await making, _APPROVAL_WAIT_S
+        background, began = calls.approvals.background, asyncio.get_running_loop().time()
+        if body.wait is not None:
+            until = began + body.wait
+            envelope = await background.call(name, making, caller=principal, wait=body.wait, presence=request.presence)
+        elif background.pending_after_s is not None:
+            until = began + min(background.pending_after_s, _APPROVAL_WAIT_S)
+            envelope = await background.left_after(making, wait=background.pending_after_s, presence=request.presence)
         else:
-            until = asyncio.get_running_loop().time() + wait
-            envelope = await calls.approvals.background.call(
-                name, making, caller=principal, wait=wait, presence=request.presence
-            )
-            wait = until - asyncio.get_running_loop().time()
+            envelope = await making
+            until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
         if envelope.status == "pending":
-            envelope = await calls.approvals.outcome(envelope.call_id, principal, wait) or envelope
+            left = until - asyncio.get_running_loop().time()
+            envelope = await calls.approvals.outcome(envelope.call_id, principal, left) or envelope
         return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:

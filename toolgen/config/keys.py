@@ -43,6 +43,7 @@ _EXCEPTIONS = {
     "CredentialKeys": "Credential",
     "McpKeys": "Mcp",
     "CodeKeys": "Code",
+    "PollKeys": "Poll",
     "PythonKeys": "Python",
 }
 

@@ -381,7 +381,7 @@ def _override(document: Document, key: str) -> tuple[ToolOverride | None, ToolSe
     if given == _Override():
         raise ConfigError(f"'{short(key)}' changes nothing", where=where, suggestion="give it a key or remove it")
     calls = read_tool(given, document, key, given.name or "")
-    if given == _Override(cache=given.cache, fallback=given.fallback, pages=given.pages):
+    if given == _Override(cache=given.cache, fallback=given.fallback, pages=given.pages, poll=given.poll):
         return None, calls
     override = ToolOverride(
         key=key,

@@ -14,11 +14,12 @@ import msgspec
 
 from toolgen.config.code import CodeKeys, read_code
 from toolgen.config.mcp import McpKeys, McpServer, read_mcp
+from toolgen.config.poll import PollKeys, read_poll
 from toolgen.config.python_source import Adopted, PythonKeys, read_python, short
 from toolgen.config.resilience import FailureKeys, read_resilience
 from toolgen.config.resource import of_resource
 from toolgen.errors import ConfigError
-from toolgen.execute.base import ResilienceConfig
+from toolgen.execute.base import PollConfig, ResilienceConfig
 from toolgen.model.auth import AuthError, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.credential_keys import CredentialKeys
@@ -38,7 +39,7 @@ Auth = Mapping[str, SecretReference | Mapping[str, Any]]
 """By security scheme: the reference of the one value, or a mapping of OpenAPI-independent names to references and plain settings."""
 
 _OWNERS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("overlay", "server"), ("openapi",)),
+    **dict.fromkeys(("overlay", "poll", "server"), ("openapi",)),
     "endpoint": ("graphql",),
     "writes": ("sql",),
     **dict.fromkeys(("trace", "http2"), ("openapi", "graphql")),
@@ -84,6 +85,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     auth: dict[str, str | Annotated[Any, apart(CredentialKeys)]] | str = msgspec.field(default_factory=dict)
     constants: dict[str, Any] = msgspec.field(default_factory=dict)
     formats: str = ""
+    poll: Annotated[Any, apart(PollKeys)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,10 @@ class SourceSettings:
     trace: bool = False  # whether its systems are told which trace a call belongs to
     http2: bool = False  # whether its systems are spoken to in HTTP/2
     environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
+    poll: PollConfig | None = None  # how operations are followed that go on behind an answer
+    tool_polls: Mapping[str, PollConfig] = field(
+        default_factory=dict
+    )  # the same of single tools, by their names in a catalog
 
 
 def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
@@ -141,6 +147,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
         ),
         auth=_auth(document, name, auth, warnings, kind),
         environment=server.environment,
+        poll=None if source.poll is None else _poll(document, name),
         trace=source.trace,
         http2=source.http2,
         resilience=read_resilience(source, document, ("sources", name), "command" if server.command else kind),
@@ -165,7 +172,7 @@ def _decoded(document: Document, name: str, root: Path) -> tuple[GivenSource, So
         raise ConfigError(f"source {name} must have exactly one of {', '.join(_KINDS)}", where=here())
     kind = given[0]
     for key, owners in _OWNERS.items():
-        if getattr(source, key) and kind not in owners:
+        if getattr(source, key) not in (None, "", [], False) and kind not in owners:
             raise ConfigError(f"{key}: belongs to {' and '.join(owners)} sources", where=here(key))
     for key in ("server", "endpoint"):
         if (address := getattr(source, key)) and not _is_origin(address):
@@ -175,6 +182,11 @@ def _decoded(document: Document, name: str, root: Path) -> tuple[GivenSource, So
     if source.auth and (without := _NO_AUTH.get(kind)):
         raise ConfigError(f"auth: does not belong to {kind} sources; {without}", where=here("auth"))
     return source, kind, resource
+
+
+def _poll(document: Document, name: str) -> PollConfig:
+    path = ("sources", name, "poll")
+    return read_poll(decode(document, path, PollKeys, ConfigError), document, path)
 
 
 def _overlays(document: Document, name: str, source: GivenSource, root: Path) -> tuple[str, ...]:

@@ -1,21 +1,24 @@
-"""What toolgen.yaml says about calls of single tools: for how long answers are kept, how lists come in pages, and what is called instead
-of a tool that failed."""
+"""What toolgen.yaml says about calls of single tools: for how long answers are kept, how lists come in pages, how operations are followed,
+and what is called instead of a tool that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated, Any
 
 import msgspec
 
+from toolgen.config.poll import NEVER, PollKeys, read_poll
 from toolgen.errors import ConfigError
+from toolgen.execute.base import PollConfig
 from toolgen.model.field_mask import Mask
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import Document, apart, decode
 
 __all__ = ["CacheFor", "Fallback", "PagesBy", "ToolKeys", "ToolSettings", "names", "of_tools", "read_tool"]
 
@@ -47,6 +50,7 @@ class ToolKeys(msgspec.Struct, forbid_unknown_fields=True):
     cache: _Cache | str | None = None
     fallback: _Fallback | str | None = None
     pages: _Pages | str | None = None
+    poll: Annotated[Any, apart(PollKeys)] | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +88,12 @@ class ToolSettings:
     cache: CacheFor | None
     fallback: Fallback | None
     pages: PagesBy | None
+    poll: PollConfig | None = None
 
 
 def read_tool(given: ToolKeys, document: Document, key: str, name: str) -> ToolSettings | None:
     """What stands below `tools.<key>`, None where nothing of it is about calls. Raises `ConfigError` with its line."""
-    if given.cache is None and given.fallback is None and given.pages is None:
+    if given.cache is None and given.fallback is None and given.pages is None and given.poll is None:
         return None
     cache = fallback = None
     if given.cache is not None:
@@ -103,8 +108,23 @@ def read_tool(given: ToolKeys, document: Document, key: str, name: str) -> ToolS
         fallback = Fallback(tool=to.tool, arguments=MappingProxyType(dict(to.arguments)))
     pages = None if given.pages is None else _pages(given.pages, document.where("tools", key, "pages"))
     return ToolSettings(
-        key=key, name=name, where=document.where("tools", key), cache=cache, fallback=fallback, pages=pages
+        key=key,
+        name=name,
+        where=document.where("tools", key),
+        cache=cache,
+        fallback=fallback,
+        pages=pages,
+        poll=None if given.poll is None else _poll(given.poll, document, key),
     )
+
+
+def _poll(given: object, document: Document, key: str) -> PollConfig:
+    path = ("tools", key, "poll")
+    if isinstance(given, str):
+        if given != "never":
+            raise ConfigError("poll: takes its settings, or the one word never", where=document.where(*path))
+        return NEVER
+    return read_poll(decode(document, path, PollKeys, ConfigError), document, path)
 
 
 def _pages(given: _Pages | str, where: str) -> PagesBy:
@@ -136,7 +156,7 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
             raise ConfigError(
                 f"there is no tool '{one.key[:80]}'{nearest(one.key, manifest.tools)}",
                 where=one.where,
-                suggestion="cache:, fallback: and pages: go by a tool's name or origin, as `toolgen tools` shows them",
+                suggestion="cache:, fallback:, pages: and poll: go by a tool's name or origin, as `toolgen tools` shows them",
             )
         if one.cache is not None:
             _check_cache(tool, one)
@@ -144,6 +164,8 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
             _check_fallback(tool, one, one.fallback, manifest)
         if one.pages is not None:
             _check_pages(tool, one, one.pages)
+        if one.poll is not None and not isinstance(tool.binding, HttpBinding):
+            raise ConfigError(f"poll: is for requests over HTTP, and {tool.name} is none", where=one.where)
         found[name] = one
     return MappingProxyType(found)
 

@@ -20,6 +20,7 @@ from toolgen.model.tool import Tool
 from toolgen.model.verdict import Verdict
 
 __all__ = [
+    "AnswerPlace",
     "Answered",
     "BreakerConfig",
     "Destination",
@@ -28,6 +29,7 @@ __all__ = [
     "InnerCalls",
     "Monitored",
     "Permit",
+    "PollConfig",
     "ResilienceConfig",
     "Resolver",
     "Retries",
@@ -194,6 +196,44 @@ class ResilienceConfig:
     concurrency: int = 100
     key_header: str = ""
     largest: int = 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPlace:
+    """Where an answer names a URL: in a header (lower case), at a path of members of its body, or in members that a template below the
+    server is filled with. With none of these it is the URL of the request."""
+
+    header: str = ""
+    path: tuple[str, ...] = ()
+    template: tuple[str | tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollConfig:
+    """How an operation that goes on behind an answer is followed. With no `url`, not at all.
+
+    `url` has the places of its status, the first that is there counts. `state` is where the status has a word for how it stands, which is
+    one of `done`, `failed` or `running` (any other one where that is empty); without it the HTTP status says so. `error`, `result`,
+    `percent` and `message` are paths in the status, `result_url` is where its result is fetched. `cancel` is the method that ends an
+    operation, at `cancel_url` or the status itself. `origins` are asked besides that of the call, without its credentials.
+    """
+
+    url: tuple[AnswerPlace, ...]
+    state: tuple[str, ...] = ()
+    done: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
+    error: tuple[str, ...] = ()
+    result: tuple[str, ...] = ()
+    result_url: AnswerPlace | None = None
+    percent: tuple[str, ...] = ()
+    message: tuple[str, ...] = ()
+    interval_s: float = 2.0
+    longest_interval_s: float = 60.0
+    total_s: float = 1800.0
+    cancel: str = ""
+    cancel_url: AnswerPlace | None = None
+    origins: frozenset[tuple[str, str, int]] = frozenset()
 
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -17,7 +17,7 @@ from toolgen.execute.base import Executor
 from toolgen.gateway.call_service import Calls, Running
 from toolgen.gateway.compiled_policy import Runtime
 from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, state_of
-from toolgen.gateway.project_files import built_catalog, caching_of, fallbacks_of, pagings_of
+from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.response_shaping import Answering
 from toolgen.model.manifest import Manifest
 from toolgen.policy.document.policy import load as load_policy
@@ -85,6 +85,7 @@ class CatalogReloader:
         before = runtime.manifest
         try:
             manifest = await asyncio.to_thread(built_catalog, runtime.settings)
+            manifest = None if manifest is None else as_served(runtime.settings, manifest)
             if manifest is None or manifest.digest == before.digest:
                 self.unread = ""
                 return manifest is not None

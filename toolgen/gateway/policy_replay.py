@@ -30,7 +30,7 @@ from toolgen.policy.explain import why_hidden
 from toolgen.policy.readings.call import readings_of
 from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories
-from toolgen.wiring.executors import Exchanges
+from toolgen.wiring.exchanges import Exchanges
 
 __all__ = ["Replayed", "Suggested", "hidden_note", "missing_rule", "replay", "suggest"]
 

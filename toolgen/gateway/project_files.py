@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
 
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings, settings_digest
@@ -18,6 +22,7 @@ from toolgen.state.pauses import Pauses
 from toolgen.state.stored_answers import Results
 
 __all__ = [
+    "as_served",
     "built_catalog",
     "caching_of",
     "catalog_of",
@@ -25,6 +30,7 @@ __all__ = [
     "pagings_of",
     "pauses_of",
     "seal_file",
+    "served_catalog",
 ]
 
 
@@ -67,6 +73,22 @@ def catalog_of(settings: Settings) -> Manifest:
     from toolgen.builder.build import build_sources  # noqa: PLC0415 - where nothing was built
 
     return build_sources(settings.sources, settings.overrides).manifest
+
+
+def served_catalog(settings: Settings) -> Manifest:
+    """The catalog as a gateway serves it."""
+    return as_served(settings, catalog_of(settings))
+
+
+def as_served(settings: Settings, manifest: Manifest) -> Manifest:
+    """The catalog without the output schemas of tools whose operations are followed: what comes of one is not what began it."""
+    given = {name: one.poll for name, one in of_tools(settings.tools, manifest).items() if one.poll is not None}
+    tools = dict(manifest.tools)
+    for name, tool in manifest.tools.items():
+        poll = given.get(name, settings.sources[tool.source].poll)
+        if poll is not None and poll.url and tool.output_schema is not None:
+            tools[name] = msgspec.structs.replace(tool, output_schema=None)
+    return replace(manifest, tools=MappingProxyType(tools))
 
 
 def built_catalog(settings: Settings) -> Manifest | None:

@@ -30,7 +30,7 @@ from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.own_checks import checks_of
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
-from toolgen.gateway.project_files import caching_of, catalog_of, fallbacks_of, pagings_of, pauses_of, seal_file
+from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
 from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.shared_state import WorkerSockets, share
@@ -54,9 +54,9 @@ from toolgen.state.pauses import SharedPauses
 from toolgen.state.rate_limits import Upstreams
 from toolgen.state.stored_answers import StoredAnswers
 from toolgen.wiring.checkpoint_sinks import plan_of
+from toolgen.wiring.exchanges import Exchanges
 from toolgen.wiring.executors import (
     Backing,
-    Exchanges,
     make_command_client,
     make_executors,
     make_fetch,
@@ -145,7 +145,7 @@ class Gateway:
             inner=(inner := NestedCalls(current)),
             devices=self._devices,
         )
-        make = partial(make_executors, settings.sources, permit=current.permit, backing=backing)
+        make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
         self._executors = stand_in or make(manifest)
         pagings = pagings_of(settings, manifest)
         stored = StoredAnswers(settings.state_dir / "answers.db", clock)
@@ -232,7 +232,7 @@ class Gateway:
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy.
         """
         settings = load_settings(path)
-        manifest = catalog_of(settings)
+        manifest = served_catalog(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
         policy = load_policy(settings.policies, manifest, settings.labels)
         return cls(settings=settings, manifest=manifest, policy=policy, state=state, above=above)

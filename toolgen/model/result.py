@@ -85,6 +85,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - `lifetime_s`: for how long the answer may be kept. `cache`: how one that was kept came to be given, `hit`, `stale`, `shared` or
       `replayed`.
     - `session`: the id that a server of MCP gave a conversation.
+    - `headers`: those of the answer that its executor asked for.
     """
 
     sql: str = ""
@@ -101,6 +102,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lifetime_s: float | None = None
     cache: str = ""
     session: str = ""
+    headers: Mapping[str, str] | None = None
 
 
 UNTRIED = Delivery()

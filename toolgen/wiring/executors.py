@@ -1,13 +1,10 @@
-"""Who carries out the calls of what: one executor a source, and the reader of key sets.
-
-Which calls are made upstream with a token that their caller's own is exchanged for (RFC 8693).
-"""
+"""Who carries out the calls of what: one executor a source, and the reader of key sets."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,27 +13,28 @@ from typing import TYPE_CHECKING, assert_never
 from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
+from toolgen.config.tools import ToolSettings, of_tools
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, SourcePermit
+from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, PollConfig, SourcePermit
 from toolgen.execute.device import DeviceExecutor, DeviceQueue
 from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.credentials import Credentials, Provision
-from toolgen.execute.http.executor import pieces_of
+from toolgen.execute.http.executor import Reader, pieces_of
 from toolgen.execute.http.request_builder import Request, repeatable
+from toolgen.execute.http.response import result
 from toolgen.execute.oauth import Grants
 from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.functions.declared import load_tools
 from toolgen.functions.resource import read_resource
-from toolgen.model.auth_schemes import SCHEMES, chosen, with_headers
-from toolgen.model.call import Call, Principal
+from toolgen.model.auth_schemes import SCHEMES, with_headers
+from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.mcp import Listing, write_listing
 from toolgen.model.names import join
 from toolgen.model.result import MAX_MESSAGE_LENGTH, Failed
-from toolgen.model.tool import HttpBinding
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.wiring.identity_providers import fetch_key_set
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backing",
-    "Exchanges",
     "headers_of",
     "listing_of",
     "make_command_client",
@@ -82,9 +79,13 @@ class Backing:
 
 
 def make_executors(
-    sources: Mapping[str, SourceSettings], manifest: Manifest, permit: SourcePermit, backing: Backing | None = None
+    sources: Mapping[str, SourceSettings],
+    manifest: Manifest,
+    permit: SourcePermit,
+    backing: Backing | None = None,
+    tools: tuple[ToolSettings, ...] = (),
 ) -> Mapping[str, Executor]:
-    """The executors of a project, by source. They open nothing before the first call.
+    """The executors of a project, by source. They open nothing before the first call. `tools` is what is said of calls of single tools.
 
     Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
     never be sent.
@@ -98,6 +99,9 @@ def make_executors(
             )
     functions = FunctionRuntime() if backing is None else backing.functions
     functions.inner = None if backing is None else backing.inner
+    given = of_tools(tools, manifest)
+    polls = {name: one.poll for name, one in given.items() if one.poll is not None}
+    sources = {name: replace(source, tool_polls=_of_source(name, polls, manifest)) for name, source in sources.items()}
     made = {
         name: _make(
             source,
@@ -112,6 +116,10 @@ def make_executors(
     }
     limits = {name: _error_limits(source) for name, source in sources.items() if source.config.resource}
     return {name: ErrorLimits(one, limits[name]) if limits.get(name) else one for name, one in made.items()}
+
+
+def _of_source(source: str, polls: Mapping[str, PollConfig], manifest: Manifest) -> Mapping[str, PollConfig]:
+    return {name: one for name, one in polls.items() if manifest.tools[name].source == source}
 
 
 def _error_limits(source: SourceSettings) -> Mapping[str, int]:
@@ -165,7 +173,7 @@ def _make(
     config = source.config
     match config.kind:
         case "openapi":
-            return _resilient(_http(source, manifest, secrets, permit, provision), source)
+            return _polling(source, manifest, partial(_http, source, manifest, secrets, permit, provision))
         case "graphql":
             return _resilient(_graphql(source, manifest, secrets, permit, provision), source)
         case "sql":
@@ -212,7 +220,12 @@ def _code(source: str, backing: Backing | None) -> Executor:
 
 
 def _http(
-    source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
+    source: SourceSettings,
+    manifest: Manifest,
+    secrets: Secrets,
+    permit: Permit,
+    provision: Provision | None,
+    reader: Reader = result,
 ) -> HttpExecutor:
     known, auth = with_headers(manifest.sources[source.config.name].security_schemes, source.auth)
     return HttpExecutor(
@@ -227,7 +240,21 @@ def _http(
         http2=source.http2,
         largest=source.resilience.largest,
         listen=pieces_of,
+        reader=reader,
     )
+
+
+def _polling(source: SourceSettings, manifest: Manifest, make: Callable[..., HttpExecutor]) -> Executor:
+    """What follows the operations of a source, where toolgen.yaml says how for it or for any of its tools."""
+    followed = [one for one in (source.poll, *source.tool_polls.values()) if one is not None and one.url]
+    if not followed:
+        return _resilient(make(), source)
+    from toolgen.execute.http.polling import PollingExecutor, reader_for  # noqa: PLC0415 - where anything is followed
+
+    schemes = manifest.sources[source.config.name].security_schemes.values()
+    hidden = frozenset(one.name for one in schemes if one.type == "apiKey" and one.in_ == "query")
+    inner = _resilient(make(reader_for(followed)), source)
+    return PollingExecutor(inner, default=source.poll, polls=source.tool_polls, hidden=hidden)
 
 
 def _graphql(
@@ -339,33 +366,3 @@ def headers_of(source: SourceSettings) -> Mapping[str, str]:
     asked = Request(method="POST", url=source.config.location, headers=(), body=None)
     signed = asyncio.run(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())))
     return dict(signed.request.headers)
-
-
-class Exchanges:
-    """Over the credentials of a project's sources, and what `assigned` gives to a caller in place of a source's own."""
-
-    def __init__(
-        self,
-        sources: Mapping[str, SourceSettings],
-        assigned: Callable[[str, Principal], Mapping[str, object] | None],
-    ) -> None:
-        self._own = {name: source.auth for name, source in sources.items() if source.config.kind != "sql"}
-        self._assigned = assigned
-
-    def __bool__(self) -> bool:
-        """Whether some source has such a credential of its own."""
-        return any(_is_exchange(written) for auth in self._own.values() for written in auth.values())
-
-    def concern(self, call: Call) -> bool:
-        """Whether this call is, with the credentials that would be chosen for it now. GraphQL and MCP show all that a source has."""
-        own = self._own.get(call.tool.source)
-        if own is None:
-            return False
-        given = self._assigned(call.tool.source, call.principal)
-        auth, binding = own if given is None else given, call.tool.binding
-        names = chosen(binding.security, auth) if isinstance(binding, HttpBinding) else tuple(auth)
-        return any(_is_exchange(auth[name]) for name in names or ())
-
-
-def _is_exchange(written: object) -> bool:
-    return isinstance(written, Mapping) and "subject_token" in written

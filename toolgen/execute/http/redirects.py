@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolgen.execute.http.request_builder import Request
 
-__all__ = ["MAX_HOPS", "moved"]
+__all__ = ["MAX_HOPS", "moved", "origin_of", "resolved"]
 
 MAX_HOPS = 3
 _SAFE = frozenset({"GET", "HEAD", "QUERY"})
@@ -28,6 +28,17 @@ def moved(request: Request, status: int, location: str, secret_names: Collection
     """
     if status not in _ANY_METHOD and not (status in _SAFE_ONLY and request.method in _SAFE):
         return None
+    url = resolved(request.url, location, secret_names)
+    return None if url is None else replace(request, url=url)
+
+
+def resolved(
+    base: str, location: str, secret_names: Collection[str], origins: Collection[tuple[str, str, int]] = ()
+) -> str | None:
+    """The URL that a service names in its answer to a request for `base`; None where it is none to ask for.
+
+    It is on the same origin, or one of `origins`, and holds no user name. What its query repeats under one of the secret names is left out.
+    """
     if (
         not location
         or len(location) > _MAX_LOCATION_LENGTH
@@ -37,21 +48,21 @@ def moved(request: Request, status: int, location: str, secret_names: Collection
     ):
         return None
     try:
-        to = urlsplit(urljoin(request.url, location))
-        same = _origin(request.url) == _origin(to.geturl())
+        to = urlsplit(urljoin(base, location))
+        there = origin_of(to.geturl())
+        known = there in origins or there == origin_of(base)
     except (ValueError, KeyError):
         return None
-    if not same or "@" in to.netloc:
+    if not known or "@" in to.netloc:
         return None
     names = {name.casefold() for name in secret_names}
     kept = [
         pair for pair in to.query.split("&") if pair and unquote_plus(pair.partition("=")[0]).casefold() not in names
     ]
-    url = f"{to.scheme}://{to.netloc}{to.path or '/'}" + (f"?{'&'.join(kept)}" if kept else "")
-    return replace(request, url=url)
+    return f"{to.scheme}://{to.netloc}{to.path or '/'}" + (f"?{'&'.join(kept)}" if kept else "")
 
 
-def _origin(url: str) -> tuple[str, str, int]:
+def origin_of(url: str) -> tuple[str, str, int]:
     """RFC 6454, section 4. Raises `ValueError` and `KeyError` for what has none."""
     parts = urlsplit(url)
     if not parts.hostname:

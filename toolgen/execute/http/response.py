@@ -23,7 +23,7 @@ from toolgen.model.result import Delivery, Error, Failed, Success, bounded
 from toolgen.model.schema import Json
 from toolgen.model.secret import Unprinted
 
-__all__ = ["MAX_ANSWER_SIZE", "Answer", "decode", "lifetime", "result", "retry_after", "told"]
+__all__ = ["MAX_ANSWER_SIZE", "Answer", "decode", "excerpt", "lifetime", "result", "retry_after", "told"]
 
 MAX_ANSWER_SIZE = 1024 * 1024
 _MAX_EXCERPT_LENGTH = 600
@@ -301,7 +301,7 @@ def _failed(answer: Answer, scrubber: Scrubber, delivery: Delivery) -> Failed:
         suggestion = _SUGGESTIONS.get(
             answer.status, "try again later" if answer.status >= 500 else "change the arguments"
         )
-    said = _excerpt(data)
+    said = excerpt(data)
     return Failed(
         error=Error(
             code="upstream_error",
@@ -314,7 +314,7 @@ def _failed(answer: Answer, scrubber: Scrubber, delivery: Delivery) -> Failed:
     )
 
 
-def _excerpt(data: Json) -> str:
+def excerpt(data: Json) -> str:
     """The sentence in an error body that says what was wrong, as RFC 9457 and most APIs name it; otherwise the body itself."""
     if isinstance(data, str):
         return bounded(" ".join(data.split()), _MAX_EXCERPT_LENGTH)

@@ -1,0 +1,42 @@
+"""Which calls are made upstream with a token that their caller's own is exchanged for (RFC 8693)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from toolgen.config.settings import SourceSettings
+from toolgen.model.auth_schemes import chosen
+from toolgen.model.call import Call, Principal
+from toolgen.model.tool import HttpBinding
+
+__all__ = ["Exchanges"]
+
+
+class Exchanges:
+    """Over the credentials of a project's sources, and what `assigned` gives to a caller in place of a source's own."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, SourceSettings],
+        assigned: Callable[[str, Principal], Mapping[str, object] | None],
+    ) -> None:
+        self._own = {name: source.auth for name, source in sources.items() if source.config.kind != "sql"}
+        self._assigned = assigned
+
+    def __bool__(self) -> bool:
+        """Whether some source has such a credential of its own."""
+        return any(_is_exchange(written) for auth in self._own.values() for written in auth.values())
+
+    def concern(self, call: Call) -> bool:
+        """Whether this call is, with the credentials that would be chosen for it now. GraphQL and MCP show all that a source has."""
+        own = self._own.get(call.tool.source)
+        if own is None:
+            return False
+        given = self._assigned(call.tool.source, call.principal)
+        auth, binding = own if given is None else given, call.tool.binding
+        names = chosen(binding.security, auth) if isinstance(binding, HttpBinding) else tuple(auth)
+        return any(_is_exchange(auth[name]) for name in names or ())
+
+
+def _is_exchange(written: object) -> bool:
+    return isinstance(written, Mapping) and "subject_token" in written

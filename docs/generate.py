@@ -157,7 +157,8 @@ def _cli() -> str:
     for words, command in commands():
         context = click.Context(command, info_name=words)
         usage = f"{words} {' '.join(command.collect_usage_pieces(context))}"
-        text = re.sub(r"[ \n]+", " ", (command.help or "").replace("\n\n", "\x00")).replace("\x00", "\n\n").strip()
+        text = re.sub(r"[ \n]+", " ", (command.help or "").replace("\n\n", "\x00"))
+        text = re.sub(r" ?\x00 ?", "\n\n", text).strip()
         rows = [
             (f"`{', '.join(one.opts)}{' ' + metavar if metavar else ''}`", _option_help(one))
             for one in command.params

@@ -113,7 +113,8 @@ def test_the_modules_of_real_catalogs_pass_mypy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [*HOSTILE, "half a pair \ud800"], ids=range(len(HOSTILE) + 1))
 def test_a_description_never_leaves_its_docstring(text: str) -> None:
     module = loaded(f"def f():\n    {docstring(text, '    ')}\n")
-    visible = "".join(letter for letter in text if letter.isprintable() and not letter.isspace())
+    spelt = text.replace("\ud800", r"\ud800")
+    visible = "".join(letter for letter in spelt if letter.isprintable() and not letter.isspace())
     shown = "".join(letter for letter in module.f.__doc__ if letter.isprintable() and not letter.isspace())
     assert shown == visible
     assert set(module.__dict__) - set(loaded("").__dict__) == {"f"}

@@ -321,6 +321,8 @@ def _visible(letter: str) -> str:
         return "\\\\"
     if letter == "\n" or letter.isprintable():
         return letter
+    if "\ud800" <= letter <= "\udfff":  # half of a pair: since Python 3.13 no docstring can hold one
+        return f"\\\\u{ord(letter):04x}"
     return (
         f"\\x{ord(letter):02x}"
         if ord(letter) < 256

@@ -39,6 +39,12 @@ PAGES = (
     "live",
     "tools",
     "policies",
+    "policies/history",
+    "policies/explain?principal=agent-7&tool=crm__update_note",
+    "sources",
+    "limits",
+    "keys",
+    "pauses",
     "record",
 )
 BUDGET_MS = 150.0

@@ -28,7 +28,7 @@ rules:
   - {id: never, to: [bot, person], tools: [own__secret], verdict: deny}
 """
 TOOLS = '''
-import asyncio, os, pickle, sqlite3, threading
+import asyncio, contextlib, os, pickle, sqlite3, threading
 from pathlib import Path
 import toolgen
 
@@ -38,7 +38,8 @@ LEFT = []
 def who(ctx: toolgen.ToolContext) -> dict[str, object]:
     """Says who calls."""
     one = ctx.principal
-    rows = sqlite3.connect(":memory:").execute("SELECT ?", (one,)).fetchone()
+    with contextlib.closing(sqlite3.connect(":memory:")) as file:
+        rows = file.execute("SELECT ?", (one,)).fetchone()
     one.attributes["tenant"] = "other"
     one.attributes.get("tags", []).append("mine")
     return {"text": one, "same": one == "bot", "id": one.id, "row": rows[0],

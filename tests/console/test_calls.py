@@ -156,6 +156,24 @@ def test_what_is_filtered_is_had_as_a_file_in_which_nothing_is_a_formula(home: H
         assert http.get("/console/calls.csv").status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        (" =1+1", "' =1+1"),
+        ("x;=1+1", "x;'=1+1"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ('x;"@1', "x;\"'@1"),
+        ("a\u202eb", "a\\u{202e}b"),
+    ],
+)
+def test_nothing_in_a_file_becomes_a_formula_behind_spaces_or_semicolons(home: House, name: str, cell: str) -> None:
+    """Spreadsheets of many countries part cells at semicolons, quoted or not."""
+    home.call(name, {})
+    with client(home, "rita") as http:
+        (row,) = csv.DictReader(io.StringIO(http.get("/console/calls.csv", params={"status": "refused"}).text))
+    assert row["tool"] == cell
+
+
 def test_a_request_that_never_left_is_not_called_sent(home: House) -> None:
     sent = home.call("orders__get_health", {})
     asked = home.call("orders__delete_order", {"id": "o1"})

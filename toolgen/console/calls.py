@@ -5,16 +5,15 @@ What is shown of a waiting call is exactly what an answer is bound to.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
+from toolgen.audit.reports import csv_line
 from toolgen.canonical import decoded, texts
 from toolgen.console.grants import in_force
-from toolgen.console.http import Visit, download
+from toolgen.console.http import Visit, download, shown
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
 from toolgen.errors import ConfigError
@@ -40,7 +39,6 @@ _COLUMNS = (
     "time", "call_id", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "duration_ms", "session", "client",
     "arguments", "tool_digest", "policy_digest",
 )  # fmt: skip
-_FORMULA = tuple("=+-@\t\r")
 
 
 async def search(visit: Visit) -> Response:
@@ -86,19 +84,8 @@ async def exported(visit: Visit) -> Response:
 
 
 def _csv(rows: tuple[Row, ...]) -> bytes:
-    file = io.StringIO()
-    table = csv.writer(file)
-    table.writerow(_COLUMNS)
-    for row in rows:
-        table.writerow([_cell(row.get(name)) for name in _COLUMNS])
-    return file.getvalue().encode("utf-8", "replace")
-
-
-def _cell(value: object) -> object:
-    """A value as a spreadsheet takes it: what an agent wrote must not be run there as a formula (OWASP, CSV injection)."""
-    if isinstance(value, Mapping | list | tuple):
-        value = encode_json(value).decode()
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    lines = [_COLUMNS, *([row.get(name) for name in _COLUMNS] for row in rows)]
+    return "".join(csv_line(line, lambda value: str(shown(value))) for line in lines).encode("utf-8", "replace")
 
 
 def _lines(rows: tuple[Row, ...]) -> bytes:

@@ -117,7 +117,9 @@ class MiddlewareStage:
         if not isinstance(entered, tuple):
             return entered
         call, view = entered
-        trail.redacts = trail.redacts or bool(self._last)  # one that may withhold the answer is asked of it when it is whole
+        trail.redacts = trail.redacts or bool(
+            self._last
+        )  # one that may withhold the answer is asked of it when it is whole
         return await self._left(call, view, await proceed(call, trail), trail)
 
     async def answered(self, call: Call, result: Result, trail: Trail) -> Result:

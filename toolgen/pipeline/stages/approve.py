@@ -107,6 +107,8 @@ class ApproveStage:
             asked_by=asking_rules(trail),
             scope=scope_digest(call.principal, call.tool, concern) if self.remembers else "",
         )
+        if trail.presence.called_off:
+            return Cancelled(error=Error(code="cancelled", message="the caller called this call off", rule=trail.rule))
         if self.remembers:
             try:
                 if await self.approvals.granted(question):
@@ -116,8 +118,6 @@ class ApproveStage:
         client = self.elicits and trail.presence.elicits and elicitable(needs)
         if not client and not self.answerable(call.principal, needs):
             return _unanswerable(trail)
-        if trail.presence.called_off:
-            return Cancelled(error=Error(code="cancelled", message="the caller called this call off", rule=trail.rule))
         return await self.approvals.ask(question)
 
     async def dry_run(self, call: Call, trail: Trail) -> Call | Result:

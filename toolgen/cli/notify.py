@@ -29,7 +29,10 @@ def command() -> None:
 @as_json
 @config
 def list_messages(as_json: bool, config_path: str) -> None:
-    """List the webhooks with the messages that wait, and the newest hundred dead letters of each: messages that are not tried again."""
+    """List the webhooks, and what waits for each.
+
+    The newest hundred dead letters of each follow: messages that are not tried again.
+    """
     settings = load_settings(config_path)
     found = asyncio.run(_standing(settings))
     if as_json:
@@ -62,7 +65,10 @@ def list_messages(as_json: bool, config_path: str) -> None:
 @click.argument("webhook")
 @config
 def retry(webhook: str, config_path: str) -> None:
-    """Put the dead letters of WEBHOOK back: a gateway of the project delivers them, under the ids that they had."""
+    """Put the dead letters of WEBHOOK back.
+
+    A gateway of the project delivers them, under the ids that they had.
+    """
     settings = load_settings(config_path)
     if webhook not in settings.notify.webhooks:
         near = nearest(webhook, settings.notify.webhooks)

@@ -97,7 +97,7 @@ def attempts_at_places(gateway: Gateway) -> tuple[Attempt, ...]:
         Attempt(
             name="redirect to another origin",
             shown="a redirect to another origin was not followed, whatever the policy says",
-            guards=(Guard(sys.modules[moved.__module__], "_origin", lambda _: ("", "", 0)),),
+            guards=(Guard(sys.modules[moved.__module__], "origin_of", lambda _: ("", "", 0)),),
             make=partial(_redirected, "same-origin", elsewhere=True),
         ),
     )

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 from toolgen.audit.batch import AuditCounts
 from toolgen.audit.index.filler import IndexCounts
 from toolgen.execute.base import FunctionCounts, SystemHealth
-from toolgen.gateway.metrics import BOUNDS, Durations, Metrics
+from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.prometheus_format import Family, one_of
 
 __all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "NotificationCounts", "PolicyCounts", "Snapshot", "rendered"]
 
@@ -106,46 +106,22 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
     return ("\n".join(lines) + "\n").encode("utf-8")
 
 
-class _Family(NamedTuple):
-    """One metric: what it is, and its samples by their labels."""
-
-    name: str
-    kind: str
-    text: str
-    samples: Sequence[tuple[Mapping[str, str], float | Durations]]
-
-    def lines(self, same: Mapping[str, str]) -> Iterator[str]:
-        """In Prometheus's text format, each sample with the labels that are the `same` for all."""
-        yield f"# HELP {self.name} {self.text}"
-        yield f"# TYPE {self.name} {self.kind}"
-        for own, value in self.samples:
-            labels = {**own, **same}
-            if isinstance(value, Durations):
-                yield from _histogram(self.name, labels, value)
-            else:
-                yield _sample(self.name, labels, value)
-
-
-def _one(name: str, kind: str, text: str, value: float) -> _Family:
-    return _Family(name, kind, text, [({}, value)])
-
-
-def _of_calls(metrics: Metrics) -> Iterator[_Family]:
+def _of_calls(metrics: Metrics) -> Iterator[Family]:
     """Calls of tools, MCP requests, and answers over HTTP."""
-    yield _Family(
+    yield Family(
         "toolgen_calls_total",
         "counter",
         "Calls that ended, by how.",
         [({"status": status, "code": code}, count) for (status, code), count in sorted(metrics.calls.items())],
     )
-    yield _one("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", metrics.in_flight)
-    yield _Family(
+    yield one_of("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", metrics.in_flight)
+    yield Family(
         "toolgen_call_duration_seconds",
         "histogram",
         "How long calls took, from the record to the record.",
         [({"status": status}, took) for status, took in sorted(metrics.durations.items())],
     )
-    yield _Family(
+    yield Family(
         "mcp_server_operation_duration_seconds",
         "histogram",
         "How long MCP requests took.",
@@ -154,7 +130,7 @@ def _of_calls(metrics: Metrics) -> Iterator[_Family]:
             for (method, error), took in sorted(metrics.operations.items())
         ],
     )
-    yield _Family(
+    yield Family(
         "toolgen_http_responses_total",
         "counter",
         "Answers to requests of any kind.",
@@ -162,14 +138,14 @@ def _of_calls(metrics: Metrics) -> Iterator[_Family]:
     )
 
 
-def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[_Family]:
+def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[Family]:
     """All systems behind sources over HTTP together."""
     outcomes = [
         ("answered", sum(one.answered for one in systems)),
         ("failed", sum(one.failed for one in systems)),
         ("unreachable", sum(one.unreachable for one in systems)),
     ]
-    yield _Family(
+    yield Family(
         "toolgen_upstream_attempts_total",
         "counter",
         "Requests to systems behind sources: answered, failed (5xx or broken off), or never connected.",
@@ -180,40 +156,40 @@ def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[_Family]:
         ("in_flight", "gauge", "Requests under way.", sum(one.in_flight for one in systems)),
         ("crowded_total", "counter", "Calls that found no place in time.", sum(one.crowded for one in systems)),
     ):
-        yield _one(f"toolgen_upstream_{name}", kind, text, value)
+        yield one_of(f"toolgen_upstream_{name}", kind, text, value)
     opened = [one.breaker in {"open", "half-open"} for one in systems]
-    yield _one("toolgen_breakers_open", "gauge", "Systems whose circuit breaker is open or half-open.", sum(opened))
+    yield one_of("toolgen_breakers_open", "gauge", "Systems whose circuit breaker is open or half-open.", sum(opened))
     for name, text, value in (
         ("openings_total", "How often a circuit breaker opened.", sum(one.opened for one in systems)),
         ("refusals_total", "Calls that were not sent: the breaker was open.", sum(one.held for one in systems)),
     ):
-        yield _one(f"toolgen_breaker_{name}", "counter", text, value)
+        yield one_of(f"toolgen_breaker_{name}", "counter", text, value)
 
 
-def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[_Family]:
+def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
     """What holds calls up: limits, places, people."""
     places = sum(one.waiting for systems in state.systems.values() for one in systems)
-    yield _Family(
+    yield Family(
         "toolgen_calls_waiting",
         "gauge",
         "Calls that wait for their turn: of a limit, or for a place at a system.",
         [({"reason": "limit"}, state.limit_waiting), ({"reason": "upstream"}, places)],
     )
     limited = sum(count for (_, code), count in metrics.calls.items() if code == "rate_limited")
-    yield _one("toolgen_limit_refusals_total", "counter", "Calls that a limit refused.", limited)
+    yield one_of("toolgen_limit_refusals_total", "counter", "Calls that a limit refused.", limited)
     counted = "1 while what counts limits can be reached (Redis, or the process above the workers)."
-    yield _one("toolgen_limits_counted", "gauge", counted, int(state.limits_counted))
+    yield one_of("toolgen_limits_counted", "gauge", counted, int(state.limits_counted))
     waiting = "Calls that wait for a person. Every worker tells the same."
-    yield _one("toolgen_approvals_waiting", "gauge", waiting, state.approvals.waiting)
+    yield one_of("toolgen_approvals_waiting", "gauge", waiting, state.approvals.waiting)
     oldest = "For how long the oldest of them has waited; 0 where none does."
-    yield _one("toolgen_approvals_oldest_seconds", "gauge", oldest, state.approvals.oldest_s)
+    yield one_of("toolgen_approvals_oldest_seconds", "gauge", oldest, state.approvals.oldest_s)
 
 
-def _of_notifications(sent: NotificationCounts | None) -> Iterator[_Family]:
+def _of_notifications(sent: NotificationCounts | None) -> Iterator[Family]:
     """Messages to webhooks; nothing where there are none."""
     if sent is None:
         return
-    yield _Family(
+    yield Family(
         "toolgen_notifications_total",
         "counter",
         "Attempts to deliver a message to a webhook, by how they ended.",
@@ -228,12 +204,12 @@ def _of_notifications(sent: NotificationCounts | None) -> Iterator[_Family]:
         ("dead", "Dead letters: messages that are not tried again. Every worker tells the same.", sent.dead),
         ("oldest_seconds", "For how long the oldest message has waited; 0 where none does.", sent.oldest_s),
     ):
-        yield _one(f"toolgen_notifications_{name}", "gauge", text, value)
+        yield one_of(f"toolgen_notifications_{name}", "gauge", text, value)
 
 
-def _of_the_record(audit: AuditCounts) -> Iterator[_Family]:
+def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
     """How the record is written, and how far signing and delivering are behind."""
-    yield _Family(
+    yield Family(
         "toolgen_audit_entries_total",
         "counter",
         "Entries of the record that are durable, by event.",
@@ -251,52 +227,52 @@ def _of_the_record(audit: AuditCounts) -> Iterator[_Family]:
             audit.undelivered_s,
         ),
     ):
-        yield _one(f"toolgen_audit_{name}", kind, text, value)
+        yield one_of(f"toolgen_audit_{name}", kind, text, value)
 
 
-def _of_the_index(index: IndexCounts) -> Iterator[_Family]:
+def _of_the_index(index: IndexCounts) -> Iterator[Family]:
     """How far reviewers can look."""
     for name, text, value in (
         ("behind", "Entries that the index still lacks while it is brought up to date; 0 once it is.", index.behind),
         ("filling_seconds", "For how long it is being brought up to date; 0 while it is not.", index.filling_s),
         ("faults", "Streams of the record that it could not follow to their end the last time.", index.faults),
     ):
-        yield _one(f"toolgen_audit_index_{name}", "gauge", text, value)
+        yield one_of(f"toolgen_audit_index_{name}", "gauge", text, value)
 
 
-def _of_the_policy(policy: PolicyCounts) -> Iterator[_Family]:
+def _of_the_policy(policy: PolicyCounts) -> Iterator[Family]:
     """Edits of the policy."""
-    yield _Family(
+    yield Family(
         "toolgen_policy_reloads_total",
         "counter",
         "Edits of the policy or its keys: in force (ok), or not usable (error).",
         [({"status": "ok"}, policy.loaded), ({"status": "error"}, policy.failed)],
     )
     since = "Since when the policy is in force, in seconds since the epoch."
-    yield _one("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
+    yield one_of("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
     unused = "1 while an edit of the policy cannot be used, and an older one stays in force."
-    yield _one("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
+    yield one_of("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
 
 
-def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[_Family]:
+def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
     end = metrics.certificate_end()
-    yield _Family(
+    yield Family(
         "toolgen_tls_certificate_end_seconds",
         "gauge",
         "When the certificate of the gateway's own TLS expires, in seconds since the epoch; absent where there is none.",
         [] if end is None else [({}, end)],
     )
-    yield _Family(
+    yield Family(
         "toolgen_background_restarts_total",
         "counter",
         "Background tasks that failed and were started again.",
         [({"task": task}, count) for task, count in sorted(state.restarts.items())],
     )
-    yield _one("toolgen_ready", "gauge", "1 while calls are taken.", int(state.ready))
-    yield _one("toolgen_warnings", "gauge", "What is wrong while calls are taken; /readyz says it.", state.warnings)
+    yield one_of("toolgen_ready", "gauge", "1 while calls are taken.", int(state.ready))
+    yield one_of("toolgen_warnings", "gauge", "What is wrong while calls are taken; /readyz says it.", state.warnings)
 
 
-def _of_functions(counts: FunctionCounts) -> Iterator[_Family]:
+def _of_functions(counts: FunctionCounts) -> Iterator[Family]:
     for name, kind, text, value in (
         ("threads", "gauge", "Threads taken by functions.", counts.threads),
         ("threads_lost", "gauge", "Threads in which functions run that were given up.", counts.threads_lost),
@@ -304,31 +280,31 @@ def _of_functions(counts: FunctionCounts) -> Iterator[_Family]:
         ("loops_lost", "gauge", "Event loops that async functions block for good.", counts.loops_lost),
         ("loop_blocked_total", "counter", "How often an async function blocked others.", counts.loops_blocked),
     ):
-        yield _one(f"toolgen_function_{name}", kind, text, value)
+        yield one_of(f"toolgen_function_{name}", kind, text, value)
 
 
-def _of_the_process(metrics: Metrics) -> Iterator[_Family]:
+def _of_the_process(metrics: Metrics) -> Iterator[Family]:
     """What Prometheus's own clients say of a process, as far as this system tells."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu_s = used.ru_utime + used.ru_stime
-    yield _one("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
+    yield one_of("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
     began = "When it began, in seconds since the epoch."
-    yield _one("process_start_time_seconds", "gauge", began, metrics.began)
+    yield one_of("process_start_time_seconds", "gauge", began, metrics.began)
     if sys.platform == "linux":
         size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        yield _one("process_resident_memory_bytes", "gauge", "Memory that is resident.", size)
-        yield _one("process_open_fds", "gauge", "Open file descriptors.", len(os.listdir("/proc/self/fd")))
+        yield one_of("process_resident_memory_bytes", "gauge", "Memory that is resident.", size)
+        yield one_of("process_open_fds", "gauge", "Open file descriptors.", len(os.listdir("/proc/self/fd")))
 
 
-def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iterator[_Family]:
+def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iterator[Family]:
     """What only reviewers are told."""
     if detail:
         labels = {"version": version("toolgen"), "policy": state.policy_digest}
-        yield _Family("toolgen_info", "gauge", "1, with what runs and the policy in force.", [(labels, 1)])
+        yield Family("toolgen_info", "gauge", "1, with what runs and the policy in force.", [(labels, 1)])
     if "sources" in detail:
         yield from _by_system(state.systems)
     if "tools" in detail:
-        yield _Family(
+        yield Family(
             "toolgen_tool_calls_total",
             "counter",
             "Calls that ended, by tool.",
@@ -338,14 +314,14 @@ def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iter
                 for status, count in sorted(one.statuses.items())
             ],
         )
-        yield _Family(
+        yield Family(
             "toolgen_tool_call_seconds_total",
             "counter",
             "How long calls took together, by tool.",
             [({"tool": name, "source": one.source}, one.seconds) for name, one in sorted(metrics.tools.items())],
         )
     if "principals" in detail:
-        yield _Family(
+        yield Family(
             "toolgen_principal_calls_total",
             "counter",
             "Calls that ended, by principal.",
@@ -355,7 +331,7 @@ def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iter
             ],
         )
     if "rules" in detail:
-        yield _Family(
+        yield Family(
             "toolgen_rule_refusals_total",
             "counter",
             "Calls that were refused, by rule or limit.",
@@ -363,11 +339,11 @@ def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iter
         )
 
 
-def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[_Family]:
+def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[Family]:
     systems = [
         ({"source": source, "system": one.system}, one) for source, them in sorted(found.items()) for one in them
     ]
-    yield _Family(
+    yield Family(
         "toolgen_system_attempts_total",
         "counter",
         "Requests to each system.",
@@ -381,7 +357,7 @@ def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[_Family]
             )
         ],
     )
-    yield _Family(
+    yield Family(
         "toolgen_system_breaker",
         "gauge",
         "1 for the state that the circuit breaker is in.",
@@ -392,30 +368,12 @@ def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[_Family]
             if one.breaker != "none"
         ],
     )
-    yield _Family(
+    yield Family(
         "toolgen_system_in_flight", "gauge", "Requests under way.", [(labels, one.in_flight) for labels, one in systems]
     )
-    yield _Family(
+    yield Family(
         "toolgen_system_waiting",
         "gauge",
         "Calls that wait for a place.",
         [(labels, one.waiting) for labels, one in systems],
     )
-
-
-def _histogram(name: str, labels: Mapping[str, str], durations: Durations) -> Iterator[str]:
-    count = 0
-    for bound, more in zip((*(f"{one:g}" for one in BOUNDS), "+Inf"), durations.counts, strict=True):
-        count += more
-        yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
-    yield _sample(f"{name}_sum", labels, durations.total)
-    yield _sample(f"{name}_count", labels, count)
-
-
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{shown}}} {value}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

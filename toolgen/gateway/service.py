@@ -50,7 +50,6 @@ from toolgen.responses.pagination import Pagings
 from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import seal_of
 from toolgen.state.history import Histories
-from toolgen.state.pauses import SharedPauses
 from toolgen.state.rate_limits import Upstreams
 from toolgen.state.stored_answers import StoredAnswers
 from toolgen.wiring.checkpoint_sinks import plan_of
@@ -386,9 +385,7 @@ class Gateway:
 
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""
-        pauses = self._shared.pauses
-        shared = (pauses.trouble,) if isinstance(pauses, SharedPauses) else ()
-        return (self._runner.trouble, self._devices.trouble, *shared, *self.monitoring.troubles)
+        return (self._runner.trouble, self._devices.trouble, *self._shared.troubles, *self.monitoring.troubles)
 
     def _refusing(self, counted: bool) -> tuple[str, ...]:
         """Why every call would be refused now by what is shared."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from toolgen.background import Background
+from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
@@ -62,6 +62,11 @@ class Shared:
     clock: RedisClock | None = None
     counts: CountClient | None = None
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @property
+    def troubles(self) -> tuple[FaultLog, ...]:
+        """What may be wrong with it."""
+        return (self.pauses.trouble,) if isinstance(self.pauses, SharedPauses) else ()
 
     async def start(self) -> None:
         """Reads what has to be known before the first call."""

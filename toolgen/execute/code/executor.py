@@ -138,7 +138,7 @@ class _Functions:
         raise RuntimeError(f"{failure.code}: {failure.message}")
 
     async def _called(self, name: str, given: JsonObject, told: dict[str, Json]) -> Envelope:
-        """One call, which `told` says everything of, whoever still waits for it."""
+        """One call, which `told` says everything of, also where nobody waits for it any more."""
         try:
             envelope = (await self._inner.call(self._outer, name, given)).envelope
         except asyncio.CancelledError:

@@ -278,6 +278,30 @@ def test_every_rule_that_asks_gets_its_people(project: Path) -> None:
     run(main())
 
 
+def test_who_lost_one_of_two_roles_meanwhile_answers_with_the_other_alone(project: Path) -> None:
+    async def main() -> None:
+        policy = policy_of()
+        policy["principals"]["lena"] = {"api_key": hash_of("lena"), "roles": ["lead", "clerk"]}
+        policy["principals"]["leo"] = {"api_key": hash_of("leo"), "roles": ["lead"]}
+        policy["principals"]["carl"] = {"api_key": hash_of("carl"), "roles": ["clerk"]}
+        ask = {"to": ["bot"], "tools": ["shop__change"], "verdict": "ask"}
+        policy["rules"] += [
+            {"id": "a", **ask, "approvers": {"any": "1 of [lead]"}},
+            {"id": "b", **ask, "approvers": {"any": "2 of [clerk]"}},
+        ]
+        write_policy(project, policy)
+        async with world(project) as (gateway, client):
+            call_id = await client.ask()
+            assert (await client.decide("lena", call_id)).json()["status"] == "pending"
+            policy["principals"]["lena"]["roles"] = ["clerk"]
+            write_policy(project, policy)
+            assert await gateway._reloader.reload()
+            assert (await client.decide("carl", call_id)).json()["status"] == "pending"  # no lead agreed to it
+            assert (await client.decide("leo", call_id)).json()["status"] == "approved"
+
+    run(main())
+
+
 def test_with_too_few_people_nobody_is_asked(project: Path) -> None:
     async def main() -> None:
         policy = policy_of()
@@ -351,5 +375,37 @@ def test_others_may_answer_once_nobody_did_for_long_enough(project: Path, monkey
             monkeypatch.setattr(gateway.approvals.store, "now", now)
             assert [one["id"] for one in (await client.get("boss", "/v1/approvals")).json()["approvals"]] == [call_id]
             assert (await client.decide("boss", call_id)).json()["status"] == "approved"
+
+    run(main())
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_who_may_answer_later_answers_for_nobody_else_before(
+    project: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """A lead has to agree to it, as ops have to. That leads may answer for ops after a while makes one of them no two before."""
+
+    async def main() -> None:
+        policy = policy_of()
+        policy["principals"]["lena"] = {"api_key": hash_of("lena"), "roles": ["lead"]}
+        policy["approvals"] |= {"escalate": {"after": "30m", "to": ["lead"]}}
+        ask = {"to": ["bot"], "tools": ["shop__change"], "verdict": "ask"}
+        policy["rules"] += [{"id": "a", **ask}, {"id": "b", **ask, "approvers": {"any": "1 of [lead]"}}]
+        write_policy(project, policy)
+        async with world(project) as (gateway, client):
+            call_id = await client.ask()
+            known = await gateway.approvals.store.get(call_id)
+            assert known is not None
+            later = known.asked + 1801
+
+            async def now() -> float:
+                return later
+
+            if late:
+                monkeypatch.setattr(gateway.approvals.store, "now", now)
+            answer = await client.decide("lena", call_id)
+            assert answer.json()["status"] == ("approved" if late else "pending")
+            if not late:
+                assert (await client.decide("ops", call_id)).json()["status"] == "approved"
 
     run(main())

@@ -11,7 +11,7 @@ import msgspec
 from toolgen.audit.log import AuditLog
 from toolgen.gateway.approval_grants import ApprovalGrants, remembered
 from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
-from toolgen.gateway.approvers import counted, in_words, may_ever_answer, met, open_roles
+from toolgen.gateway.approvers import counted, escalated_to, in_words, may_ever_answer, met, open_roles
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.waiting_calls import WaitingCalls, of_party
 from toolgen.model.call import Call, Principal, parties
@@ -177,9 +177,10 @@ class Answers(WaitingCalls):
         held = await self.hold(kept)
         if held is None:
             return None
-        votes = (*votes, msgspec.structs.replace(vote, at=await self.store.now()))
+        now = await self.store.now()
+        votes = (*votes, msgspec.structs.replace(vote, at=now))
         # Without a role it is the person at the caller's own client, who answers alone.
-        enough = not vote.roles or met(governance.policy, wanted.needs, votes)
+        enough = not vote.roles or met(wanted.needs, votes, escalated_to(governance.policy, kept.asked, now))
         agreed = msgspec.structs.replace(
             held,
             arguments=wanted.arguments,

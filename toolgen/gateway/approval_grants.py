@@ -15,7 +15,7 @@ from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
 from toolgen.errors import StateError
 from toolgen.gateway.approval_terms import Wish
-from toolgen.gateway.approvers import counted, met
+from toolgen.gateway.approvers import counted, escalated_to, met
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.waiting_calls import of_party
 from toolgen.json_codec import decode_json, encode_json
@@ -73,7 +73,7 @@ class ApprovalGrants:
         """
         governance, now = self._current.governance, await self.store.now()
         votes = tuple(vote for vote in known.votes if vote.remember == terms)
-        if not met(governance.policy, known.needs, votes):
+        if not met(known.needs, votes, escalated_to(governance.policy, known.asked, now)):
             return None
         concern = governance.concern(call.principal, call.tool)
         grant = CallGrant(
@@ -150,7 +150,7 @@ class ApprovalGrants:
             and grant.digest in {"", question.digest}
             and grant.session in {"", call.session}
             and set(question.asked_by) <= set(grant.asked_by)
-            and met(policy, question.needs, counted(policy, grant.votes))
+            and met(question.needs, counted(policy, grant.votes), policy.approval.escalate_to)
         )
 
     def _stands(self, grant: CallGrant) -> bool:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import msgspec
+
 from toolgen.model.call import Principal
 from toolgen.policy.document.policy import Policy
 from toolgen.state.invocations import Invocation, Need, Vote
 
-__all__ = ["answerable", "counted", "in_words", "may_ever_answer", "met", "open_roles", "roles_that_answer"]
+__all__ = [
+    "answerable",
+    "counted",
+    "escalated_to",
+    "in_words",
+    "may_ever_answer",
+    "met",
+    "open_roles",
+    "roles_that_answer",
+]
 
 
 def answerable(policy: Policy, involved: Collection[str], needs: Sequence[Need]) -> bool:
@@ -32,32 +43,38 @@ def roles_that_answer(policy: Policy) -> frozenset[str]:
 
 def open_roles(policy: Policy, known: Invocation, now: float) -> frozenset[str]:
     """The roles whose principals may answer for a call by now: nobody answered for long enough, and others may too."""
+    named = frozenset(role for need in known.needs for role in need.roles) or policy.approval.roles
+    return named | escalated_to(policy, known.asked, now)
+
+
+def escalated_to(policy: Policy, asked: float, now: float) -> frozenset[str]:
+    """The roles whose principals may answer in the place of those that were asked; none until nobody answered for long enough."""
     approval = policy.approval
-    named = frozenset(role for need in known.needs for role in need.roles) or approval.roles
-    escalated = approval.escalate_s > 0 and now >= known.asked + approval.escalate_s
-    return named | approval.escalate_to if escalated else named
+    escalated = approval.escalate_s > 0 and now >= asked + approval.escalate_s
+    return approval.escalate_to if escalated else frozenset()
 
 
 def counted(policy: Policy, votes: Sequence[Vote]) -> tuple[Vote, ...]:
-    """The votes that still count. Who is no principal any more, or has none of the roles left, agreed to nothing."""
-    return tuple(vote for vote in votes if _holds(policy, vote))
+    """The votes that still count, each for the roles that are left of those it was given in. Who is no principal any more, or has none of
+    them, agreed to nothing."""
+    found = (msgspec.structs.replace(vote, roles=_left(policy, vote)) for vote in votes)
+    return tuple(vote for vote in found if vote.roles)
 
 
-def _holds(policy: Policy, vote: Vote) -> bool:
+def _left(policy: Policy, vote: Vote) -> tuple[str, ...]:
     if vote.by.partition(":")[0] in policy.credentials.issuers:
-        return True  # what their token said then is all there is
+        return vote.roles  # what their token said then is all there is
     person = policy.principals.get(vote.by)
-    return person is not None and not person.roles.isdisjoint(vote.roles)
+    return () if person is None else tuple(role for role in vote.roles if role in person.roles)
 
 
-def met(policy: Policy, needs: Sequence[Need], votes: Sequence[Vote]) -> bool:
-    """Whether enough distinct people agreed, for each of the needs."""
-    return all(len(_for(policy, need, votes)) >= need.quorum for need in needs)
+def met(needs: Sequence[Need], votes: Sequence[Vote], others: frozenset[str]) -> bool:
+    """Whether enough distinct people agreed, for each of the needs, with its roles or those of `others`, to whom it was escalated."""
+    return all(len(_for(need, others, votes)) >= need.quorum for need in needs)
 
 
-def _for(policy: Policy, need: Need, votes: Sequence[Vote]) -> set[str]:
-    roles = {*need.roles, *policy.approval.escalate_to}
-    return {vote.by for vote in votes if not roles.isdisjoint(vote.roles)}
+def _for(need: Need, others: frozenset[str], votes: Sequence[Vote]) -> set[str]:
+    return {vote.by for vote in votes if not others.union(need.roles).isdisjoint(vote.roles)}
 
 
 def in_words(needs: Sequence[Need]) -> str:

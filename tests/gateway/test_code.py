@@ -116,6 +116,23 @@ def test_signatures_are_of_the_tools_that_the_caller_may_call(tmp_path: Path) ->
     ]
 
 
+def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_path: Path) -> None:
+    gate = "import toolgen\nclass Gate(toolgen.Middleware):\n  def shows(self, step, tool):\n    return 'issue' not in tool.name\n"
+    (tmp_path / "gate_of_code.py").write_text(gate, encoding="utf-8")
+
+    async def run(path: Path) -> Any:
+        async with Gateway.load(path) as gateway:
+            return await ran(gateway, "signatures('notes')")
+
+    with serving() as (_, server):
+        path = sandbox(tmp_path, server, {}, rules=[RUNS, {**READS, "effects": ["read", "write"]}])
+        settings = {**json.loads(path.read_text(encoding="utf-8")), "middleware": ["gate_of_code.Gate"]}
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        envelope = asyncio.run(run(path))
+    assert envelope.data["result"]
+    assert not any("issue" in one for one in envelope.data["result"])
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

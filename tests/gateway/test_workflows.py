@@ -245,6 +245,18 @@ def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
     assert own == [("intent", None), ("outcome", "pending"), ("intent", None), ("outcome", "ok")]
 
 
+def test_a_workflow_that_waited_makes_no_more_calls_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(gateway: Gateway, service: Service) -> Any:
+        waiting = await run(gateway, service)
+        await answered(gateway)
+        return await ended(gateway, waiting.call_id)
+
+    monkeypatch.setattr("toolgen.execute.workflow.run.MAX_CALLS", 2)
+    done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+    assert (done.status, done.error.code) == ("error", "step_failed")
+    assert "POST /report" not in service.paths
+
+
 @pytest.fixture(params=["memory", "redis"])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a project keeps what outlives a call."""

@@ -94,7 +94,7 @@ class NestedCalls:
         """As `InnerCalls.catalog`."""
         governance = self._current.governance
         caller = governance.by_now(outer.principal)
-        return () if caller is None or isinstance(caller, str) else governance.catalog(caller)
+        return () if caller is None or isinstance(caller, str) else governance.catalog(caller, outer.session)
 
 
 _TOO_DEEP = Error(

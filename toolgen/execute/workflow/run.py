@@ -70,7 +70,7 @@ class Run:
         self._steps: dict[str, dict[str, Any]] = {}
         self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
         self._inputs = {**_defaults(call.tool), **call.arguments}
-        self._made = 0
+        self._made: int = state.get("made", len(self._done) + len(self._waits))
         self._truncated = False
 
     async def to_end(self) -> Ended | Waiting:
@@ -249,7 +249,7 @@ class Run:
         return {name: evaluate(item, scope, strict=False) for name, item in self._binding.outputs.items()}
 
     def _suspended(self) -> Waiting:
-        state = {"done": self._done, "waits": self._waiting}
+        state = {"done": self._done, "waits": self._waiting, "made": self._made}
         return Waiting(state=state, waits=dict(self._waiting))
 
     async def _failed(self, step: Step) -> Ended:

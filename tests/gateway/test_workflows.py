@@ -143,6 +143,15 @@ def test_a_step_for_each_element_is_bounded(tmp_path: Path) -> None:
     assert "2 times, and at_most is 1" in few.error.message
 
 
+def test_what_steps_give_together_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer may be as large as a call's own; not all of them together, whatever the API behind them wants."""
+    monkeypatch.setattr("toolgen.execute.workflow.run.MAX_KEPT", 150)
+    envelope, service, _ = within(tmp_path, FIX, run)
+    assert (envelope.status, envelope.error.code) == ("error", "step_failed")
+    assert "more than 150 bytes together" in envelope.error.message
+    assert service.paths[-1] == "DELETE /notes/1", "what was done is taken back"
+
+
 def test_fifty_steps_at_the_same_time_respect_limits(tmp_path: Path) -> None:
     steps = [{"id": f"s{number}", "call": "notes__get_issue", "with": {"id": 1}} for number in range(50)]
     limits = [

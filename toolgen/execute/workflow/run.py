@@ -14,16 +14,19 @@ import msgspec
 
 from toolgen.execute.base import Answered, InnerCalls
 from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
+from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.expressions import ExpressionError
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
 from toolgen.model.workflow import Action, Step, ToolUse, steps_of
 
-__all__ = ["MAX_CALLS", "Ended", "Run", "Waiting"]
+__all__ = ["MAX_CALLS", "MAX_KEPT", "Ended", "Run", "Waiting"]
 
 MAX_CALLS = 1000
 """How many calls one run may make."""
+MAX_KEPT = 16_777_216
+"""Bytes of JSON that the steps of one run may give together, while each may give a whole answer."""
 MAX_WAIT_S = 60.0
 _MAX_TURNS = 200
 _WAITS = frozenset({"approval_required", "deferred"})
@@ -71,6 +74,7 @@ class Run:
         self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
         self._inputs = {**_defaults(call.tool), **call.arguments}
         self._made: int = state.get("made", len(self._done) + len(self._waits))
+        self._kept = sum(_size(one) for one in self._done.values())
         self._truncated = False
 
     async def to_end(self) -> Ended | Waiting:
@@ -220,6 +224,13 @@ class Run:
             fine = met(step.expect, own)
             if not fine and envelope.status == "ok":
                 found["error"] = {"code": "step_failed", "message": "its answer is not what the workflow expects"}
+        self._kept += _size(found)
+        if self._kept > MAX_KEPT:
+            fine, found["data"] = False, None
+            found["error"] = {
+                "code": "response_too_large",
+                "message": f"the steps gave more than {MAX_KEPT} bytes together",
+            }
         tool = {one.name: one for one in self._inner.catalog(self._call)}.get(envelope.tool)
         found |= {"status": "ok" if fine else "failed", "repeatable": _repeatable(tool)}
         if fine:
@@ -314,6 +325,10 @@ def _own(scope: Scope, found: Mapping[str, Any]) -> Scope:
 
 def _repeatable(tool: Tool | None) -> bool:
     return tool is not None and (tool.idempotent or tool.effect is Effect.READ)
+
+
+def _size(found: Mapping[str, Any]) -> int:
+    return 0 if found.get("data") is None else len(encode_json(carried(found["data"], str)))
 
 
 def _gone(tool: str, call_id: str) -> Answered:

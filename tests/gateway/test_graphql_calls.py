@@ -416,3 +416,43 @@ def test_what_looks_at_answers_of_a_tool_looks_at_its_field_in_a_document(projec
     text = '{ marks { label } ... { again: echo(value: "ann.lee@mail.fr") } }'
     data: Any = call(path, "run_query", {"query": text}).data
     assert data["again"] == "[email]"
+
+
+GATE = """
+import toolgen
+
+class Gate(toolgen.Middleware):
+    def before(self, call):
+        if call.tool.name == "lib__get_echo" and call.arguments.get("value") == "no":
+            return toolgen.Refuse(message="not this one")
+        if call.tool.name == "lib__get_echo" and call.arguments.get("value") == "less":
+            return toolgen.Narrow(arguments={"value": "less", **({} if call.arguments["value"] == "less" else {"value": ""})})
+        if call.tool.name == "lib__list_books" and call.arguments.get("first", 0) > 1:
+            return toolgen.Narrow(arguments={"first": 1})
+
+    def shows(self, step, tool):
+        return tool.name != "lib__list_marks"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{ echo(value: "yes") }', ""),
+        ('{ echo(value: "less") }', ""),
+        ('{ ok: echo(value: "yes") ... { again: echo(value: "no") } }', "forbidden"),
+        ("{ books(first: 1) { edges { node { id } } } }", ""),
+        ("{ books(first: 2) { edges { node { id } } } }", "forbidden"),
+        ('{ echo(value: "yes") marks { label } }', "outside_catalog"),
+    ],
+)
+def test_a_middleware_is_asked_of_each_root_field_of_a_document(
+    project: Callable[..., Path], text: str, said: str
+) -> None:
+    path = project()
+    name = f"gate_{path.parent.name.replace('-', '_')}"
+    (path.parent / f"{name}.py").write_text(GATE, encoding="utf-8")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"middleware: [{name}.Gate]\n")
+    answer = call(path, "run_query", {"query": text})
+    assert code(answer) == said, answer.error

@@ -139,8 +139,9 @@ class MiddlewareStage:
 
     async def _entered(self, call: Call, trail: Trail) -> tuple[Call, CallView] | Result:
         view = self._view(call, trail)
+        roots = self._roots(call, trail)
         for gate in self._gates:
-            if not gate.displays(step_of(view), view.tool):
+            if not all(gate.displays(step_of(one), one.tool) for one in (view, *roots)):
                 return _outside(gate)
         for asked in self._first:
             hook = asked[0]
@@ -151,8 +152,32 @@ class MiddlewareStage:
                 changed = await self._narrowed(hook, call, answer, trail)
                 if not isinstance(changed, Call):
                     return changed
-                call, view = changed, self._view(changed, trail)
+                call, view, roots = changed, self._view(changed, trail), self._roots(changed, trail)
+            for root in roots:
+                if (refused := await self._root_refused(asked, call, root, trail)) is not None:
+                    return refused
         return call, view
+
+    def _roots(self, call: Call, trail: Trail) -> tuple[CallView, ...]:
+        """The calls that a document stands for, as each of its root fields counts as a call of its tool."""
+        made = () if call.document is None else call.document.roots
+        return tuple(
+            self._view(replace(call, tool=tool, arguments=given, document=None), trail) for tool, given in made
+        )
+
+    async def _root_refused(self, asked: _Asked, call: Call, root: CallView, trail: Trail) -> Refused | None:
+        """The refusal of a document for one of its root fields, of which nothing can be narrowed in what its caller wrote."""
+        answer = await self._before(asked, call, root, trail)
+        if answer is None or isinstance(answer, Refused):
+            return answer
+        if all(name in root.arguments and root.arguments[name] == value for name, value in answer.items()):
+            return None
+        hook = asked[0]
+        trail.notes += (_note(hook, "refused"),)
+        message = "a check of this gateway allows less than this document asks for"
+        return Refused(
+            error=Error(code="forbidden", message=message, suggestion=f"call {root.tool.name} instead", rule=hook.rule)
+        )
 
     async def _before(self, asked: _Asked, call: Call, view: CallView, trail: Trail) -> Refused | JsonObject | None:
         hook = asked[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.gateway import governed
 from tests.gateway.clients import run
 from tests.gateway.test_approvals import (
     UPDATE,
@@ -25,7 +27,9 @@ from tests.gateway.test_approvals import (
     write_policy,
 )
 from toolgen.audit.reader import entries
+from toolgen.gateway.approval_terms import Terms
 from toolgen.gateway.service import Gateway
+from toolgen.state.invocations import Invocation
 
 __all__ = ["project"]
 
@@ -409,3 +413,36 @@ def test_who_may_answer_later_answers_for_nobody_else_before(
                 assert (await client.decide("ops", call_id)).json()["status"] == "approved"
 
     run(main())
+
+
+def test_an_edit_is_narrowed_by_a_middleware_as_the_call_itself_would_be(tmp_path: Path) -> None:
+    """What the approver sees afterwards, and what runs, is what the middleware left of it."""
+    order = {"tenant_id": "acme", "amount_cents": 500}
+    rule = {"id": "ask", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "ask"}
+
+    ceiling = """
+import toolgen
+
+def ceiling(call):
+    return toolgen.Narrow(arguments={"amount_cents": 100}) if call.arguments["amount_cents"] > 100 else None
+"""
+    (tmp_path / "ceiling_of_edits.py").write_text(ceiling, encoding="utf-8")
+
+    async def main(path: Path, seen: governed.Upstream) -> None:
+        async with Gateway.load(path) as gateway:
+            asked = await gateway.call("orders__create_order", order, principal="bot")
+            terms = Terms(arguments={**order, "amount_cents": 300})
+            agreed = await gateway.approvals.decide(
+                asked.call_id, approve=True, note="", principal=gateway.principal("ann"), terms=terms
+            )
+            assert isinstance(agreed, Invocation), agreed
+            assert agreed.arguments == {**order, "amount_cents": 100}
+            ended = await gateway.approvals.outcome(asked.call_id, gateway.principal("bot"), 60)
+            assert ended is not None
+            assert ended.status == "ok", ended.error
+            assert [json.loads(body) for *_, body in seen.requests] == [{**order, "amount_cents": 100}]
+
+    with governed.upstream() as (seen, server):
+        policy = {"rules": [rule], "approvals": {"approvers": ["user"]}}
+        path = governed.project(tmp_path, server, policy, middleware=["ceiling_of_edits.ceiling"])
+        asyncio.run(main(path, seen))

@@ -74,7 +74,7 @@ async def edited(known: Invocation, arguments: JsonObject, governance: Governanc
             message=error.message,
             suggestion=error.suggestion,
         )
-    return _kept(known, call, trail, governance, by)
+    return _kept(known, trail.judged or call, trail, governance, by)
 
 
 def _kept(known: Invocation, call: Call, trail: Trail, governance: Governance, by: str) -> Invocation:

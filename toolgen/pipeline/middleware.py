@@ -219,6 +219,7 @@ class Trail:
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
     http_status: int | None = None  # of the system's answer
+    judged: Call | None = None  # of a dry run: the call as its guards left it
 
 
 Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]

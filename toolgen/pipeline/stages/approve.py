@@ -122,6 +122,7 @@ class ApproveStage:
 
     async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
+        trail.judged = call
         if trail.verdict != "ask":
             return call
         if self.exchanged(call):

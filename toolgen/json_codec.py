@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
-__all__ = ["MAX_DEPTH", "as_text", "carried", "closed", "decode_json", "encode_json", "without_half"]
+__all__ = ["MAX_DEPTH", "as_text", "carried", "closed", "decode_json", "deeper_than", "encode_json", "without_half"]
 
 MAX_DEPTH = 200
 _MANY_DIGITS = b"0" * 19
@@ -22,6 +23,8 @@ _MAX_DIGITS = 300  # what a double holds, as which most programs read integers; 
 _SHOWN = 40
 _UTF8_MARK = b"\xef\xbb\xbf"
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _CLOSING = bytes.maketrans(b"[{", b"]}")
 
 
@@ -43,6 +46,21 @@ def decode_json(body: bytes) -> Any:
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=as_text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def deeper_than(body: bytes, limit: int) -> bool:
+    """Whether a JSON text is nested more than `limit` levels deep. Programs differ in how deep they read, and so do versions of Python.
+
+    Peels the innermost brackets off, one level a round, without ever recursing: at most `limit` passes at the speed of C.
+    """
+    if body.count(b"[") + body.count(b"{") <= limit:
+        return False
+    brackets = _STRING.sub(b"", body).translate(_TO_SQUARE, _NOT_BRACKETS)
+    for _ in range(limit):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 def closed(body: bytes) -> tuple[bytes, int] | None:

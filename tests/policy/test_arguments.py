@@ -64,6 +64,8 @@ SCHEMA = {
         ("ref", "7", 7),
         ("open", "5", "5"),
         ("l", "[" * 5000 + "]" * 5000, "[" * 5000 + "]" * 5000),
+        ("l", "[" * 201 + "]" * 201, "[" * 201 + "]" * 201),  # whatever the Python would read
+        ("l", "[" + "[]," * 300 + "[]]", [[]] * 301),
     ],
 )
 def test_repair_changes_only_what_was_plainly_meant(name: str, sent: Any, seen: Any) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from toolgen.json_codec import decode_json, encode_json
+from toolgen.json_codec import decode_json, deeper_than, encode_json
 from toolgen.model.call import Call
 from toolgen.model.mcp import plain_data
 from toolgen.model.result import (
@@ -65,8 +65,6 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _PATH = re.compile(r" - at `(?:key in )?\$([^`]*)`\Z")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
-_NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
-_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _IDENTIFIER = re.compile(r"[\x21-\x7e]{1,128}\Z")
 
 
@@ -85,7 +83,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     A member that stands twice is refused (RFC 7493, section 2.3): a proxy that looks at a body before us may have read the other one.
     """
     openings = data.count(b"[") + data.count(b"{")
-    if openings > MAX_DEPTH and _deeper_than(data, MAX_DEPTH):
+    if openings > MAX_DEPTH and deeper_than(data, MAX_DEPTH):
         raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
     if openings + data.count(b",") >= MAX_VALUES and _values(data) > MAX_VALUES:
         raise Malformed(f"the JSON holds more than {MAX_VALUES} values")
@@ -142,16 +140,6 @@ def _values(data: bytes) -> int:
     """At least how many values there are: a list of two bytes becomes sixty of memory, so they are counted before there are any."""
     bare = _STRING.sub(b"", data)
     return bare.count(b",") + bare.count(b"[") + bare.count(b"{") + 1
-
-
-def _deeper_than(data: bytes, limit: int) -> bool:
-    """Peels the innermost brackets off, one level a round, without ever recursing: at most `limit` passes at the speed of C."""
-    brackets = _STRING.sub(b"", data).translate(_TO_SQUARE, _NOT_BRACKETS)
-    for _ in range(limit):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
 
 
 def _explained(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.names import near
 from toolgen.model.result import bounded
 from toolgen.model.schema import Json, JsonObject, Schema
@@ -319,6 +320,8 @@ class _Work:
 def _parsed(text: str, types: frozenset[str]) -> tuple[Json] | None:
     """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
     if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH or text != text.strip():
+        return None
+    if deeper_than(text.encode("utf-8", "surrogatepass"), MAX_DEPTH):
         return None
     try:
         value = msgspec.json.decode(text)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json, Schema, json_type
 from toolgen.policy.arguments import whole
 
@@ -126,6 +127,8 @@ def parsed(text: str, allowed: frozenset[str]) -> Json:
 
 
 def _json(text: str, allowed: frozenset[str]) -> Json:
+    if deeper_than(text.encode("utf-8", "surrogatepass"), MAX_DEPTH):
+        return text
     try:
         value: Json = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):

@@ -162,7 +162,6 @@ def test_a_call_is_refused_or_made_and_recorded_without_extras(light: Path, proj
     ("written", "command", "extra"),
     [
         ("sources: {shop: {sql: 'sqlite:///shop.db'}}\n", ("build",), "sql"),
-        ("", ("demo",), "sql"),
         ("", ("sql", "check", "--source", "shelf", "SELECT 1"), "sql"),
     ],
 )
@@ -176,6 +175,15 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(
     assert done.returncode == 1, done.stdout + done.stderr
     assert f'pip install "toolgen[{extra}]"' in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_demo_plays_what_needs_no_database_and_says_what_it_left_out(light: Path, tmp_path: Path) -> None:
+    done = ran(light, tmp_path, "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'left out: install what reads SQL with: pip install "toolgen[sql]"' in done.stdout
+    assert "the agent reads over GraphQL" in done.stdout
+    assert "shop__" not in done.stdout
+    assert "entries, intact" in done.stdout
 
 
 def test_a_condition_in_a_policy_says_what_evaluates_it(light: Path, project: Path) -> None:

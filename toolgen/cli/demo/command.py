@@ -35,9 +35,9 @@ from toolgen.server.http import serve
 def command(stay: bool | None) -> None:
     """Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.
 
-    A REST service, a GraphQL service and a database; reads, a DELETE hidden in SQL, a call too many, an approval, a workflow from an issue
-    to its fix, a description that changed, and the record of exactly these calls, verified. Everything is in a folder that is removed at
-    the end. Exits 1 when something did not go as it must.
+    A REST service, a GraphQL service and, where the extra `sql` is installed, a database; reads, a DELETE hidden in SQL, a call too many,
+    an approval, a workflow from an issue to its fix, a description that changed, and the record of exactly these calls, verified.
+    Everything is in a folder that is removed at the end. Exits 1 when something did not go as it must.
     """
     began = time.perf_counter()
     stays = sys.stdout.isatty() if stay is None else stay
@@ -47,6 +47,10 @@ def command(stay: bool | None) -> None:
         click.echo(told.getvalue(), nl=False)
         if not complete:
             raise SystemExit(1)
+        if not made.has_sql:
+            click.echo(
+                'the database and the workflow are left out: install what reads SQL with: pip install "toolgen[sql]"'
+            )
         gateway = Gateway.load(made.config)
         for line in source_lines(gateway):
             click.echo(f"built {line}")
@@ -71,7 +75,7 @@ class _Play:
 
     def _run(self, url: str) -> None:
         try:
-            made = tell(url, self._shop.keys, click.echo)
+            made = tell(url, self._shop.keys, click.echo, has_sql=self._shop.has_sql)
             _changed(self._shop)
             _review(self._shop, made)
             click.echo(f"\nthe console: {url}/console   key of the lead: {self._shop.keys['lead']}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,10 +39,12 @@ _TAGS = 0xE0000  # the block of Unicode that spells ASCII invisibly
 
 @dataclass(slots=True)
 class Shop:
-    """The running services, and the folder of the project. `description` is what the REST service says of itself by now."""
+    """The running services, and the folder of the project. `description` is what the REST service says of itself by now. Without
+    `has_sql` there is no database, as what reads SQL is not installed, and no workflow that asks it."""
 
     folder: Path
     description: bytes
+    has_sql: bool
     keys: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -59,7 +62,7 @@ def shop(folder: Path) -> Iterator[Shop]:
     """Lays the project out in a folder and runs its services, on loopback, until the block ends."""
     (folder / "specs").mkdir()
     (folder / "policies").mkdir()
-    made = Shop(folder=folder, description=_read("orders.yaml").encode())
+    made = Shop(folder=folder, description=_read("orders.yaml").encode(), has_sql=find_spec("sqlglot") is not None)
     (folder / "orders.yaml").write_bytes(made.description)
     with mocked(_app(made)) as url:
         words = {"PORT": str(urlsplit(url).port)}
@@ -68,8 +71,8 @@ def shop(folder: Path) -> Iterator[Shop]:
         _write(folder / "specs" / "catalog.graphql", "catalog.graphql", {})
         _write(folder / "specs" / "support.workflows.yaml", "support.workflows.yaml", {})
         _write(folder / "specs" / "phone.tools.yaml", "phone.tools.yaml", {})
-        _write(folder / "policies" / "policy.yaml", "policy.yaml", words)
-        _write(folder / "toolgen.yaml", "toolgen.yaml", words)
+        _write(folder / "policies" / "policy.yaml", "policy.yaml", words, has_sql=made.has_sql)
+        _write(folder / "toolgen.yaml", "toolgen.yaml", words, has_sql=made.has_sql)
         with closing(sqlite3.connect(folder / "specs" / "shop.db")) as connection:
             connection.executescript(_read("shop.sql"))
         make_key(folder / "var" / "audit" / PRIVATE, folder / "var" / "audit")
@@ -107,8 +110,9 @@ def _read(name: str) -> str:
     return files("toolgen.cli.demo").joinpath("project", name).read_text(encoding="utf-8")
 
 
-def _write(path: Path, name: str, words: Mapping[str, str]) -> None:
-    text = _read(name)
+def _write(path: Path, name: str, words: Mapping[str, str], *, has_sql: bool = True) -> None:
+    """A file of the project. Lines that end in `# SQL` are those that the database is for."""
+    text = "".join(line for line in _read(name).splitlines(True) if has_sql or not line.rstrip().endswith("# SQL"))
     for word, value in words.items():
         text = text.replace(word, value)
     path.write_text(text, encoding="utf-8")

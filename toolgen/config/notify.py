@@ -17,9 +17,11 @@ from toolgen.yaml_file import Document, decode
 
 __all__ = ["NO_NOTIFICATIONS", "Format", "GivenNotify", "NotifyEvent", "NotifySettings", "Webhook", "read_notify"]
 
-Format = Literal["generic"]
+Format = Literal["generic", "slack"]
 NotifyEvent = Literal[
     "approval_requested",
+    "approval_reminder",
+    "approval_escalated",
     "approval_decided",
     "approval_expired",
     "approval_withdrawn",

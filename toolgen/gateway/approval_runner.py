@@ -114,6 +114,8 @@ class Runner:
             await resume(known)
         elif known.status == "running":
             await self._approvals.close(known, by="", verdict="lose", error=_lost(known))
+        elif known.status == "pending" and known.expires > now:
+            await self._approvals.step(known, now)
         elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
             error = Error(code="expired", message=stale, rule=known.rule)
             await self._approvals.close(known, by="", verdict="expire", error=error)

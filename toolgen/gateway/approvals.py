@@ -21,8 +21,9 @@ from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.pipeline.stages.approve import Question, approval_digest
+from toolgen.policy.document.policy import Policy
 from toolgen.state.grants import CallGrant, Grants
-from toolgen.state.invocations import Invocation, Invocations
+from toolgen.state.invocations import Invocation, Invocations, next_steps
 
 __all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "Approvals"]
 
@@ -76,7 +77,7 @@ class Approvals(Answers):
                 )
             )
         try:
-            invocation = _invocation(question, await self.store.now())
+            invocation = _with_steps(_invocation(question, await self.store.now()), self.current.governance.policy)
             kept = await self.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
         except StateError as fault:
             _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400 - it says all there is
@@ -97,6 +98,22 @@ class Approvals(Answers):
     async def granted(self, question: Question) -> bool:
         """Whether a grant covers the call: then it was counted, and is on record. Raises `AuditError`."""
         return self.grants is not None and await self.grants.use(question)
+
+    async def step(self, known: Invocation, now: float) -> None:
+        """Does what is due about a call that nobody has answered for: people are reminded, and others may answer too, which is on record
+        before it is told. Of many workers one does it. Raises `AuditError` where it cannot be recorded; then it is done later."""
+        due = {name: now for name, at in next_steps(known).items() if at <= now}
+        held = await self.hold(known) if due else None
+        if held is None:
+            return
+        if "escalated" in due:
+            approval = self.current.governance.policy.approval
+            said = {"after_s": approval.escalate_s, "to": sorted(approval.escalate_to)}
+            await self.record(held, by="", verdict="", note="", said=said, event="escalation")
+        if "reminded" in due:
+            _logger.info("call %s of %s still waits for a person", known.id, known.tool)
+        await self.store.replace(held, msgspec.structs.replace(held, lease=0.0, **due))
+        self.announce()
 
     async def waiting(self) -> ApprovalCounts:
         """How many calls wait for a person, and for how long the oldest has. Raises `StateError`."""
@@ -142,6 +159,16 @@ class Approvals(Answers):
             if inner is not None and inner.status != "ended":
                 return False
         return True
+
+
+def _with_steps(invocation: Invocation, policy: Policy) -> Invocation:
+    """With the times at which people are reminded of it, and others are asked, while nobody answers."""
+    approval, asked = policy.approval, invocation.asked
+    return msgspec.structs.replace(
+        invocation,
+        remind_at=max(asked, invocation.expires - approval.remind_s) if approval.remind_s else 0.0,
+        escalate_at=asked + approval.escalate_s if approval.escalate_s else 0.0,
+    )
 
 
 def _invocation(question: Question, now: float) -> Invocation:

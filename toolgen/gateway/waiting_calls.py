@@ -171,10 +171,11 @@ class WaitingCalls:
         note: str,
         ending: Mapping[str, str] | None = None,
         said: Mapping[str, Any] = _NOTHING,
+        event: str = "decision",
     ) -> int:
         """The number of the entry, which says `said` besides. What cannot be recorded was not answered: the call is let go again."""
         fields: dict[str, Any] = {
-            "event": "decision",
+            "event": event,
             "call_id": known.id,
             "principal": by,
             "tool": known.tool,
@@ -192,7 +193,10 @@ class WaitingCalls:
         except AuditError:
             await self.store.replace(known, msgspec.structs.replace(known, lease=0.0))
             raise
-        _logger.info("call %s of %s: the answer is %s%s", known.id, known.tool, verdict, f", by {by}" if by else "")
+        if event == "decision":
+            _logger.info("call %s of %s: the answer is %s%s", known.id, known.tool, verdict, f", by {by}" if by else "")
+        else:
+            _logger.warning("call %s of %s: %s", known.id, known.tool, event)
         return seq
 
 

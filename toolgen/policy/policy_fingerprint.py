@@ -19,6 +19,9 @@ from toolgen.policy.rules import Rule
 
 __all__ = ["concern_digest"]
 
+_TOLD = frozenset({"remind_s"})
+"""Fields by which people are told something, and nothing is decided."""
+
 _ELSEWHERE = frozenset({"where", "roles", "tools"})
 """Of a rule: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
 
@@ -100,7 +103,7 @@ def _chain(principal: Principal) -> Iterable[Principal]:
 
 
 def _said(part: Any) -> dict[str, object]:
-    found = {item: getattr(part, item.name) for item in fields(part)}
+    found = {item: getattr(part, item.name) for item in fields(part) if item.name not in _TOLD}
     return {
         item.name: _plain(value) for item, value in found.items() if item.name not in _ADDED or value != item.default
     }

@@ -5,10 +5,11 @@ Invocations in a SQLite file: seen by every process of one machine, and there ag
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -31,6 +32,7 @@ __all__ = [
     "due_at",
     "from_json",
     "may_follow",
+    "next_steps",
 ]
 
 
@@ -83,7 +85,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
     `edited_by` who did. `asked_by` names the rules that want people to agree, and `grant` what their answer allowed besides this call.
-    `closed_by` is who denied or withdrew it.
+    `closed_by` is who denied or withdrew it. At `remind_at` people are reminded of it and at `escalate_at` others may answer too, each once
+    and 0 for never; `reminded` and `escalated` say when that was done.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
@@ -132,6 +135,10 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: tuple[str, ...] = ()
     grant: str = ""
     closed_by: str = ""
+    remind_at: float = 0.0
+    reminded: float = 0.0
+    escalate_at: float = 0.0
+    escalated: float = 0.0
 
     @property
     def state(self) -> CallState:
@@ -157,12 +164,22 @@ def counted_for(invocation: Invocation) -> str:
     return (party.on_behalf_of or party).id if invocation.kind == "device" else party.id
 
 
+def next_steps(invocation: Invocation) -> Mapping[Literal["reminded", "escalated"], float]:
+    """What is still to be done about a call that waits for a person, and when; infinity for never."""
+    remind, escalate = invocation.remind_at, invocation.escalate_at
+    waits = invocation.kind == "approval"
+    return {
+        "reminded": remind if waits and remind and not invocation.reminded else math.inf,
+        "escalated": escalate if waits and escalate and not invocation.escalated else math.inf,
+    }
+
+
 def due_at(invocation: Invocation) -> float:
-    """When somebody has to look at a call: nobody answered for it in time, or its owner's hold on it lapsed. Of one that ended, when."""
+    """When somebody has to look at a call: nobody answered for it so far, or its owner's hold on it lapsed. Of one that ended, when."""
     if invocation.status == "ended":
         return invocation.ended
     if invocation.status == "pending":
-        return max(invocation.lease, invocation.expires)
+        return max(invocation.lease, min(invocation.expires, *next_steps(invocation).values()))
     return 0.0 if invocation.cancel else invocation.lease  # its worker is to end it now
 
 

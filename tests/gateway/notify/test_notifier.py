@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
 from tests.receivers import Delivered, Receiver, receiver
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
+from toolgen.audit.verify import verify as verify_record
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.project_files import seal_file
 from toolgen.gateway.service import Gateway
@@ -322,6 +323,88 @@ def test_a_gateway_killed_while_it_sent_has_it_sent_again_under_the_same_id(tmp_
             assert (claim.message.call_id, claim.attempts) == (call_id, 1)
 
         asyncio.run(main())
+
+
+SOON = {
+    "approvals": {
+        "approvers": ["lead"],
+        "expires": "30s",
+        "remind": "29s",
+        "escalate": {"after": "1s", "to": ["user"]},
+    },
+    "principals": {**PRINCIPALS, "lena": {"api_key": PRINCIPALS["ann"]["api_key"][:-1] + "0", "roles": ["lead"]}},
+}
+
+
+def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: Path, to: Receiver) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    try:
+        with upstream() as (_, url):
+            path = made(tmp_path, url, to, SOON, state=f"redis://127.0.0.1:{server.port}/0")
+            seal_of(seal_file(load_settings(path)))
+
+            async def main() -> list[str]:
+                async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(60):
+                    calls = [await ask(gateway) for gateway in (one, two)]
+                    refused = await one.approvals.decide(
+                        calls[0], approve=True, note="", principal=one.principal("ann")
+                    )
+                    assert refused.code == "forbidden"  # type: ignore[union-attr]
+                    await to.reached(6)
+                    for call_id in calls:
+                        await decide(two, call_id)
+                    await to.reached(8)
+                    return calls
+
+            calls = asyncio.run(main())
+    finally:
+        server.stop()
+    events = ("approval_requested", "approval_reminder", "approval_escalated", "approval_decided")
+    assert sorted(to.events()) == sorted((event, call_id) for event in events for call_id in calls)
+    (escalated, _) = [one.json()["data"] for one in to.got if one.json()["type"] == "approval_escalated"]
+    assert escalated["escalated_to"] == ["user"]
+    record = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "escalation"]
+    assert sorted(one["call_id"] for one in record) == sorted(calls)
+    assert record[0]["arguments"] == {"after_s": 1, "to": ["user"]}
+
+
+def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, to: Receiver) -> None:
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        soon, late = await ask(gateway), await ask(gateway)
+        await decide(gateway, soon, who="lena")
+        await to.reached(5)
+        assert [event for event, call_id in to.events() if call_id == soon] == [
+            "approval_requested",
+            "approval_decided",
+        ]
+        assert {event for event, call_id in to.events() if call_id == late} == {
+            "approval_requested",
+            "approval_reminder",
+            "approval_escalated",
+        }
+
+    play(tmp_path, to, work, SOON)
+
+
+def test_an_escalation_is_on_record_where_nobody_is_told(tmp_path: Path) -> None:
+    with upstream() as (_, url):
+        path = project(tmp_path / "project", url, {**POLICY, **SOON})
+
+        async def main() -> str:
+            async with Gateway.load(path) as gateway, asyncio.timeout(60):
+                call_id = await ask(gateway)
+                found = None
+                while found is None or not (found.escalated and found.reminded):
+                    await gateway.approvals.changed(0.1)
+                    found = await gateway.approvals.store.get(call_id)
+                assert found.status == "pending"
+            return call_id
+
+        call_id = asyncio.run(main())
+    record = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "escalation"]
+    assert [(one["call_id"], one["rule"]) for one in record] == [(call_id, "mail")]
+    assert verify_record(path.parent / "var" / "audit").ok
 
 
 def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Receiver) -> None:

@@ -1,65 +1,44 @@
-"""What a webhook is sent of a call that waits for a person: which events there are, and the body of each."""
+"""The body of a message to a webhook: JSON of our own, or what incoming webhooks of Slack take.
+
+In Slack's, what comes from a caller is plain text in a block, where no mention and no link is read; the text for notifications is escaped.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from toolgen.audit.entry import timestamp
 from toolgen.config.notify import NotifyEvent, Webhook
+from toolgen.gateway.approvers import in_words
 from toolgen.gateway.json_body import encode
-from toolgen.model.schema import JsonObject
-from toolgen.state.invocations import Invocation
+from toolgen.gateway.notify.notice import Notice, decision_of
+from toolgen.model.prompt_injection import spelled
+from toolgen.model.result import bounded
 
-__all__ = ["ENDS", "Notice", "body_of", "events_of", "message_id"]
+__all__ = ["body_of"]
 
-ENDS: frozenset[NotifyEvent] = frozenset({"approval_decided", "approval_expired", "approval_withdrawn"})
-"""After these nothing more is told of a call."""
-_ENDINGS: dict[str, NotifyEvent] = {"expired": "approval_expired", "cancelled": "approval_withdrawn"}
 _MAX_ARGUMENTS_SIZE = 16_384
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """One event of one call. `arguments` are as the record shows them, None where they are not to be shown. `url` is the console's page
-    of the call. `at` is when it was noticed, in seconds since the epoch."""
-
-    event: NotifyEvent
-    known: Invocation
-    arguments: JsonObject | None
-    url: str
-    at: float
-
-
-def events_of(known: Invocation) -> Iterator[NotifyEvent]:
-    """What there is to be told of a call that waits, or waited, for a person, as far as it is: the first first."""
-    yield "approval_requested"
-    if known.status == "ended" and not _agreed(known):
-        yield _ENDINGS.get(_code(known), "approval_decided")
-    elif known.status != "pending" or known.kind != "approval":
-        yield "approval_decided"
-
-
-def _agreed(known: Invocation) -> bool:
-    """Whether a call that has ended was carried out, as far as its ending tells."""
-    return _code(known) not in {"approval_denied", *_ENDINGS}
-
-
-def _code(known: Invocation) -> str:
-    error = (known.envelope or {}).get("error") or {}
-    return str(error.get("code", ""))
-
-
-def message_id(known: Invocation, event: str, receiver: str) -> str:
-    """The same for the same event, call and receiver, however often and wherever it is made."""
-    return "msg_" + hashlib.sha256(f"{known.id} {event} {receiver}".encode()).hexdigest()[:32]
+_MAX_FIELD_LENGTH = 500
+_MAX_TEXT_LENGTH = 2500
+"""Slack takes 2,000 characters in a field and 3,000 in a text (Block Kit, section block)."""
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_TITLES: Mapping[NotifyEvent, str] = MappingProxyType(
+    {
+        "approval_requested": "A call waits for approval",
+        "approval_reminder": "A call still waits for approval",
+        "approval_escalated": "A call waits for approval, and others may answer now",
+        "approval_expired": "A call was not approved in time, or something has changed since",
+        "approval_withdrawn": "A call was taken back by its caller",
+    }
+)
 
 
 def body_of(webhook: Webhook, notice: Notice) -> bytes:
     """The body that a webhook is sent, JSON."""
-    return encode(_generic(webhook, notice))
+    return encode(_slack(webhook, notice) if webhook.format == "slack" else _generic(webhook, notice))
 
 
 def _generic(webhook: Webhook, notice: Notice) -> dict[str, Any]:
@@ -68,8 +47,8 @@ def _generic(webhook: Webhook, notice: Notice) -> dict[str, Any]:
 
 
 def _data(webhook: Webhook, notice: Notice) -> dict[str, Any]:
-    known = notice.known
-    user = known.principal.on_behalf_of
+    known, user = notice.known, notice.known.principal.on_behalf_of
+    decision, by = decision_of(notice)
     shown: dict[str, object] = {
         "id": known.id,
         "url": notice.url,
@@ -79,9 +58,12 @@ def _data(webhook: Webhook, notice: Notice) -> dict[str, Any]:
         "on_behalf_of": "" if user is None else user.id,
         "rule": known.rule,
         "needs": [{"roles": list(need.roles), "people": need.quorum} for need in known.needs],
+        "escalated_to": list(notice.escalated_to) if notice.event == "approval_escalated" else [],
         "asked": timestamp(known.asked),
         "expires": timestamp(known.expires),
-        **_decision(notice),
+        "decision": decision,
+        "decided_by": list(by),
+        "edited_by": known.edited_by if decision == "approve" else "",
         **_arguments(webhook, notice),
     }
     return {name: value for name, value in shown.items() if value not in ("", [])}
@@ -95,10 +77,38 @@ def _arguments(webhook: Webhook, notice: Notice) -> dict[str, object]:
     return {"arguments": notice.arguments}
 
 
-def _decision(notice: Notice) -> dict[str, object]:
-    known = notice.known
-    if notice.event != "approval_decided":
-        return {}
-    if _code(known) == "approval_denied":
-        return {"decision": "deny", "decided_by": [known.closed_by] if known.closed_by else []}
-    return {"decision": "approve", "decided_by": [vote.by for vote in known.votes], "edited_by": known.edited_by}
+def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
+    """`text` and `blocks`. The link is our own; it is no button, which would take an app that answers Slack."""
+    known, user = notice.known, notice.known.principal.on_behalf_of
+    title = _title(notice)
+    who = known.principal.id + (f" for {user.id}" if user is not None else "")
+    fields = {
+        "Tool": f"{known.tool} ({known.effect})",
+        "Caller": who,
+        "Rule": known.rule,
+        "Asked of": in_words(known.needs),
+        "And of": ", ".join(notice.escalated_to) if notice.event == "approval_escalated" else "",
+        "Expires": timestamp(known.expires)[:19] + "Z",
+        "By": ", ".join(decision_of(notice)[1]),
+    }
+    parts = [_plain(f"{name}\n{text}", _MAX_FIELD_LENGTH) for name, text in fields.items() if text]
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": _plain(title, _MAX_FIELD_LENGTH)},
+        {"type": "section", "fields": parts},
+    ]
+    if webhook.arguments and notice.arguments is not None:
+        written = json.dumps(notice.arguments, indent=1, ensure_ascii=False)
+        blocks.append({"type": "section", "text": _plain(written, _MAX_TEXT_LENGTH)})
+    blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": f"<{notice.url}|Open it in the console>"}})
+    text = bounded(f"{title}: {spelled(known.tool)}, by {spelled(who)}", _MAX_FIELD_LENGTH)
+    return {"text": text.translate(_ESCAPED), "blocks": blocks}
+
+
+def _title(notice: Notice) -> str:
+    if notice.event == "approval_decided":
+        return "A call was approved" if decision_of(notice)[0] == "approve" else "A call was denied"
+    return _TITLES[notice.event]
+
+
+def _plain(text: str, length: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": bounded(spelled(text.replace("\r", "")), length), "emoji": False}

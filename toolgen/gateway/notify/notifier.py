@@ -15,7 +15,8 @@ from toolgen.errors import StateError, ToolgenError, place_of
 from toolgen.execute.base import Permit
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.notify.delivery import Delivery, DeliveryCounts
-from toolgen.gateway.notify.messages import ENDS, Notice, body_of, events_of, message_id
+from toolgen.gateway.notify.messages import body_of
+from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.prometheus import NotificationCounts
 from toolgen.state.count_connection import UnreachableError
 from toolgen.state.invocations import Invocation
@@ -169,6 +170,7 @@ class Notifier:
             known=known,
             arguments=None if call is None else governance.concealing.arguments(call),
             url=f"{self._settings.console}/console/approvals/{known.id}",
+            escalated_to=tuple(sorted(governance.policy.approval.escalate_to)),
             at=now,
         )
         messages = [

@@ -1,5 +1,5 @@
 """The `approvals:` section of a policy, and what a rule that asks says of its own: who may agree to a call, how many of them, for how long
-the question stands, and who is asked when nobody answers."""
+the question stands, who is asked when nobody answers, and when people are told again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Approval:
     """The roles whose principals may answer, how many of them have to agree, and in how many seconds a question expires.
 
     `elicits`: the answer of the person at the caller's own client counts, where that client can ask one. After `escalate_s` without an
-    answer those with a role of `escalate_to` may answer too. Without `remember` an answer is for one call.
+    answer those with a role of `escalate_to` may answer too. Without `remember` an answer is for one call. `remind_s` before it expires
+    people are told again.
     """
 
     roles: frozenset[str]
@@ -55,6 +56,7 @@ class Approval:
     escalate_s: float = 0.0
     escalate_to: frozenset[str] = frozenset()
     remember: RememberBounds | None = None
+    remind_s: float = 0.0
 
     def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
         """Whether a principal with these roles may answer for a call of these parties: never one of them."""
@@ -80,6 +82,9 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
     escalate_s = 0.0
     if given.escalate is not None:
         escalate_s = _before(given.escalate.after, expires, document.where("approvals", "escalate", "after"), "after")
+    remind_s = 0.0
+    if given.remind is not None:
+        remind_s = _before(given.remind, expires, document.where("approvals", "remind"), "remind")
     # Who names approvers wants them asked, and not the user of the agent.
     elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
     return Approval(
@@ -90,6 +95,7 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
         escalate_s=escalate_s,
         escalate_to=frozenset() if given.escalate is None else frozenset(given.escalate.to),
         remember=None if given.remember is None else _bounds(document, given.remember),
+        remind_s=remind_s,
     )
 
 

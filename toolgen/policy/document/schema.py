@@ -229,6 +229,7 @@ class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
     quorum: Annotated[int, msgspec.Meta(ge=1, le=10)] = 1
     escalate: EscalateShape | None = None
     remember: RememberShape | None = None
+    remind: str | None = None
 
 
 class AssignmentShape(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,0 +1,65 @@
+"""What there is to be told of a call that waits for a person: which events, and when a call is over."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolgen.config.notify import NotifyEvent
+from toolgen.model.schema import JsonObject
+from toolgen.state.invocations import Invocation
+
+__all__ = ["ENDS", "Notice", "decision_of", "events_of", "message_id"]
+
+ENDS: frozenset[NotifyEvent] = frozenset({"approval_decided", "approval_expired", "approval_withdrawn"})
+"""After these nothing more is told of a call."""
+_ENDINGS: dict[str, NotifyEvent] = {"expired": "approval_expired", "cancelled": "approval_withdrawn"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One event of one call. `arguments` are as the record shows them, None where they are not to be shown. `url` is the console's page
+    of the call, `escalated_to` has the roles that may answer too once it is escalated. `at` is when it was noticed, in seconds since the
+    epoch."""
+
+    event: NotifyEvent
+    known: Invocation
+    arguments: JsonObject | None
+    url: str
+    escalated_to: tuple[str, ...]
+    at: float
+
+
+def events_of(known: Invocation) -> Iterator[NotifyEvent]:
+    """What there is to be told of a call that waits, or waited, for a person, as far as it is: the first first."""
+    yield "approval_requested"
+    passed: list[tuple[float, NotifyEvent]] = [
+        (known.reminded, "approval_reminder"),
+        (known.escalated, "approval_escalated"),
+    ]
+    yield from (event for at, event in sorted(passed) if at)
+    if known.status == "ended":
+        yield _ENDINGS.get(_code(known), "approval_decided")
+    elif known.status != "pending" or known.kind != "approval":
+        yield "approval_decided"
+
+
+def decision_of(notice: Notice) -> tuple[str, tuple[str, ...]]:
+    """`approve` or `deny` and who decided, of a call that was decided; nothing of another."""
+    known = notice.known
+    if notice.event != "approval_decided":
+        return "", ()
+    if _code(known) == "approval_denied":
+        return "deny", (known.closed_by,) if known.closed_by else ()
+    return "approve", tuple(vote.by for vote in known.votes)
+
+
+def _code(known: Invocation) -> str:
+    error = (known.envelope or {}).get("error") or {}
+    return str(error.get("code", ""))
+
+
+def message_id(known: Invocation, event: str, receiver: str) -> str:
+    """The same for the same event, call and receiver, however often and wherever it is made."""
+    return "msg_" + hashlib.sha256(f"{known.id} {event} {receiver}".encode()).hexdigest()[:32]

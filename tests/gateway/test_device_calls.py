@@ -188,6 +188,35 @@ def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tmp_path
     assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 5
 
 
+def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp_path: Path) -> None:
+    """Nothing of what it said passes, and the request is not open for ever."""
+    wrong = {"coords": {"latitude": "SECRET-48", "longitude": 1}, "owner": "SECRET-Ann"}
+
+    async def steps(served: Served) -> None:
+        call_id = await served.asked()
+        for _ in range(3):
+            refused = await served.answer(call_id, result=wrong)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
+            assert "coords/latitude" in refused.json()["error"]["message"].replace(".", "/")
+        store = served.gateway.approvals.store
+        now = store.now
+        known = await store.get(call_id)
+        assert known is not None
+        try:
+            store.now = lambda: _later(now, known.expires - known.asked + 1)  # type: ignore[method-assign]
+            gone = await served.answer(call_id, result=HERE)
+        finally:
+            store.now = now  # type: ignore[method-assign]
+        assert (gone.status_code, gone.json()["error"]["code"]) == (410, "expired")
+        told = await served.outcome(call_id)
+        assert (told["status"], told["error"]["code"]) == ("refused", "expired")
+        assert "SECRET" not in str(told)
+
+    record = play(tmp_path, steps)
+    assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 3 + ["expired"]
+    assert "SECRET" not in str(record)
+
+
 def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withdrawn_call(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
         late, withdrawn = await served.asked("phone__copy_text"), await served.asked()

@@ -36,9 +36,10 @@ def test_a_rule_names_its_people(tmp_path: Path) -> None:
 
 
 def test_a_policy_says_how_many_and_who_else(tmp_path: Path) -> None:
-    given = {"quorum": 2, "escalate": {"after": "30m", "to": ["lead"]}}
+    given = {"quorum": 2, "escalate": {"after": "30m", "to": ["lead"]}, "remind": "10m"}
     approval = loaded(tmp_path, approvals=given).approval
     assert (approval.quorum, approval.escalate_s, approval.escalate_to) == (2, 1800, {"lead"})
+    assert approval.remind_s == 600
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,9 @@ def test_a_policy_says_how_many_and_who_else(tmp_path: Path) -> None:
         ({}, {"escalate": {"after": "soon", "to": ["lead"]}}, "after: must be"),
         ({}, {"escalate": {"after": "10m", "to": ["nobody"]}}, "no principal has the role 'nobody'"),
         ({}, {"escalate": {"after": "10m", "to": []}}, "escalate"),
+        ({}, {"remind": "1h"}, "remind: must be"),
+        ({}, {"remind": "0s"}, "remind: must be"),
+        ({}, {"remind": "soon"}, "remind: must be"),
     ],
 )
 def test_a_mistake_is_refused(rule: dict[str, Any], approvals: dict[str, Any], said: str, tmp_path: Path) -> None:

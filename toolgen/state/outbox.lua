@@ -1,19 +1,24 @@
 -- Messages to receivers outside, one step each. KEYS[1] is what every name begins with. ARGV[1] says which:
 --   key id                                        -> 1 where these messages are sealed with this key, and from now on are
---   tell call event until now total dead {receiver id box} … -> 1, or 0 where that event of the call was told before
---   claim receiver now token lease                -> {id, box, first, attempts}, or nothing where none is due or the receiver is taken
---   settle receiver id token now kind at held why dead -> 1, or 0 where the lease was over. kind: delivered, later, dead
---   counts receiver now                           -> {waiting, dead, first of the oldest}
+--   tell call event until total dead {receiver id box} … -> 1, or 0 where that event of the call was told before
+--   claim receiver token lease                    -> {id, box, first, attempts}, or nothing where none is due or the receiver is taken
+--   settle receiver id token kind at held why dead -> 1, or 0 where the lease was over. kind: delivered, later, dead
+--   counts receiver                               -> {waiting, dead, first of the oldest}
 --   dead receiver limit                           -> {id, box, died, attempts, why, …}, the newest first
---   revive receiver now                           -> how many
+--   revive receiver                               -> how many
 --   forget receiver before                        -> how many
--- Times are seconds since the epoch; a lease is in seconds.
+-- Times are Redis's own, in seconds since the epoch; a lease is in seconds.
 local function name(part) return KEYS[1] .. ':' .. part end
 local function message(receiver, id) return name('message:' .. receiver .. ':' .. id) end
 local function due(receiver) return name('due:' .. receiver) end
 local function dead(receiver) return name('dead:' .. receiver) end
 local function first(receiver) return name('first:' .. receiver) end
 local op = ARGV[1]
+
+local function clock()
+  local at = redis.call('TIME')
+  return string.format('%d.%06d', at[1], at[2])
+end
 
 local function bury(receiver, id, at, why, most)
   redis.call('ZREM', due(receiver), id)
@@ -30,12 +35,13 @@ if op == 'key' then
   redis.call('SETNX', name('key'), ARGV[2])
   return redis.call('GET', name('key')) == ARGV[2] and 1 or 0
 elseif op == 'tell' then
-  local call, event, till, now, total, most = unpack(ARGV, 2, 7)
+  local call, event, till, total, most = unpack(ARGV, 2, 6)
+  local now = clock()
   local told = name('told:' .. call)
   local new = redis.call('HSETNX', told, event, '1')
   redis.call('PEXPIREAT', told, math.ceil(tonumber(till) * 1000))
   if new == 0 then return 0 end
-  for number = 8, #ARGV, 3 do
+  for number = 7, #ARGV, 3 do
     local receiver, id, box = ARGV[number], ARGV[number + 1], ARGV[number + 2]
     local full = redis.call('ZCARD', due(receiver)) >= tonumber(total)
     redis.call('HSET', message(receiver, id), 'box', box, 'attempts', '0', 'why', '')
@@ -48,7 +54,8 @@ elseif op == 'tell' then
   end
   return 1
 elseif op == 'claim' then
-  local receiver, now, token, lease = unpack(ARGV, 2)
+  local receiver, token, lease = unpack(ARGV, 2)
+  local now = clock()
   local found = redis.call('ZRANGEBYSCORE', due(receiver), '-inf', now, 'LIMIT', 0, 1)
   if not found[1] or redis.call('EXISTS', name('held:' .. receiver)) == 1 then return {} end
   if not redis.call('SET', name('lease:' .. receiver), token, 'NX', 'PX', math.ceil(tonumber(lease) * 1000)) then return {} end
@@ -63,7 +70,8 @@ elseif op == 'claim' then
   redis.call('HINCRBY', kept, 'attempts', 1)
   return {found[1], there[1], redis.call('ZSCORE', first(receiver), found[1]) or now, there[2]}
 elseif op == 'settle' then
-  local receiver, id, token, now, kind, at, held, why, most = unpack(ARGV, 2)
+  local receiver, id, token, kind, at, held, why, most = unpack(ARGV, 2)
+  local now = clock()
   if redis.call('GET', name('lease:' .. receiver)) ~= token then return 0 end
   redis.call('DEL', name('lease:' .. receiver))
   local left = math.ceil((tonumber(held) - tonumber(now)) * 1000)
@@ -96,8 +104,8 @@ elseif op == 'revive' then
   local ids = redis.call('ZRANGE', dead(ARGV[2]), 0, -1)
   for _, id in ipairs(ids) do
     redis.call('ZREM', dead(ARGV[2]), id)
-    redis.call('ZADD', due(ARGV[2]), ARGV[3], id)
-    redis.call('ZADD', first(ARGV[2]), ARGV[3], id)
+    redis.call('ZADD', due(ARGV[2]), clock(), id)
+    redis.call('ZADD', first(ARGV[2]), clock(), id)
     redis.call('HSET', message(ARGV[2], id), 'attempts', '0')
   end
   return #ids

@@ -43,18 +43,18 @@ class RedisOutbox(Outbox):
         self._receivers = tuple(receivers)
 
     async def tell(self, call_id: str, event: str, messages: Sequence[Message], *, until: float) -> bool:
-        seal, now = await self._redis.seal(), await self.now()
+        seal = await self._redis.seal()
         parts: list[str | bytes] = []
         for message in messages:
             box = seal.close(msgspec.json.encode(message), _about(message.receiver, message.id))
             parts += [message.receiver, message.id, box]
         bounds = (str(MAX_WAITING), str(MAX_DEAD))
-        done = await self._redis.run("tell", call_id, event, repr(until), repr(now), *bounds, *parts)
+        done = await self._redis.run("tell", call_id, event, repr(until), *bounds, *parts)
         return bool(done == 1)
 
     async def claim(self, receiver: str, lease_s: float) -> Claim | None:
         seal, token = await self._redis.seal(), secrets.token_hex(8)
-        found = await self._redis.run("claim", receiver, repr(await self.now()), token, repr(lease_s))
+        found = await self._redis.run("claim", receiver, token, repr(lease_s))
         if not found:
             return None
         message_id, box, since, attempts = found
@@ -75,12 +75,12 @@ class RedisOutbox(Outbox):
                 said = ("later", repr(due), repr(held), why)
             case Dead(why=why):
                 said = ("dead", "0", "0", why)
-        where = (claim.message.receiver, claim.message.id, claim.token, repr(await self.now()))
+        where = (claim.message.receiver, claim.message.id, claim.token)
         return bool(await self._redis.run("settle", *where, *said, str(MAX_DEAD)) == 1)
 
     async def counts(self, receiver: str) -> OutboxCounts:
         now = await self.now()
-        waiting, dead, oldest = await self._redis.run("counts", receiver, repr(now))
+        waiting, dead, oldest = await self._redis.run("counts", receiver)
         return OutboxCounts(waiting=waiting, dead=dead, oldest_s=max(0.0, now - float(oldest)) if oldest else 0.0)
 
     async def dead(self, receiver: str, limit: int = 100) -> tuple[DeadLetter, ...]:
@@ -103,7 +103,7 @@ class RedisOutbox(Outbox):
         return tuple(letters)
 
     async def revive(self, receiver: str) -> int:
-        return int(await self._redis.run("revive", receiver, repr(await self.now())))
+        return int(await self._redis.run("revive", receiver))
 
     async def forget(self, dead_before: float) -> None:
         for receiver in self._receivers:

@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 DEAD_KEPT_S = 7 * 86_400.0
 """How long dead letters are kept."""
 _EVERY_S = 1.0
-_LEAST_S = 0.2
+_LEAST_S, _MOST_S = 0.2, 2.0
 _IDLE_SHARE = 9
 _REMEMBERED_S = 86_400.0
 """How long after a call expired it is remembered what was told of it: longer than it is kept."""
@@ -125,7 +125,7 @@ class Notifier:
             except StateError as error:
                 self._trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
             # However much is announced, and however many calls wait, it takes a tenth of a processor at most.
-            await asyncio.sleep(max(_LEAST_S, _IDLE_SHARE * (loop.time() - began)))
+            await asyncio.sleep(min(max(_LEAST_S, _IDLE_SHARE * (loop.time() - began)), _MOST_S))
             await self._approvals.changed(_EVERY_S)
 
     async def sweep(self) -> None:

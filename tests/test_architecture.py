@@ -91,7 +91,7 @@ EXCEPTIONS = {
     ("toolgen.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
-    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the seven that follow",
+    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the eight that follow",
     ("toolgen.state.grants", "sqlite3"): "keeps what was granted",
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
@@ -99,6 +99,7 @@ EXCEPTIONS = {
     ("toolgen.state.invocations", "sqlite3"): "keeps the calls that wait",
     ("toolgen.state.outbox", "sqlite3"): "keeps messages to webhooks until they are delivered",
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",
+    ("toolgen.state.value_vault", "sqlite3"): "keeps the values behind tokens",
     ("toolgen.state.sessions", "sqlite3"): "keeps who is signed in to the console",
     ("toolgen.state.seen", "sqlite3"): "keeps what policies said and when keys were used",
 }

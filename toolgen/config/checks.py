@@ -14,6 +14,7 @@ import msgspec
 from toolgen.errors import ConfigError, SecretError
 from toolgen.model.names import nearest
 from toolgen.model.secret import SecretReference, parse_reference
+from toolgen.policy.detectors.tokens import KIND
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document, apart, decode
 
@@ -29,10 +30,11 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Literal["python", "authzen", "opa", "cedar"]
-Action: TypeAlias = Literal["label", "redact", "block"]
+Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
+_ORDERS = frozenset({"hidden_text", "instructions", "leaks"})
 _MAX_TIMEOUT_S, _MAX_CACHE_S = 10.0, 3600.0
 
 
@@ -119,6 +121,11 @@ class InspectionSettings:
     def labels(self) -> frozenset[str]:
         """The labels that sessions may get."""
         return frozenset(one.label for one in self.detectors if one.label)
+
+    @property
+    def tokenised(self) -> frozenset[str]:
+        """The kinds of values that tokens stand for."""
+        return frozenset(kind for one in self.detectors if one.then == "tokenise" for kind in one.kinds)
 
 
 # What each detector that ships looks for, usually and if asked, what becomes of it, and the label.
@@ -237,6 +244,28 @@ def read_inspection(document: Document, given: Sequence[object], root: Path) -> 
     return InspectionSettings(detectors=tuple(_detector(document, index) for index in range(len(given))), root=root)
 
 
+def _check_tokens(document: Document, path: tuple[str | int, ...], given: GivenDetector) -> None:
+    """A token stands for a value of a kind that is known before: what is an order to a model is given back to nobody."""
+    if given.detector in _ORDERS:
+        raise ConfigError(
+            f"then: what {given.detector} finds has no tokens",
+            where=document.where(*path, "then"),
+            suggestion="label it, redact it or block it",
+        )
+    if given.detector not in SHIPPED and not given.kinds:
+        raise ConfigError(
+            "then: tokenise needs the kinds that the detector finds",
+            where=document.where(*path, "then"),
+            suggestion="list them under kinds:",
+        )
+    for at, kind in enumerate(given.kinds):
+        if not KIND.match(kind):
+            raise ConfigError(
+                f"'{kind[:60]}' is no kind that a token can have: small letters, digits and _",
+                where=document.where(*path, "kinds", at),
+            )
+
+
 def _detector(document: Document, index: int) -> DetectorSettings:
     path = ("inspect_results", index)
     where = document.where(*path)
@@ -259,6 +288,8 @@ def _detector(document: Document, index: int) -> DetectorSettings:
                     where=document.where(*path, "kinds", at),
                     suggestion=f"it finds {', '.join((*usual, *more))}",
                 )
+    if given.then == "tokenise":
+        _check_tokens(document, path, given)
     return DetectorSettings(
         detector=given.detector,
         where=where,

@@ -271,6 +271,7 @@ class Answers(WaitingCalls):
             parent=known.parent,
             idempotency_key=known.idempotency_key,
             bound=known.bound,
+            restored=known.restored,
             approval=known.digest,
             withheld=governance.withheld,
             resume=known.resume,

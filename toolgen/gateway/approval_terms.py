@@ -64,7 +64,9 @@ async def edited(known: Invocation, arguments: JsonObject, governance: Governanc
     call = governance.call(known.tool, given, principal, known.session, known.client, known.parent)
     if call.dropped:
         return Error(code="validation", message=f"{known.tool} has no argument '{min(call.dropped)}'")
-    call = msgspec.structs.replace(call, id=known.id, idempotency_key=known.idempotency_key, approval="")
+    call = msgspec.structs.replace(
+        call, restored=known.restored, id=known.id, idempotency_key=known.idempotency_key, approval=""
+    )
     trail = Trail()
     result = await governance.would_send(call, trail)
     if not isinstance(result, Success):

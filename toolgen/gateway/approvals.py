@@ -181,6 +181,7 @@ def _invocation(question: Question, now: float) -> Invocation:
         effect=call.tool.effect.value,
         arguments=dict(call.arguments),
         bound=call.bound,
+        restored=call.restored,
         sql=question.sql,
         rule=question.rule,
         digest=question.digest,

@@ -16,12 +16,13 @@ from toolgen.errors import ConfigError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
-from toolgen.gateway.fallback import Fallbacks
+from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade
 from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
 from toolgen.gateway.search_tools import CALLING, INPUTS
 from toolgen.gateway.tool_discovery import Discovery
+from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
@@ -29,6 +30,7 @@ from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.stages.results import masked
 from toolgen.policy.credentials import TokenRule
 from toolgen.responses.answer_argument import WHOLE, Reading
 from toolgen.state.encryption import Seal
@@ -270,9 +272,13 @@ class Calls:
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
-        call = governance.call(
-            asked.name, given, asked.principal, session or connection, client, parent, idempotency_key
-        )
+        session_id, restored = session or connection, NONE
+        if governance.tokenises:
+            restored = await governance.restored(asked.name, given, asked.principal, session_id)
+            given = restored.arguments
+        call = governance.call(asked.name, given, asked.principal, session_id, client, parent, idempotency_key)
+        if restored is not NONE:
+            call = restored.of(call)
         if presence is not None and presence.trace is not None:
             call = msgspec.structs.replace(call, trace=presence.trace)
         if reading.cursor:
@@ -347,6 +353,8 @@ class Calls:
         started = self._clock.monotonic()
         trail = trail or Trail()
         result = await self._running.run(governance, call, trail)
+        if call.restored:
+            result = masked(result, call)
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading)
@@ -357,25 +365,21 @@ class Calls:
         envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
             return await self.approvals.repeated(envelope, call.principal)
-        if last or isinstance(result, Success) or (other := self.fallbacks.instead(call, result)) is None:
+        if (
+            last
+            or call.restored
+            or isinstance(result, Success)
+            or (other := self.fallbacks.instead(call, result)) is None
+        ):
             return envelope
-        return await self._fall_back(governance, call, envelope, other)
+        instead = await self.carry_out(governance, call_instead(governance, call, other), last=True)
+        return instead if self.fallbacks.better(instead) else envelope
 
     async def dry_run(self, governance: Governance, call: Call) -> Envelope:
         """What `carry_out` would send, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
         result = await self._guided(governance, call, await governance.would_send(call, Trail()))
         return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
-
-    async def _fall_back(
-        self, governance: Governance, call: Call, failed: Envelope, other: tuple[str, JsonObject]
-    ) -> Envelope:
-        """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
-        name, arguments = other
-        made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
-        made = made if call.trace is None else msgspec.structs.replace(made, trace=call.trace)
-        envelope = await self.carry_out(governance, made, last=True)
-        return envelope if self.fallbacks.better(envelope) else failed
 
     async def _guided(self, governance: Governance, call: Call, result: Result) -> Result:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
@@ -384,8 +388,7 @@ class Calls:
         catalog = governance.catalog(call.principal, call.session)
         if not self._discovery.stands_in(catalog):
             return result
-        suggestion = await self._discovery.suggestion(call.tool.name, catalog)
-        return Refused(error=msgspec.structs.replace(result.error, suggestion=suggestion))
+        return await self._discovery.guided(call.tool.name, result, catalog)
 
 
 def _is_shaped(call: Call, result: Success, reading: Reading) -> bool:

@@ -19,6 +19,7 @@ from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.own_checks import OwnChecks
 from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
+from toolgen.gateway.value_tokens import Restored, ValueTokens
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Result
@@ -62,6 +63,7 @@ from toolgen.state.invocations import Need
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
 from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.value_vault import Vault
 
 if TYPE_CHECKING:
     from toolgen.pipeline.graphql_documents import DocumentGuard
@@ -119,6 +121,7 @@ class Runtime:
     key_sets: KeySets
     caching: Caching | None = None
     ledger: Ledger | None = None
+    vault: Vault
     ledger_key: Callable[[], bytes]
     pagings: Pagings = field(default_factory=Pagings)
     metrics: Metrics = field(default_factory=Metrics)
@@ -142,6 +145,8 @@ class Governance:
         self._concerns: dict[tuple[object, ...], str] = {}
         self._sources = runtime.manifest.sources
         self._log, self._checks = runtime.log, runtime.checks
+        tokens = None if runtime.checks is None else runtime.checks.tokens
+        self._tokens, self.tokenises = ValueTokens(tokens, policy.token_grants, runtime.vault), tokens is not None
         self._clock, self._metrics = runtime.clock, runtime.metrics
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
@@ -236,6 +241,13 @@ class Governance:
         except ValueError as error:
             message, suggestion = f"{ARGUMENT}: {error}", "leave it out, or correct it"
             return Error(code="validation", message=message, suggestion=suggestion, rule="arguments"), {}
+
+    async def restored(self, name: str, arguments: JsonObject, principal: Principal, session: str) -> Restored:
+        """Arguments with values in place of their tokens, before a call is made with them."""
+        tool = self._tools.get(name)
+        if tool is None or not self.access.visible(principal, tool):
+            return Restored(arguments=arguments)
+        return await self._tokens.restored(tool, arguments, principal, session)
 
     def concern(self, principal: Principal, tool: Tool) -> str:
         """The digest of what this policy says about calls of a principal to a tool."""
@@ -364,7 +376,7 @@ class Governance:
             deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
             preview=Preview(executors=runtime.executors),
             middleware=checks.middleware(self.earlier, self.concealing) if (checks := runtime.checks) else None,
-            results=checks.results(self.earlier) if checks else None,
+            results=checks.results(self.earlier, runtime.vault) if checks else None,
         )
 
     def _users(self) -> Users:

@@ -304,6 +304,7 @@ def _invocation(call: Call, now: float, kept: dict[str, Any], policy_digest: str
         effect=call.tool.effect.value,
         arguments=dict(call.arguments),
         bound=call.bound,
+        restored=call.restored,
         rule=call.rule,
         tool_digest=call.tool.digest,
         policy_digest=policy_digest,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from toolgen.config.tools import Fallback, names
+from toolgen.gateway.compiled_policy import Governance
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Failed, Refused, Result
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
 
-__all__ = ["Fallbacks"]
+__all__ = ["Fallbacks", "call_instead"]
 
 _UNTRIED = frozenset({"breaker", "concurrency"})  # the rules that hold a call back because its system does not do well
 
@@ -59,3 +62,10 @@ def _failed(call: Call, result: Result) -> bool:
     status = delivery.status
     down = delivery.broken or (isinstance(status, int) and (status >= 500 or status == 429))
     return down or result.error.code in {"upstream_timeout", "upstream_unavailable"}
+
+
+def call_instead(governance: Governance, call: Call, other: tuple[str, JsonObject]) -> Call:
+    """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
+    name, arguments = other
+    made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
+    return made if call.trace is None else msgspec.structs.replace(made, trace=call.trace)

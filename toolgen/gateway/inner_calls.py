@@ -56,7 +56,9 @@ class NestedCalls:
             return Answered(
                 envelope=unmade(asked.name, invalid("an inner call has its answer whole: leave the cursor out"))
             )
-        made = governance.call(asked.name, given, asked.principal, outer.session, outer.client, outer.id)
+        restored = await governance.restored(asked.name, given, asked.principal, outer.session)
+        made = governance.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client, outer.id)
+        made = restored.of(msgspec.structs.replace(made, restored=outer.restored))
         made = msgspec.structs.replace(made, depth=outer.depth + 1, trace=outer.trace)
         trail = Trail()
         trail.presence.begun = asyncio.Event()

@@ -19,6 +19,8 @@ from toolgen.pipeline.stages.middleware import Hook, MiddlewareStage
 from toolgen.pipeline.stages.record import AuditRedaction
 from toolgen.pipeline.stages.results import ResultsStage
 from toolgen.policy.detectors.inspector import Inspector
+from toolgen.policy.detectors.tokens import Tokens
+from toolgen.state.value_vault import Vault
 
 __all__ = ["OwnChecks", "checks_of"]
 
@@ -51,11 +53,16 @@ class OwnChecks:
             apart=self.apart,
         )
 
-    def results(self, earlier: Earlier) -> ResultsStage | None:
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens that stand for values in answers; None where none do."""
+        return None if self.inspector is None else self.inspector.tokens
+
+    def results(self, earlier: Earlier, vault: Vault) -> ResultsStage | None:
         """The stage that looks at answers under one policy; None where nothing is looked for."""
         if self.inspector is None:
             return None
-        return ResultsStage(inspector=self.inspector, label=earlier.label)
+        return ResultsStage(inspector=self.inspector, label=earlier.label, vault=vault)
 
     def catalog(
         self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: Earlier

@@ -100,11 +100,10 @@ class Gateway:
         key: str = "",
         middleware: Sequence[object] = (),
     ) -> None:
-        self.settings, self.manifest, self.key = settings, manifest, key
-        clock = clock or SystemClock()
-        self.current = current = CurrentPolicy()
+        self.settings, self.manifest, self.key, self.entered = settings, manifest, key, False
+        clock, self.current = clock or SystemClock(), (current := CurrentPolicy())
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
-        self._running, self._background, self.entered = Running(), Background(), False
+        self._running, self._background = Running(), Background()
         self._meaning = meaning_of(settings, manifest.tools.values())
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
@@ -145,8 +144,7 @@ class Gateway:
             devices=self._devices,
         )
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
-        self._executors = stand_in or make(manifest)
-        pagings = pagings_of(settings, manifest)
+        self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
         stored = StoredAnswers(settings.state_dir / "answers.db", clock)
         self._answering = Answering(
             store=stored, pauses=shared.pauses, pagings=pagings, record=log.append, run=self._running.run
@@ -218,6 +216,7 @@ class Gateway:
             caching=caching_of(self.settings, self.manifest, clock),
             pagings=pagings,
             ledger=shared.ledger,
+            vault=shared.vault,
             ledger_key=shared.ledger_key or (lambda: self._log.key),
             metrics=self.operations.metrics,
             current=self.current,

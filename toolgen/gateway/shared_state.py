@@ -28,6 +28,7 @@ from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
+from toolgen.state.value_vault import RedisVault, SqliteVault, Vault
 
 __all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "outbox_of", "share", "shared_pauses"]
 
@@ -57,6 +58,7 @@ class Shared:
     histories: SharedHistories | None
     turns: Turns | None
     ledger: Ledger
+    vault: Vault
     ledger_key: Callable[[], bytes] | None
     background: Background
     clock: RedisClock | None = None
@@ -103,6 +105,7 @@ class Shared:
         await self.invocations.close()
         await self.grants.close()
         await self.ledger.close()
+        await self.vault.close()
         if self.counts is not None:
             self.counts.end()
 
@@ -131,6 +134,7 @@ def share(
             turns=_turns(settings, clock, background, client),
             counts=client,
             ledger=SqliteLedger(settings.state_dir / "keys.db", clock),
+            vault=SqliteVault(settings.state_dir / "values.db", clock, _sealing(settings)),
             ledger_key=None,
             background=background,
         )
@@ -144,6 +148,7 @@ def share(
         histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
         turns=_turns(settings, clock, background, _link(state)),
         ledger=RedisLedger(_link(state), sealing),
+        vault=RedisVault(_link(state), sealing),
         ledger_key=lambda: sealing().ledger,
         background=background,
         clock=shared_clock,

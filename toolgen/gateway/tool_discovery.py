@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
+import msgspec
 import orjson
 
 from toolgen.clock import Clock
@@ -159,6 +160,10 @@ class Discovery:
             )
         given = checked.get("arguments", {})
         return Inner(name=asked, arguments=given if isinstance(given, Mapping) else {})
+
+    async def guided(self, name: str, result: Refused, catalog: tuple[Tool, ...]) -> Refused:
+        """A refusal of an unknown tool that names the nearest."""
+        return Refused(error=msgspec.structs.replace(result.error, suggestion=await self.suggestion(name, catalog)))
 
     async def suggestion(self, name: str, catalog: tuple[Tool, ...]) -> str:
         """What to do about a name that is no tool's, from the catalog alone: a forbidden name and a free one get the same."""

@@ -37,6 +37,7 @@ def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], pr
     is no part of any digest: a caller that may not call any more is told so when the call is made.
     """
     about = tuple(_judged(tool, tools))
+    granted = [grant.said() for grant in policy.token_grants if any(grant.covers(item) for item in about)]
     conditional = any(rule.when is not None for rule in _rules(access, principal, about))
     return digest(
         encodable(
@@ -52,6 +53,7 @@ def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], pr
                 "approval": _plain(policy.approval),
                 "sql": _plain(policy.sql.get(tool.source)),
                 "egress": _plain(policy.egress),
+                **({"tokens": granted} if granted else {}),
             }
         )
     )

@@ -5,7 +5,7 @@ What the record holds instead of a sensitive value, and of what: a value that is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from toolgen.canonical import Recorded, encodable
@@ -19,6 +19,7 @@ __all__ = [
     "StandIn",
     "conceal",
     "conceal_at",
+    "conceal_values",
     "conceal_written",
     "concealed_whole",
     "found_at",
@@ -216,6 +217,25 @@ def concealed_whole(value: Json, digest: _Digest) -> StandIn:
     """A value as the digest of what was sent, whatever of it is concealed already."""
     inner: set[str] = set()
     return _whole(_restored(value, inner), inner, digest)
+
+
+def conceal_values(value: Json, values: Collection[str], digest: _Digest) -> Json:
+    """A value with each text or number that holds one of these texts as the digest of what was sent; so is an object whose names do."""
+    if isinstance(value, StandIn):
+        return concealed_whole(value, digest) if not value.whole and _holds(value, values) else value
+    if isinstance(value, Mapping):
+        if any(_holds(name, values) for name in value):
+            return concealed_whole(value, digest)
+        return {name: conceal_values(item, values, digest) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [conceal_values(item, values, digest) for item in value]
+    if value is None or isinstance(value, bool) or not _holds(str(value), values):
+        return value
+    return concealed_whole(value, digest)
+
+
+def _holds(text: str, values: Collection[str]) -> bool:
+    return any(value in text for value in values)
 
 
 def rewritten(text: str, sent: str, digests: frozenset[str]) -> StandIn:

@@ -31,6 +31,8 @@ class Seal:
         self._box = AESGCM(hashlib.sha256(b"toolgen seal\0" + key).digest())
         self.ledger = hashlib.sha256(b"toolgen seal ledger\0" + key).digest()
         """The key of what idempotency keys hide, for every machine that has this seal."""
+        self.values = hashlib.sha256(b"toolgen seal values\0" + key).digest()
+        """The key of digests by which values behind tokens are found again."""
         self.id = hashlib.sha256(b"toolgen seal id\0" + key).hexdigest()[:16]
         """Tells two keys apart, and nothing else about them."""
 

@@ -18,6 +18,7 @@ from toolgen.policy.detectors.instructions import Instructions
 from toolgen.policy.detectors.leaks import Leaks
 from toolgen.policy.detectors.personal_data import PersonalData
 from toolgen.policy.detectors.secrets import Secrets
+from toolgen.policy.detectors.tokens import Tokens
 from toolgen.wiring.middleware import imported
 
 __all__ = ["inspector_of"]
@@ -25,7 +26,8 @@ __all__ = ["inspector_of"]
 
 def inspector_of(settings: InspectionSettings) -> Inspector:
     """What looks through answers. Raises `ConfigError` for a detector that cannot be loaded."""
-    return Inspector([_watch(one, settings) for one in settings.detectors])
+    tokens = Tokens(settings.tokenised) if settings.tokenised else None
+    return Inspector([_watch(one, settings) for one in settings.detectors], tokens)
 
 
 def _watch(one: DetectorSettings, settings: InspectionSettings) -> Watch:

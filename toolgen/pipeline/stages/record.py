@@ -32,6 +32,7 @@ from toolgen.policy.rules import Note
 from toolgen.policy.sensitive_arguments import (
     Concealer,
     conceal_at,
+    conceal_values,
     conceal_written,
     concealed_whole,
     found_at,
@@ -126,7 +127,7 @@ class AuditRedaction:
     def statement(self, call: Call, statement: Json) -> Json:
         """The statement that ran, which holds what the agent wrote into it: as plain as the argument it was written in."""
         argument = call.arguments.get(_STATEMENT)
-        if argument is None or (self._policy.plain is None and not self._policy.sensitive):
+        if argument is None or (self._policy.plain is None and not self._policy.sensitive and not call.restored):
             return statement
         return statement if self._concealed(call).get(_STATEMENT) == argument else self._keyed(statement)
 
@@ -140,6 +141,12 @@ class AuditRedaction:
         return concealed_whole(value, self._keyed)
 
     def _concealed(self, call: Call) -> JsonObject:
+        concealed = self._by_policy(call)
+        if not call.restored:
+            return concealed
+        return _object(conceal_values(concealed, {value for _, _, value in call.restored}, self._digest))
+
+    def _by_policy(self, call: Call) -> JsonObject:
         tool = self._tools.get(call.tool.name)
         if tool is None:
             return all_but(call.arguments, call.arguments, (), self._digest)
@@ -351,6 +358,9 @@ class Record:
         for change, names in (("parsed", call.repaired), ("dropped", call.dropped), ("left_out", call.left_out)):
             for name in names:
                 changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less
+        changes += [
+            {"argument": name[:_MAX_NAME_LENGTH], "change": f"restored {token}"} for name, token, _ in call.restored
+        ]
         return {
             "tool_digest": call.tool.digest,
             "policy_digest": self.policy_digest,

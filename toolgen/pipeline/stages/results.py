@@ -1,4 +1,7 @@
-"""What answers hold, looked for before anybody is shown them: told to the session as labels, taken out, or withheld."""
+"""What answers hold, looked for before anybody is shown them: told to the session as labels, taken out, replaced by tokens, or withheld.
+
+A value that a call got back in the place of a token does not come back in its answer: its token does.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,18 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
-from toolgen.model.call import Call
-from toolgen.model.result import Failed, Result, Success, file_bytes
+from toolgen.model.call import Call, parties
+from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
-from toolgen.model.tool import GraphQLDocumentBinding, Tool
+from toolgen.model.tool import CodeBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.middleware import Labelling, withheld
+from toolgen.policy.answer_redaction import Hidden
 from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, Watch
 from toolgen.policy.rules import Note
+from toolgen.state.value_vault import Scope, Vault
 
-__all__ = ["ResultsStage"]
+__all__ = ["ResultsStage", "masked"]
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
@@ -31,11 +36,12 @@ _FAILED = "what this answer holds cannot be told, so it is withheld"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsStage:
-    """Looks at every answer, and at what is said in place of one. An answer that cannot be looked at, or whose label others cannot be told,
-    is withheld."""
+    """Looks at every answer, and at what is said in place of one. An answer that cannot be looked at, or whose label or values cannot be
+    kept where others find them, is withheld. `vault` keeps the values that tokens stand for."""
 
     inspector: Inspector
     label: Labelling
+    vault: Vault
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         trail.redacts = True  # what a stranger says before its answer is not looked at: numbers alone are passed on
@@ -46,7 +52,7 @@ class ResultsStage:
         if not isinstance(result, Success | Failed):
             return result
         try:
-            return await self._looked(call, trail, result)
+            return masked(await self._looked(call, trail, result), call)
         except (OverloadError, StateError, RecursionError) as error:
             _logger.error("the answer to call %s is withheld: %s", call.id, type(error).__name__)  # noqa: TRY400
         except Exception as error:  # noqa: BLE001 - a detector may be the project's own code
@@ -56,6 +62,8 @@ class ResultsStage:
 
     def idle(self, tool: Tool) -> bool:
         """Whether nothing is looked for in answers of this tool."""
+        if self.inspector.tokens is not None:  # what looks like a token is none, whoever says it
+            return False
         if isinstance(tool.binding, GraphQLDocumentBinding):  # what it is asked says which tools it stands for
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
@@ -65,7 +73,7 @@ class ResultsStage:
         others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         long = (result.delivery.bytes or 0) > _LONG
         seen = await _run(lambda: self.inspector.look(name, said, *others), apart=long)
-        if not seen.watches:
+        if not seen.watches and not seen.resembling:
             return result
         labels = sorted({watch.label for watch in seen.watches if watch.label})
         trail.notes += tuple(_note(watch, seen) for watch in seen.watches)
@@ -73,9 +81,49 @@ class ResultsStage:
         if blocking := next((watch for watch in seen.watches if watch.then == "block"), None):
             told = f"the answer holds what must not be passed on ({', '.join(sorted(seen.kinds[blocking.name]))})"
             return withheld(result, told, "", _rule(blocking))
-        if not seen.has("redact"):
+        if seen.has("redact"):
+            said = await _run(lambda: self.inspector.replaced(said, seen), apart=long)
+        elif not seen.has("tokenise") and not seen.resembling:
             return result
-        return _with(result, await _run(lambda: self.inspector.replaced(said, seen), apart=long))
+        return _with(result, await self._tokenised(call, said, seen, apart=long))
+
+    async def _tokenised(self, call: Call, said: Json, seen: Seen, *, apart: bool) -> Json:
+        """With tokens in place of values, and with nothing else that looks like one. What tools answered inside of this call has that
+        already."""
+        if isinstance(call.tool.binding, WorkflowBinding | CodeBinding):
+            seen.resembling = False
+        values = await _run(lambda: self.inspector.values(said, seen), apart=apart)
+        numbers = (
+            await self.vault.keep(Scope(parties(call.principal), call.session), values)
+            if values and call.session
+            else {}
+        )
+        return await _run(lambda: self.inspector.tokenised(said, seen, numbers), apart=apart)
+
+
+def masked(result: Result, call: Call) -> Result:
+    """A result with tokens in place of the values that its call got back for them."""
+    if not call.restored:
+        return result
+    hidden = Hidden()
+    for _, token, value in call.restored:
+        hidden.add(value, token)
+    hidden.ready()
+    match result:
+        case Success():
+            return replace(result, data=hidden.masked(_copied(result.data)))
+        case Failed(error=error):
+            shown = replace(error, message=hidden.text(error.message), suggestion=hidden.text(error.suggestion))
+            return replace(result, data=hidden.masked(_copied(result.data)), error=shown)
+        case Refused(error=error) | Pending(error=error) | Cancelled(error=error):
+            shown = replace(error, message=hidden.text(error.message), suggestion=hidden.text(error.suggestion))
+            return replace(result, error=shown)
+
+
+def _copied(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 async def _run(work: Callable[[], T], *, apart: bool) -> T:
@@ -123,7 +171,7 @@ def _rule(watch: Watch) -> str:
 
 
 def _note(watch: Watch, seen: Seen) -> Note:
-    status = {"label": "labelled", "redact": "redacted", "block": "blocked"}[watch.then]
+    status = {"label": "labelled", "redact": "redacted", "tokenise": "tokenised", "block": "blocked"}[watch.then]
     return Note(
         rule=_rule(watch),
         verdict="deny" if watch.then == "block" else "",

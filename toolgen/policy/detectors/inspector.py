@@ -13,10 +13,13 @@ from typing import Literal, TypeAlias
 
 from toolgen.model.detection import Detector, Finding
 from toolgen.model.schema import Json
+from toolgen.policy.detectors.tokens import Tokens
 
 __all__ = ["Inspector", "OverloadError", "Seen", "Watch"]
 
-Action: TypeAlias = Literal["label", "redact", "block"]
+Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
+Value: TypeAlias = tuple[str, str]
+"""A kind, and the value that was found."""
 
 _MAX_LENGTH = 16 * 1024 * 1024
 _MAX_FINDINGS = 20_000
@@ -57,10 +60,11 @@ class Watch:
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """What was found in one answer: by which watch which kinds."""
+    """What was found in one answer: by which watch which kinds. `resembling`: a text of it looks like a token."""
 
     kinds: dict[str, set[str]] = field(default_factory=dict)
     watches: list[Watch] = field(default_factory=list)
+    resembling: bool = False
 
     def has(self, action: Action) -> bool:
         """Whether something was found that asks for this."""
@@ -68,10 +72,12 @@ class Seen:
 
 
 class Inspector:
-    """The watches of one project, for one tool each what of them there is."""
+    """The watches of one project, for one tool each what of them there is. `tokens` are those that stand for what is found, None where
+    nothing is tokenised."""
 
-    def __init__(self, watches: Sequence[Watch]) -> None:
+    def __init__(self, watches: Sequence[Watch], tokens: Tokens | None = None) -> None:
         self._watches = tuple(watches)
+        self.tokens = tokens
         self._of: dict[str, tuple[Watch, ...]] = {}
 
     @property
@@ -90,6 +96,8 @@ class Inspector:
         """What an answer of a tool holds, which may stand for `others` too. Raises `OverloadError`, and whatever a detector raises."""
         seen, texts = Seen(), _texts(data)
         together = _SEPARATOR.join(texts)
+        if self.tokens is not None:
+            seen.resembling = "<" in together  # it may become one when something is taken out of its middle
         watches = self.of(tool)
         if others:
             watches = tuple(one for one in self._watches if any(one in self.of(name) for name in (tool, *others)))
@@ -105,6 +113,51 @@ class Inspector:
         """The answer with what was found replaced: by a word for its kind, or by nothing. Raises `OverloadError`."""
         watches = [watch for watch in seen.watches if watch.then == "redact"]
         return _replaced(data, lambda text: _cleaned(text, watches), 0) if watches else data
+
+    def values(self, data: Json, seen: Seen) -> list[Value]:
+        """What tokens are to stand for in an answer, in its order. Raises `OverloadError`."""
+        wanted: dict[Value, None] = {}
+        watches = [watch for watch in seen.watches if watch.then == "tokenise"]
+        if watches and self.tokens is not None:
+            _replaced(data, _Tokenising(self.tokens, watches, {}, wanted), 0)
+        return list(wanted)
+
+    def tokenised(self, data: Json, seen: Seen, numbers: Mapping[Value, int]) -> Json:
+        """The answer with tokens in place of values, `[kind]` where a value has no number. What looked like a token is none any more.
+
+        Raises `OverloadError`.
+        """
+        watches = [watch for watch in seen.watches if watch.then == "tokenise"]
+        if self.tokens is None or not (watches or seen.resembling):
+            return data
+        return _replaced(data, _Tokenising(self.tokens, watches, numbers, {}), 0)
+
+
+class _Tokenising:
+    """Replaces values in one text after the other, and notes in `wanted` what they were."""
+
+    def __init__(
+        self, tokens: Tokens, watches: Sequence[Watch], numbers: Mapping[Value, int], wanted: dict[Value, None]
+    ) -> None:
+        self._tokens, self._watches, self._numbers, self._wanted = tokens, watches, numbers, wanted
+
+    def __call__(self, text: str) -> str:
+        found = [finding for watch in self._watches for finding in watch.detector.find(text)]
+        pieces: list[str] = []
+        last = 0
+        for finding in _apart(found):
+            value = (finding.kind, text[finding.start : finding.end])
+            number = self._numbers.get(value)
+            pieces += (
+                self._tokens.escaped(text[last : finding.start]),
+                f"[{finding.kind}]" if number is None else f"<{finding.kind}:{number}>",
+            )
+            if finding.kind in self._tokens.kinds:
+                self._wanted[value] = None
+            last = finding.end
+            if len(pieces) > 2 * _MAX_FINDINGS:
+                raise OverloadError
+        return "".join((*pieces, self._tokens.escaped(text[last:])))
 
 
 def _texts(data: Json) -> list[str]:

@@ -36,11 +36,13 @@ from toolgen.policy.document.sections import (
     Assignment,
     read_assignment,
     read_limits,
+    read_tokens,
 )
 from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
+from toolgen.policy.value_tokens import TokenGrant
 from toolgen.yaml_file import Document, decode, read
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class Policy:
     labels: Mapping[str, tuple[str, ...]]
     toolsets: Mapping[str, Toolset]
     assignments: tuple[Assignment, ...] = ()
+    token_grants: tuple[TokenGrant, ...] = ()
     files: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     """What its files say, by their names, as they were parsed."""
 
@@ -151,6 +154,7 @@ class _Collector:
         self._labels: dict[str, set[str]] = {}
         self._toolsets: dict[str, Toolset] = {}
         self._assignments: list[Assignment] = []
+        self._token_grants: list[TokenGrant] = []
         self._content: list[Any] = []
         self._files: dict[str, Any] = {}
         self._key_content: list[Any] = []
@@ -188,6 +192,7 @@ class _Collector:
             assignment = read_assignment(document, index, self._manifest)
             self._assignments.append(assignment)
             self._roles += [(document.where("credentials", index, "to"), role) for role in sorted(assignment.roles)]
+        self._add_tokens(document, file)
         if file.egress is not None:
             self._add_egress(document, file.egress)
         if file.approvals is not None:
@@ -238,6 +243,7 @@ class _Collector:
             labels=MappingProxyType({name: tuple(sorted(labels)) for name, labels in self._labels.items()}),
             toolsets=MappingProxyType(self._toolsets),
             assignments=tuple(self._assignments),
+            token_grants=tuple(self._token_grants),
             files=MappingProxyType(self._files),
         )
 
@@ -302,6 +308,12 @@ class _Collector:
             ),
             same_origin=given.redirects == "same-origin",
         )
+
+    def _add_tokens(self, document: Document, file: FileShape) -> None:
+        for index in range(len(file.tokens)):
+            grant = read_tokens(document, index, self._manifest)
+            self._token_grants.append(grant)
+            self._roles += [(document.where("tokens", index, "to"), role) for role in sorted(grant.roles)]
 
     def _add_redaction(self, document: Document, index: int) -> None:
         path = ("redact", index)

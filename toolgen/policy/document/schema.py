@@ -188,6 +188,13 @@ class RedactShape(msgspec.Struct, forbid_unknown_fields=True):
     with_: str = msgspec.field(name="with", default="[redacted]")
 
 
+class TokensShape(msgspec.Struct, forbid_unknown_fields=True):
+    to: _Names
+    tools: _Names
+    kinds: _Names
+    arguments: list[str] = []
+
+
 class PlainShape(msgspec.Struct, forbid_unknown_fields=True):
     tools: _Names
     fields: _Names
@@ -254,4 +261,5 @@ class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     sensitive: list[str] = []
     plain: list[Annotated[Any, apart(PlainShape)]] | None = None
     redact: list[Annotated[Any, apart(RedactShape)]] = []
+    tokens: list[Annotated[Any, apart(TokensShape)]] = []
     tests: list[Annotated[Any, apart(TestShape)]] = []

@@ -1,5 +1,7 @@
 """The `limits:` section of a policy, read once every principal is known: each name in it exists, and each cost can be paid.
 
+The `tokens:` section: which tools get values back in the place of tokens.
+
 The `credentials:` section of a policy: references, by role and source.
 
 Whose credentials a source is called with: those that the policy gives to a role, in place of the source's own.
@@ -20,8 +22,11 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import Scope
-from toolgen.policy.document.schema import AssignmentShape, LimitShape
+from toolgen.policy.detectors.tokens import KIND
+from toolgen.policy.document.rules import matched
+from toolgen.policy.document.schema import AssignmentShape, LimitShape, TokensShape
 from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
+from toolgen.policy.value_tokens import TokenGrant
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document, decode
 
@@ -30,6 +35,7 @@ __all__ = [
     "assigned",
     "read_assignment",
     "read_limits",
+    "read_tokens",
 ]
 
 _MAX_WAIT_S = 30.0
@@ -134,6 +140,30 @@ class _Reader:
                 f"wait: '{text}' is not like 2s or 500ms, and at most {_MAX_WAIT_S:g}s", where=self._where("wait")
             )
         return seconds
+
+
+def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGrant:
+    """One entry of `tokens:`. Raises `PolicyError`."""
+    path = ("tokens", index)
+    given = decode(document, path, TokensShape, PolicyError)
+    tools = matched(given.tools, manifest, document, (*path, "tools"))
+    for number, kind in enumerate(given.kinds):
+        if not KIND.match(kind):
+            raise PolicyError(f"'{kind[:60]}' is no kind of values", where=document.where(*path, "kinds", number))
+    known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
+    for number, name in enumerate(given.arguments):
+        if name not in known:
+            raise PolicyError(
+                f"none of these tools has an argument '{name[:60]}'{nearest(name, known)}",
+                where=document.where(*path, "arguments", number),
+            )
+    return TokenGrant(
+        tools=tuple(given.tools),
+        kinds=frozenset(given.kinds),
+        roles=frozenset(given.to),
+        arguments=frozenset(given.arguments),
+        where=document.where(*path),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,413 @@
+"""Tokens in place of values in answers, and values in place of tokens in calls: for whom, where, and what stands on record of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.projects import audit_entries
+from tests.redis_server import RedisServer
+from toolgen.errors import ConfigError, PolicyError
+from toolgen.gateway.approval_requests import listed
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Envelope
+from toolgen.state import value_vault
+
+ALL = {
+    "id": "all",
+    "to": ["bot"],
+    "tools": ["orders__*"],
+    "verdict": "allow",
+    "effects": ["read", "write", "destructive"],
+}
+BACK = {"to": ["bot"], "tools": ["orders__send_mail"], "kinds": ["email"], "arguments": ["to"]}
+TOKENS = [{"detector": "personal_data", "then": "tokenise"}]
+ANN, BEN = "ann.lee@mail.fr", "ben@mail.fr"
+Steps = Callable[[Gateway, Upstream], Awaitable[None]]
+
+
+def scenario(
+    root: Path,
+    steps: Steps,
+    *rules: dict[str, Any],
+    tokens: list[dict[str, Any]] | None = None,
+    detectors: list[Any] | None = None,
+    policy: dict[str, Any] | None = None,
+    **settings: Any,
+) -> None:
+    async def run(seen: Upstream, server: str) -> None:
+        said = {
+            "rules": [ALL, *rules],
+            "tokens": [BACK] if tokens is None else tokens,
+            "approvals": {"approvers": ["user"]},
+            **(policy or {}),
+        }
+        looked = TOKENS if detectors is None else detectors
+        path = project(root / "p", server, said, inspect_results=looked, gateway={"turn_limit": "never"}, **settings)
+        async with Gateway.load(path) as gateway:
+            await steps(gateway, seen)
+
+    with upstream() as (seen, server):
+        asyncio.run(run(seen, server))
+
+
+async def health(gateway: Gateway, seen: Upstream, data: Any, session: str = "s", principal: str = "bot") -> Envelope:
+    """What the API answers, as the agent gets it."""
+    seen.body = json.dumps(data).encode()
+    return await gateway.call("orders__get_health", {}, principal=principal, session=session)
+
+
+async def mail(gateway: Gateway, to: Any, session: str = "s", **more: Any) -> Envelope:
+    return await gateway.call(
+        "orders__send_mail", {"to": to}, principal=more.pop("principal", "bot"), session=session, **more
+    )
+
+
+def code(envelope: Envelope) -> str:
+    return envelope.error.code if envelope.error is not None else envelope.status
+
+
+def sent(seen: Upstream) -> list[str]:
+    return [body for _, path, body in seen.requests if path == "/mail"]
+
+
+def record(gateway: Gateway) -> str:
+    return json.dumps(audit_entries(gateway))
+
+
+def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        first = await health(
+            gateway, seen, {"a": ANN, "rows": [BEN, f"from {ANN} to {BEN}"], ANN: 1, "n": 4111111111111111}
+        )
+        assert first.data == {
+            "a": "<email:1>",
+            "rows": ["<email:2>", "from <email:1> to <email:2>"],
+            "<email:1>": 1,
+            "n": "<card:1>",
+        }
+        again = await health(gateway, seen, {"b": BEN})
+        assert again.data == {"b": "<email:2>"}
+        seen.body = json.dumps({"sent": f"to {ANN}"}).encode()
+        answer = await mail(gateway, "<email:1>")
+        assert (answer.status, answer.data) == ("ok", {"sent": "to <email:1>"})
+        assert sent(seen) == [json.dumps({"to": ANN}, separators=(",", ":"))]
+        intent = next(
+            one for one in audit_entries(gateway) if one["event"] == "intent" and one["tool"] == "orders__send_mail"
+        )
+        assert intent["repaired"] == [{"argument": "to", "change": "restored <email:1>"}]
+        assert str(intent["arguments"]["to"]).startswith("hmac-sha256:")
+        assert ANN not in record(gateway)
+        files = b"".join(one.read_bytes() for one in (tmp_path / "p").rglob("values.db*"))
+        assert files
+        assert ANN.encode() not in files
+
+    scenario(tmp_path, steps)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "name", "arguments", "told"),
+    [
+        ([], "orders__send_mail", {"to": "<email:1>"}, "does not give this tool"),
+        ([BACK], "orders__send_mail", {"to": "<card:1>"}, "does not give this tool"),
+        ([BACK], "orders__delete_order", {"id": "<email:1>"}, "does not give this tool"),
+        ([{**BACK, "to": ["user"]}], "orders__send_mail", {"to": "<email:1>"}, "does not give this tool"),
+        ([BACK], "orders__send_mail", {"to": "<email:9>"}, "stands for nothing"),
+        ([BACK], "orders__send_mail", {"to": "<email:1>" * 1001}, "more than 1,000 tokens"),
+    ],
+)
+def test_a_token_without_a_grant_is_refused_and_nothing_is_sent(
+    tmp_path: Path, tokens: list[dict[str, Any]], name: str, arguments: dict[str, Any], told: str
+) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN, "card": "4111 1111 1111 1111"})
+        before = len(seen.requests)
+        answer = await gateway.call(name, arguments, principal="bot", session="s")
+        assert (answer.status, len(seen.requests)) == ("refused", before)
+        assert answer.error is not None
+        assert answer.error.rule == "tokens"
+        assert told in answer.error.message
+        assert ANN not in record(gateway)
+        (ending,) = [one for one in audit_entries(gateway) if one["event"] == "outcome" and one["tool"] == name]
+        assert (ending["verdict"], ending["rule"]) == ("deny", "tokens")
+
+    scenario(tmp_path, steps, tokens=tokens)
+
+
+def test_an_argument_that_no_grant_names_gets_nothing(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        body = {"tenant_id": "<email:1>", "amount_cents": 1, "note": "x"}
+        assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "forbidden"
+        body = {"tenant_id": "t", "amount_cents": 1, "note": "for <email:1>, again <email:1>"}
+        assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "ok"
+        assert json.loads(seen.requests[-1][2])["note"] == f"for {ANN}, again {ANN}"
+
+    scenario(tmp_path, steps, tokens=[{**BACK, "tools": ["orders__create_order"], "arguments": ["note"]}])
+
+
+def test_tokens_of_other_sessions_and_principals_stand_for_nothing(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        other = await health(gateway, seen, {"a": BEN}, session="t")
+        assert other.data == {
+            "a": "<email:2>"
+        }  # a number is given once, so that no session takes another's token for its own
+        assert code(await mail(gateway, "<email:1>", session="t")) == "validation"
+        assert code(await mail(gateway, "<email:2>")) == "validation"
+        assert code(await mail(gateway, "<email:1>", principal="bare")) == "validation"
+        assert code(await gateway.call("orders__send_mail", {"to": "<email:1>"}, principal="bot")) == "validation"
+        nameless = await gateway.call("orders__get_health", {}, principal="bot")
+        assert nameless.data == {"a": "[email]"}  # without a session there is nothing to keep it for
+        assert sent(seen) == []
+
+    scenario(tmp_path, steps)
+
+
+def test_both_parties_must_be_given_the_value(tmp_path: Path) -> None:
+    rules = [{**ALL, "id": "users", "to": ["user"]}]
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        caller = gateway.principal("bot", "ann")
+        seen.body = json.dumps({"a": ANN}).encode()
+        shown = await gateway.call("orders__get_health", {}, principal=caller, session="s")
+        assert shown.data == {"a": "<email:1>"}
+        assert code(await mail(gateway, "<email:1>", principal=caller)) == "forbidden"
+        write_policy(tmp_path / "p", {"rules": [ALL, *rules], "tokens": [{**BACK, "to": ["bot", "user"]}]})
+        assert await gateway.operations.reload()
+        assert code(await mail(gateway, "<email:1>", principal=caller)) == "ok"
+
+    scenario(tmp_path, steps, *rules)
+
+
+LIKE = [
+    ("<email:1>", "<\\email:1>"),
+    ("<\\email:1>", "<\\\\email:1>"),
+    ("<<email:1>>", "<<\\email:1>>"),
+    ("<EMAIL:1>", "<EMAIL:1>"),
+    ("<email:01>", "<email:01>"),
+    ("< email:1>", "< email:1>"),
+    ("<email:0>", "<email:0>"),
+    ("<other:1>", "<other:1>"),
+    ("<em\u200bail:1>", "<\\email:1>"),
+    ("<email:<email:1>1>", "<email:<\\email:1>1>"),
+    (f"<email:{ANN}>", "<email:<email:1>>"),
+]
+
+
+def test_what_an_upstream_writes_like_a_token_is_none(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        answer = await health(gateway, seen, {"texts": [one for one, _ in LIKE], "split": {"x": "<email:", "y": "1>"}})
+        assert answer.data["texts"] == [shown for _, shown in LIKE]  # type: ignore[index, call-overload]
+        assert answer.data["split"] == {"x": "<email:", "y": "1>"}  # type: ignore[index, call-overload]
+        listed = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot", session="s")
+        assert listed.status == "ok"
+
+    scenario(tmp_path, steps, detectors=[{"detector": "hidden_text", "then": "redact"}, *TOKENS])
+
+
+def test_answers_of_tools_that_are_not_looked_at_hold_no_tokens(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        seen.body = json.dumps({"order": f"<email:1> {BEN}"}).encode()
+        answer = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot", session="s")
+        assert answer.data == {"order": f"<\\email:1> {BEN}"}
+        seen.body = json.dumps({"echo": f"sent to {ANN}"}).encode()
+        assert (await mail(gateway, "<email:1>")).data == {"echo": "sent to <email:1>"}
+
+    scenario(tmp_path, steps, detectors=[{**TOKENS[0], "tools": ["orders__get_health"]}])
+
+
+def test_what_is_sent_like_a_token_is_a_text_in_any_other_writing(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        for text in (
+            "<EMAIL:1>",
+            "<Email:1>",
+            "<email:01>",
+            "<email: 1>",
+            "\uff1cemail:1\uff1e",
+            "<email:1",
+            "email:1",
+            "<other:1>",
+        ):
+            assert code(await mail(gateway, text)) == "ok"
+            assert json.loads(sent(seen)[-1]) == {"to": text}
+        assert (
+            code(await mail(gateway, "<\\email:1> <\\\\email:1>")) == "ok"
+        )  # what stood in an answer so is sent as it was
+        assert json.loads(sent(seen)[-1]) == {"to": "<email:1> <\\email:1>"}
+        assert ANN not in "".join(sent(seen))
+
+    scenario(tmp_path, steps)
+
+
+def test_rules_judge_the_value_that_is_sent(tmp_path: Path) -> None:
+    inside = {
+        **ALL,
+        "id": "inside",
+        "tools": ["orders__send_mail"],
+        "verdict": "deny",
+        "when": "!args.to.endsWith('@mail.fr')",
+    }
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN, "b": "eve@evil.io"})
+        assert code(await mail(gateway, "<email:1>")) == "ok"
+        assert code(await mail(gateway, "<email:2>")) == "forbidden"
+        assert len(sent(seen)) == 1
+
+    scenario(tmp_path, steps, inside)
+
+
+def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) -> None:
+    ask = {**ALL, "id": "ask", "tools": ["orders__send_mail"], "verdict": "ask"}
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        seen.body = json.dumps({"sent": ANN}).encode()
+        answer = await mail(gateway, "<email:1>")
+        assert code(answer) == "approval_required"
+        assert ANN not in json.dumps(answer.to_dict())
+        reviewer = gateway.principal("ann")
+        (shown,) = await listed(gateway.approvals, await gateway.approvals.answerable(reviewer))
+        assert shown["arguments"] == {"to": ANN}
+        assert ANN in json.dumps(shown["request"])
+        await gateway.approvals.decide(str(shown["id"]), approve=True, note="", principal=reviewer)
+        await asyncio.to_thread(seen.reached, 2)
+        while (
+            known := await gateway.approvals.own(answer.call_id, gateway.principal("bot"))
+        ) and known.status != "ended":
+            await gateway.approvals.changed(0.05)
+        assert known is not None
+        assert known.envelope is not None
+        assert (known.envelope["status"], known.envelope["data"]) == ("ok", {"sent": "<email:1>"})
+        assert json.loads(sent(seen)[-1]) == {"to": ANN}
+        assert ANN not in record(gateway)
+
+    scenario(tmp_path, steps, ask)
+
+
+def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> None:
+    ask = {**ALL, "id": "ask", "tools": ["orders__send_mail"], "verdict": "ask"}
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        answer = await mail(gateway, "<email:1>")
+        write_policy(tmp_path / "p", {"rules": [ALL, ask], "approvals": {"approvers": ["user"]}})
+        assert await gateway.operations.reload()
+        reviewer = gateway.principal("ann")
+        await gateway.approvals.decide(answer.call_id, approve=True, note="", principal=reviewer)
+        known = await gateway.approvals.own(answer.call_id, gateway.principal("bot"))
+        assert known is not None
+        assert known.status == "ended"
+        assert sent(seen) == []
+
+    scenario(tmp_path, steps, ask)
+
+
+def test_a_number_is_put_back_as_a_number_and_an_error_does_not_tell_it(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"card": 4111111111111111, "mail": ANN})
+        body: dict[str, Any] = {"tenant_id": "t", "amount_cents": "<card:1>", "note": "n"}
+        assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "ok"
+        assert json.loads(seen.requests[-1][2])["amount_cents"] == 4111111111111111
+        body["amount_cents"] = "<email:1>"
+        answer = await gateway.call("orders__create_order", body, principal="bot", session="s")
+        assert code(answer) == "validation"
+        assert ANN not in json.dumps(answer.to_dict())
+        assert "4111111111111111" not in record(gateway)
+
+    scenario(
+        tmp_path,
+        steps,
+        tokens=[{**BACK, "tools": ["orders__create_order"], "kinds": ["card", "email"], "arguments": []}],
+    )
+
+
+def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_vault, "MAX_VALUES", 3)
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        answer = await health(gateway, seen, [f"user{one}@mail.fr" for one in range(5)])
+        assert answer.data == ["<email:1>", "<email:2>", "<email:3>", "[email]", "[email]"]
+        assert (await health(gateway, seen, ["user0@mail.fr"])).data == ["<email:1>"]
+
+    scenario(tmp_path, steps)
+
+
+def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: Path) -> None:
+    (tmp_path / "redis").mkdir()
+    server_ = RedisServer(tmp_path / "redis")
+    server_.start()
+
+    async def run(seen: Upstream, server: str) -> None:
+        policy = {"rules": [ALL], "tokens": [BACK]}
+        state = f"redis://127.0.0.1:{server_.port}/0"
+        more: dict[str, Any] = {"state": state, "gateway": {"turn_limit": "never"}}
+        path = project(tmp_path / "p", server, policy, inspect_results=TOKENS, **more)
+        async with Gateway.load(path) as first, Gateway.load(path) as second:
+            shown = await health(first, seen, [ANN, BEN])
+            assert shown.data == ["<email:1>", "<email:2>"]
+            assert (await health(second, seen, [BEN])).data == ["<email:2>"]
+            assert code(await mail(second, "<email:2>")) == "ok"
+            assert json.loads(sent(seen)[-1]) == {"to": BEN}
+            assert code(await mail(second, "<email:3>")) == "validation"
+            reader = Redis(port=server_.port)
+            (name,) = reader.keys("*:values:of:*")
+            kept = reader.hgetall(name)
+            assert all(ANN.encode() not in one for pair in kept.items() for one in pair)
+            reader.hset(name, "box email 2", kept[b"box email 1"])
+            reader.close()
+            assert (
+                code(await mail(second, "<email:2>")) == "upstream_unavailable"
+            )  # what was moved there is not taken for the other
+            server_.stop()
+            assert code(await mail(second, "<email:1>")) == "upstream_unavailable"
+            lost = await health(first, seen, [ANN])
+            assert ANN not in json.dumps(lost.to_dict())
+
+    try:
+        with upstream() as (seen, server):
+            asyncio.run(run(seen, server))
+    finally:
+        server_.stop()
+
+
+async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([{**BACK, "kinds": ["emial"]}], "no detector has tokens of the kind 'emial'"),
+        ([{**BACK, "kinds": ["Email"]}], "is no kind"),
+        ([{**BACK, "arguments": ["too"]}], "has an argument 'too'.*did you mean"),
+        ([{**BACK, "tools": ["orders__sendmail"]}], "matches no tool"),
+        ([{**BACK, "to": ["bots"]}], "no principal has the role"),
+    ],
+)
+def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, tokens: list[Any], message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        scenario(tmp_path, _nothing, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("detector", "message"),
+    [
+        ({"detector": "instructions", "then": "tokenise"}, "has no tokens"),
+        ({"detector": "own.Finder", "then": "tokenise"}, "needs the kinds"),
+        ({"detector": "own.Finder", "then": "tokenise", "kinds": ["Code"]}, "is no kind"),
+    ],
+)
+def test_what_has_no_tokens_stops_the_start(tmp_path: Path, detector: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scenario(tmp_path, _nothing, detectors=[detector], tokens=[])

@@ -1,0 +1,47 @@
+"""Which tools get which values back in the place of their tokens, and for whom: none that the policy does not name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from toolgen.model.call import Principal
+from toolgen.model.tool import Tool
+
+__all__ = ["TokenGrant", "may_have"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenGrant:
+    """Values of these kinds are put into calls of these tools that somebody with one of the roles makes: into these arguments (names of the
+    top level), or into any where there are none. `where` is its place in the policy."""
+
+    tools: tuple[str, ...]
+    kinds: frozenset[str]
+    roles: frozenset[str]
+    arguments: frozenset[str] = frozenset()
+    where: str = ""
+
+    def covers(self, tool: Tool) -> bool:
+        """Whether it is about a tool."""
+        return any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
+
+    def said(self) -> Mapping[str, list[str]]:
+        """What it says about the tools that it covers."""
+        return {"kinds": sorted(self.kinds), "roles": sorted(self.roles), "arguments": sorted(self.arguments)}
+
+
+def may_have(grants: Iterable[TokenGrant], principal: Principal, tool: Tool, argument: str, kind: str) -> bool:
+    """Whether a value of this kind may stand in this argument of a call: for its caller, and for everybody that it acts for."""
+    fitting = [
+        grant
+        for grant in grants
+        if kind in grant.kinds and (not grant.arguments or argument in grant.arguments) and grant.covers(tool)
+    ]
+    party: Principal | None = principal
+    while party is not None:
+        if not any(grant.roles & party.roles for grant in fitting):
+            return False
+        party = party.on_behalf_of
+    return True

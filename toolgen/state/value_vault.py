@@ -1,0 +1,265 @@
+"""Values that an agent sees tokens of (`<email:1>`), kept sealed for its session: in a SQLite file or, for several machines, in Redis."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.state.count_connection import Script
+from toolgen.state.encryption import Seal, SealedScript
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
+
+__all__ = ["IDLE_S", "MAX_SESSIONS", "MAX_VALUES", "MAX_VALUE_BYTES", "RedisVault", "Scope", "SqliteVault", "Vault"]
+
+IDLE_S = 24 * 3600.0
+"""How long after it was last asked for a session's values are kept: as long as its labels are."""
+MAX_VALUES = 5_000
+MAX_SESSIONS = 200
+"""How many values are kept for one session, and how many sessions of one owner: what was used least recently gives way."""
+MAX_VALUE_BYTES = 8 * 1024
+_COUNTED_S = 30 * 24 * 3600.0
+_FRESH_S = 600.0  # kept values are renewed at most so often
+_BATCH = 500
+
+Value = tuple[str, str]
+"""A kind, and the value."""
+Token = tuple[str, int]
+"""A kind, and the number."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose values these are: of one session of a principal and of whom it acts for (`parties`)."""
+
+    parties: tuple[str, ...]
+    session: str
+
+    @cached_property
+    def owner(self) -> str:
+        """A digest of the parties."""
+        return _digest(list(self.parties))
+
+    @cached_property
+    def id(self) -> str:
+        """A digest of both."""
+        return _digest([list(self.parties), self.session])
+
+
+class Vault(Protocol):
+    """What stands for a value in a session, and the value. Each method raises `StateError`.
+
+    The same value has the same number in a session; a number stands for one value among all sessions of its owner.
+    """
+
+    async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
+        """The numbers of values, kept from now on; none for one that is too long, or that the session has no more room for."""
+
+    async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
+        """The values of those tokens that this session has."""
+
+    async def close(self) -> None:
+        """Lets go of what is open."""
+
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS kept_values (
+  session TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL, mac TEXT NOT NULL, box BLOB NOT NULL,
+  expires REAL NOT NULL, PRIMARY KEY (session, kind, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS by_value ON kept_values (session, kind, mac);
+CREATE INDEX IF NOT EXISTS by_owner ON kept_values (owner, session);
+CREATE INDEX IF NOT EXISTS expiring ON kept_values (expires);
+CREATE TABLE IF NOT EXISTS last_numbers (
+  owner TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL, expires REAL NOT NULL, PRIMARY KEY (owner, kind)
+) WITHOUT ROWID
+"""
+
+
+class SqliteVault:
+    """Made when the first value is kept. `seal` gives the key that values are sealed with."""
+
+    def __init__(self, path: Path, clock: Clock, seal: Callable[[], Seal]) -> None:
+        self._clock = clock
+        self._make_seal = seal
+        self._seal: Seal | None = None
+        pragmas = (*LASTING, "PRAGMA secure_delete = ON")
+        self._file = SqliteFile(path, kept="values behind tokens", schema=_SCHEMA, pragmas=pragmas)
+
+    async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
+        seal, wanted = self._sealed(), _usable(values)
+
+        def work(connection: sqlite3.Connection) -> dict[Value, int]:
+            now = self._clock.now()
+            with transaction(connection):
+                connection.execute("DELETE FROM kept_values WHERE expires <= ?", (now,))
+                connection.execute("DELETE FROM last_numbers WHERE expires <= ?", (now,))
+                _renew(connection, scope, now)
+                held = _held(connection, scope)
+                found: dict[Value, int] = {}
+                for value in wanted:
+                    number = _number(connection, scope, value, seal, now, room=held < MAX_VALUES)
+                    if number:
+                        found[value] = abs(number)
+                        held += number < 0
+                return found
+
+        return await self._file.run(work)
+
+    async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
+        if not tokens or not self._file:
+            return {}
+        seal = self._sealed()
+
+        def work(connection: sqlite3.Connection) -> dict[Token, str]:
+            now = self._clock.now()
+            _renew(connection, scope, now)
+            found = {}
+            for token in tokens:
+                row = connection.execute(
+                    "SELECT box FROM kept_values WHERE session = ? AND kind = ? AND number = ? AND expires > ?",
+                    (scope.id, *token, now),
+                ).fetchone()
+                if row is not None:
+                    found[token] = _opened(seal, scope, token, row[0])
+            return found
+
+        return await self._file.run(work)
+
+    async def close(self) -> None:
+        await self._file.close()
+
+    def _sealed(self) -> Seal:
+        if self._seal is None:
+            self._seal = self._make_seal()
+        return self._seal
+
+
+def _renew(connection: sqlite3.Connection, scope: Scope, now: float) -> None:
+    connection.execute(
+        "UPDATE kept_values SET expires = ? WHERE session = ? AND expires > ? AND expires < ?",
+        (now + IDLE_S, scope.id, now, now + IDLE_S - _FRESH_S),
+    )
+
+
+def _held(connection: sqlite3.Connection, scope: Scope) -> int:
+    """How many values a session has. For a new one the owner's session that was used least recently makes room."""
+    (held,) = connection.execute("SELECT count(*) FROM kept_values WHERE session = ?", (scope.id,)).fetchone()
+    if not held:
+        rows = connection.execute(
+            "SELECT session FROM kept_values WHERE owner = ? GROUP BY session ORDER BY max(expires) DESC LIMIT -1 OFFSET ?",
+            (scope.owner, MAX_SESSIONS - 1),
+        ).fetchall()
+        connection.executemany("DELETE FROM kept_values WHERE session = ?", rows)
+    return int(held)
+
+
+def _number(connection: sqlite3.Connection, scope: Scope, value: Value, seal: Seal, now: float, *, room: bool) -> int:
+    """The number of a value; less than 0 where it is new, and 0 where there is no room for it."""
+    kind, mac = value[0], _mac(seal, scope, value)
+    row = connection.execute(
+        "SELECT number FROM kept_values WHERE session = ? AND kind = ? AND mac = ?", (scope.id, kind, mac)
+    ).fetchone()
+    if row is not None:
+        return int(row[0])
+    if not room:
+        return 0
+    (number,) = connection.execute(
+        "INSERT INTO last_numbers VALUES (?, ?, 1, ?) "
+        "ON CONFLICT DO UPDATE SET number = number + 1, expires = excluded.expires RETURNING number",
+        (scope.owner, kind, now + _COUNTED_S),
+    ).fetchone()
+    box = _closed(seal, scope, (kind, number), value[1])
+    row = (scope.id, kind, number, scope.owner, mac, box, now + IDLE_S)
+    connection.execute("INSERT INTO kept_values VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    return -int(number)
+
+
+_SCRIPT = Script.named("values")
+_IDLE_MS = str(int(IDLE_S * 1000))
+
+
+class RedisVault:
+    """What Redis has of a value is sealed with its session, kind and number; beside it stand digests that it cannot be guessed by."""
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
+        self._redis = SealedScript(link, seal, _SCRIPT, "values", kept="values behind tokens")
+
+    async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
+        seal = await self._redis.seal()
+        found: dict[Value, int] = {}
+        for batch in _batches(_usable(values)):
+            named = [part for value in batch for part in (value[0], _mac(seal, scope, value))]
+            bounds = (_IDLE_MS, str(MAX_SESSIONS), str(MAX_VALUES))
+            answer = await self._redis.run("number", scope.owner, scope.id, *bounds, *named)
+            boxes: list[str | bytes] = []
+            for (kind, text), number, new in zip(batch, answer[::2], answer[1::2], strict=True):
+                if number:
+                    found[kind, text] = number
+                    if new:
+                        boxes += (kind, str(number), _closed(seal, scope, (kind, number), text))
+            if boxes:
+                await self._redis.run("put", scope.id, _IDLE_MS, *boxes)
+        return found
+
+    async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
+        if not tokens:
+            return {}
+        seal = await self._redis.seal()
+        named = [part for kind, number in tokens for part in (kind, str(number))]
+        boxes = await self._redis.run("find", scope.id, _IDLE_MS, *named)
+        found: dict[Token, str] = {}
+        for token, box in zip(tokens, boxes, strict=True):
+            if box:
+                found[token] = _opened(seal, scope, token, box)
+        return found
+
+    async def close(self) -> None:
+        await self._redis.close()
+
+
+def _usable(values: Sequence[Value]) -> list[Value]:
+    return [value for value in dict.fromkeys(values) if len(_encoded(value[1])) <= MAX_VALUE_BYTES]
+
+
+def _batches(values: list[Value]) -> Iterator[list[Value]]:
+    for at in range(0, len(values), _BATCH):
+        yield values[at : at + _BATCH]
+
+
+def _mac(seal: Seal, scope: Scope, value: Value) -> str:
+    """Tells equal values of a session apart from others, and says nothing to who has no key."""
+    about = f"{scope.id} {value[0]} ".encode()
+    return hmac.new(seal.values, about + _encoded(value[1]), hashlib.sha256).hexdigest()[:32]
+
+
+def _closed(seal: Seal, scope: Scope, token: Token, text: str) -> bytes:
+    return seal.close(_encoded(text), _about(scope, token))
+
+
+def _opened(seal: Seal, scope: Scope, token: Token, box: bytes) -> str:
+    with suppress(UnicodeDecodeError):
+        return seal.open(box, _about(scope, token)).decode("utf-8", "surrogatepass")
+    raise StateError("what is kept behind a token is not what was kept there")
+
+
+def _about(scope: Scope, token: Token) -> str:
+    return f"value {scope.id} {token[0]} {token[1]}"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]

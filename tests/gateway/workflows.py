@@ -67,11 +67,14 @@ class Service:
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     notes: dict[int, Any] = field(default_factory=dict)
     fails: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    held: dict[str, threading.Event] = field(default_factory=dict)  # by path, until when an answer is held back
     lock: threading.Lock = field(default_factory=threading.Lock)
     made: int = 0
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
         parts = urlsplit(target)
+        if (event := self.held.get(parts.path)) is not None:
+            event.wait(60)
         with self.lock:
             self.asked.append((method, target, body))
             if left := self.fails.get((method, parts.path)):

@@ -211,5 +211,7 @@ def _sealed(one: _Linked, stages: tuple[tuple[Step, ...], ...], called: Sequence
         one.tool,
         effect=effect,
         idempotent=all(tool.idempotent for tool in called),
-        binding=WorkflowBinding(workflow=one.draft.id, stages=stages, outputs=dict(one.draft.outputs)),
+        binding=WorkflowBinding(
+            workflow=one.draft.id, stages=stages, outputs=dict(one.draft.outputs), timeout_s=one.draft.timeout_s
+        ),
     )

@@ -120,8 +120,12 @@ def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[Change]:
         yield breaking("steps", f"now calls {tool}")
     for tool in dict.fromkeys(name for name in before if name not in after):
         yield breaking("steps", f"no longer calls {tool}")
-    if set(before) == set(after):
+    if set(before) == set(after) and (old.stages, old.outputs) != (new.stages, new.outputs):
         yield breaking("steps", "its steps are other than before")
+    if old.timeout_s != new.timeout_s:
+        times = [f"{one.timeout_s:g} s" if one.timeout_s else "no limit" for one in (old, new)]
+        shorter = bool(new.timeout_s) and (not old.timeout_s or new.timeout_s < old.timeout_s)
+        yield change(shorter, "timeout", f"the whole may take {times[1]} (before: {times[0]})")
 
 
 def _device(old: DeviceBinding, new: DeviceBinding) -> Iterator[Change]:

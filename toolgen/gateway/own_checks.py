@@ -75,8 +75,9 @@ class OwnChecks:
         with suppress(LookupError):
             labels = earlier.histories.views(principal.id, session)[0].labels()
         step = step_view(principal, session, labels)
+        asked = [(gate, gate.deadline()) for gate in gates]
         hidden = frozenset(
-            tool.name for tool in whole if not all(gate.displays(step, tool_view(tool)) for gate in gates)
+            tool.name for tool in whole if not all(gate.displays(step, tool_view(tool), until) for gate, until in asked)
         )
         if not hidden:
             return whole

@@ -66,11 +66,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class WorkflowBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"):
     """Calls to other tools, by the name that its file gives the workflow. Steps of one stage are made at the same time, and stages one
-    after the other; `outputs` is what the tool answers with."""
+    after the other; `outputs` is what the tool answers with. After `timeout_s` seconds nothing more is begun, and it fails; 0: no limit."""
 
     workflow: str
     stages: tuple[tuple[Step, ...], ...]
     outputs: dict[str, Any] = {}
+    timeout_s: float = 0.0
 
     @property
     def kind(self) -> str:

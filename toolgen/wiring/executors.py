@@ -198,7 +198,7 @@ def _make(
         case "workflow":
             from toolgen.execute.workflow.executor import WorkflowExecutor  # noqa: PLC0415 - where there is such a source
 
-            return WorkflowExecutor(None if backing is None else backing.inner)
+            return WorkflowExecutor(None) if backing is None else WorkflowExecutor(backing.inner, clock=backing.clock)
         case "device":
             return DeviceExecutor(None if backing is None else backing.devices)
         case "code":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from toolgen.clock import Clock, SystemClock
 from toolgen.errors import StateError
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.workflow.run import Run, Sleep, Waiting, arguments_of
@@ -22,16 +23,17 @@ _MAX_SIZE = 1_048_576
 
 
 class WorkflowExecutor:
-    """`inner` makes the calls; without it, for a preview, there are none. `sleep` waits between attempts."""
+    """`inner` makes the calls; without it, for a preview, there are none. `sleep` waits between attempts, by `clock` time is over."""
 
-    def __init__(self, inner: InnerCalls | None, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, inner: InnerCalls | None, sleep: Sleep = asyncio.sleep, clock: Clock | None = None) -> None:
         self._inner = inner
         self._sleep = sleep
+        self._clock = clock or SystemClock()
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Goes through the steps; where one waits for a person, what was done so far is kept, and goes on with the answer."""
         assert self._inner is not None  # noqa: S101 - a preview executes nothing
-        ended = await Run(call, self._inner, self._sleep).to_end()
+        ended = await Run(call, self._inner, self._sleep, self._clock).to_end()
         if isinstance(ended, Waiting):
             return await self._suspended(self._inner, call, ended)
         if ended.error is not None:

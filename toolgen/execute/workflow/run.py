@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
+from toolgen.clock import Clock
 from toolgen.execute.base import Answered, InnerCalls
+from toolgen.execute.workflow.report import brief, called_as, failure, fault, said
 from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
@@ -59,10 +61,18 @@ class _TooManyError(Exception):
     """The run has made all the calls it may."""
 
 
+class _OverError(Exception):
+    """The time of the run is over. `sent`: a call that may change something had been begun."""
+
+    def __init__(self, *, sent: bool = False) -> None:
+        super().__init__()
+        self.sent = sent
+
+
 class Run:
     """`call` is the workflow's own, `inner` makes those of its steps, and `sleep` waits so many seconds."""
 
-    def __init__(self, call: Call, inner: InnerCalls, sleep: Sleep) -> None:
+    def __init__(self, call: Call, inner: InnerCalls, sleep: Sleep, clock: Clock) -> None:
         binding = call.tool.binding
         assert isinstance(binding, WorkflowBinding)  # noqa: S101 - the tool of such a source
         self._call, self._binding, self._inner, self._sleep = call, binding, inner, sleep
@@ -73,6 +83,8 @@ class Run:
         self._steps: dict[str, dict[str, Any]] = {}
         self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
         self._inputs = {**_defaults(call.tool), **call.arguments}
+        self._clock = clock
+        self._began: float = state.get("began", clock.now())
         self._made: int = state.get("made", len(self._done) + len(self._waits))
         self._kept = sum(_size(one) for one in self._done.values())
         self._truncated = False
@@ -114,16 +126,26 @@ class Run:
             else:
                 self._steps[step.id] = await self._each(step, scope)
         except (MissingError, ExpressionError) as error:
-            self._steps[step.id] = _fault(str(error))
+            self._steps[step.id] = fault(str(error))
+
+    def _left(self) -> float | None:
+        """How many seconds are left, waiting for people included; None where there is no limit. Raises `_OverError` where none are."""
+        limit = self._binding.timeout_s
+        if not limit:
+            return None
+        left = limit - (self._clock.now() - self._began)
+        if left <= 0:
+            raise _OverError
+        return left
 
     async def _each(self, step: Step, scope: Scope) -> dict[str, Any]:
         items = evaluate(step.each, scope)
         if items is NOTHING:
             items = []
         if not isinstance(items, (list, tuple)):
-            return _fault("what it is made for each of is no list")
+            return fault("what it is made for each of is no list")
         if len(items) > step.at_most:
-            return _fault(f"it would be made {len(items)} times, and at_most is {step.at_most}")
+            return fault(f"it would be made {len(items)} times, and at_most is {step.at_most}")
         places = asyncio.Semaphore(step.at_once)
         stopped = False
 
@@ -153,9 +175,11 @@ class Run:
             try:
                 found = await self._once(step, key, scope)
             except (MissingError, ExpressionError) as error:
-                return _fault(str(error))
+                return fault(str(error))
+            except _OverError as over:
+                return self._over(step, over)
             except _TooManyError:
-                return _fault(f"a workflow makes at most {MAX_CALLS} calls")
+                return fault(f"a workflow makes at most {MAX_CALLS} calls")
             if found.get("made"):
                 self._order.append((step, key, scope))
             self._truncated |= bool(found.get("truncated"))
@@ -164,7 +188,14 @@ class Run:
             again = self._again(step, found, attempt, scope)
             if again is None:
                 return found
-            await self._sleep(min(again, MAX_WAIT_S))
+            try:
+                left = self._left()
+            except _OverError:
+                return found
+            wait_s = min(again, MAX_WAIT_S)
+            if left is not None and left <= wait_s:
+                return found  # another attempt would be too late
+            await self._sleep(wait_s)
             self._done.pop(key, None)
             attempt += 1
 
@@ -191,7 +222,7 @@ class Run:
         if (call_id := self._waits.pop(key, "")) != "":
             answered = await self._inner.outcome(self._call, call_id) or _gone(step.use.tool, call_id)
         else:
-            answered = await self._called(step.use, scope)
+            answered = await self._in_time(step.use, scope)
         envelope = answered.envelope
         if envelope.status == "pending" and envelope.error is not None and envelope.error.code in _WAITS:
             self._waiting[key] = envelope.call_id
@@ -237,6 +268,25 @@ class Run:
             found["outputs"] = {name: evaluate(item, own, strict=False) for name, item in step.outputs.items()}
         return found
 
+    async def _in_time(self, use: ToolUse, scope: Scope) -> Answered:
+        """The call of a step. One that is under way when time is over is broken off."""
+        left = self._left()
+        if left is None:
+            return await self._called(use, scope)
+        try:
+            async with asyncio.timeout(left):
+                return await self._called(use, scope)
+        except TimeoutError:
+            tool = {one.name: one for one in self._inner.catalog(self._call)}.get(use.tool)
+            raise _OverError(sent=tool is None or tool.effect is not Effect.READ) from None
+
+    def _over(self, step: Step, over: _OverError) -> dict[str, Any]:
+        """What a step comes to that there was no time for."""
+        message = f"the workflow's time is over ({self._binding.timeout_s:g} s)"
+        if over.sent:
+            message += f"; {step.use.tool} had been called, and nobody knows how far it came"
+        return fault(message, "outcome_unknown" if over.sent else "step_failed") | {"tool": step.use.tool}
+
     async def _called(self, use: ToolUse, scope: Scope) -> Answered:
         self._made += 1
         if self._made > MAX_CALLS:
@@ -260,7 +310,7 @@ class Run:
         return {name: evaluate(item, scope, strict=False) for name, item in self._binding.outputs.items()}
 
     def _suspended(self) -> Waiting:
-        state = {"done": self._done, "waits": self._waiting, "made": self._made}
+        state = {"done": self._done, "waits": self._waiting, "made": self._made, "began": self._began}
         return Waiting(state=state, waits=dict(self._waiting))
 
     async def _failed(self, step: Step) -> Ended:
@@ -280,21 +330,21 @@ class Run:
                 fault = None if envelope.status == "ok" else envelope.error
             except (MissingError, ExpressionError, _TooManyError) as cause:
                 fault = Error(code="step_failed", message=str(cause) or f"more than {MAX_CALLS} calls")
-            (undone if fault is None else not_undone).append(told | _said(fault))
-        failure = self._steps[step.id]
-        error = failure.get("error") or {}
+            (undone if fault is None else not_undone).append(told | said(fault))
+        ended = self._steps[step.id]
+        error = ended.get("error") or {}
         report = {
             "workflow": self._binding.workflow,
-            "failed": {"step": step.id, "tool": step.use.tool, **_called_as(failure), **_brief(error)},
+            "failed": {"step": step.id, "tool": step.use.tool, **called_as(ended), **brief(error)},
             "done": [
-                {"step": key, "tool": self._done[key]["tool"], **_called_as(self._done[key])}
+                {"step": key, "tool": self._done[key]["tool"], **called_as(self._done[key])}
                 for _, key, _ in self._order
             ],
             "not_done": [one.id for one in steps_of(self._binding.stages) if self._left_out(one, step)],
             "undone": undone,
             "not_undone": not_undone,
         }
-        return Ended(error=_failure(step, error), report=report)
+        return Ended(error=failure(step, error), report=report)
 
     def _left_out(self, one: Step, failed: Step) -> bool:
         return one.id != failed.id and self._steps.get(one.id, {"status": ""})["status"] in {"", "waiting", "failed"}
@@ -336,29 +386,4 @@ def _gone(tool: str, call_id: str) -> Answered:
     error = Error(code="outcome_unknown", message="how this call ended is not kept any more")
     return Answered(
         envelope=Envelope(status="error", tool=tool, call_id=call_id, data=None, error=error, meta=_NO_META)
-    )
-
-
-def _fault(message: str) -> dict[str, Any]:
-    return {"status": "failed", "data": None, "outputs": {}, "error": {"code": "step_failed", "message": message}}
-
-
-def _called_as(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {"call_id": found["call_id"]} if found.get("call_id") else {}
-
-
-def _brief(error: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: error[name] for name in ("code", "message", "rule", "suggestion") if error.get(name)}
-
-
-def _said(error: Error | None) -> dict[str, Any]:
-    return {} if error is None else {"code": error.code, "message": error.message}
-
-
-def _failure(step: Step, error: Mapping[str, Any]) -> Error:
-    unknown = error.get("code") == "outcome_unknown"
-    return Error(
-        code="outcome_unknown" if unknown else "step_failed",
-        message=f"step {step.id} failed: {error.get('message') or 'without a word'}",
-        suggestion="its data says what was done, what was taken back and what was not; do not make the whole call again before you looked",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -35,6 +35,7 @@ from toolgen.model.middleware import (
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.call_views import call_view, result_view, step_of, tool_view
+from toolgen.pipeline.event_loop_watch import given_to, in_time
 from toolgen.pipeline.middleware import Guard, Next, Trail
 from toolgen.policy.rules import Note
 
@@ -46,6 +47,7 @@ Labelling = Callable[[Call, Sequence[str]], Awaitable[None]]
 Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
 """Runs plain code in a thread, where it may hang: for whom, as what, and the code."""
 _MAX_VIEWS = 4_096
+_MIN_SHOWS_S = 1.0  # for a catalog of hundreds of tools, on a busy machine
 
 
 class _UnusableError(Exception):
@@ -72,15 +74,26 @@ class Hook:
         """As the record and errors name it."""
         return f"middleware:{self.name}"
 
-    def displays(self, step: StepView, tool: ToolView) -> bool:
-        """Whether a tool is in the catalog of a step. One that fails to say so shows nothing."""
+    def deadline(self) -> float:
+        """Until when `shows` has to have answered that is asked from now on, for all the tools of a catalog (monotonic)."""
+        return monotonic() + max(self.timeout_s, _MIN_SHOWS_S)
+
+    def displays(self, step: StepView, tool: ToolView, deadline: float) -> bool:
+        """Whether a tool is in the catalog of a step. One that fails to say so, or takes too long to, shows nothing."""
         if self.shows is None:
             return True
+        if monotonic() > deadline:
+            return False
         try:
-            return self.shows(step, tool) is True
+            with given_to(f"{self.name}.shows", deadline):
+                shown = self.shows(step, tool) is True
         except Exception as error:  # noqa: BLE001 - the project's own code
             _logger.error("%s.shows raised %s", self.name, place_of(error))  # noqa: TRY400 - its text may quote anything
             return False
+        if monotonic() > deadline:
+            _logger.error("%s.shows took longer than it may, so it shows nothing more of this catalog", self.name)
+            return False
+        return shown
 
 
 _Asked = tuple[Hook, Callable[..., Any], bool]
@@ -141,7 +154,8 @@ class MiddlewareStage:
         view = self._view(call, trail)
         roots = self._roots(call, trail)
         for gate in self._gates:
-            if not all(gate.displays(step_of(one), one.tool) for one in (view, *roots)):
+            until = gate.deadline()
+            if not all(gate.displays(step_of(one), one.tool, until) for one in (view, *roots)):
                 return _outside(gate)
         for asked in self._first:
             hook = asked[0]
@@ -267,7 +281,7 @@ class MiddlewareStage:
                 async with asyncio.timeout(hook.timeout_s):
                     return await self.apart("middleware", hook.name, partial(function, *views))
             deadline = monotonic() + hook.timeout_s
-            answer = await _in_time(function(*views), deadline)
+            answer = await in_time(function(*views), deadline, hook.name)
         except (asyncio.CancelledError, SystemExit) as error:  # unless it is the call that ends
             if isinstance(error, asyncio.CancelledError) and task.cancelling() > cancelled:
                 raise
@@ -337,46 +351,3 @@ def _failed(hook: Hook, call: Call, error: Exception, trail: Trail) -> Error:
 def _note(hook: Hook, status: str, arguments: JsonObject | None = None, labels: tuple[str, ...] = ()) -> Note:
     verdict = "" if status in {"narrowed", "changed", "labelled"} else "deny"
     return Note(rule=hook.rule, verdict=verdict, status=status, digest=hook.digest, arguments=arguments, labels=labels)
-
-
-async def _in_time(work: Coroutine[Any, Any, Any], deadline: float) -> Any:
-    """What `work` comes to. What never waits needs no timer, and most of them never do."""
-    try:
-        waiting = work.send(None)
-    except StopIteration as end:
-        return end.value
-    async with asyncio.timeout(max(0.0, deadline - monotonic())):
-        return await _Resumed(work, waiting, deadline)
-
-
-class _Resumed:
-    """A coroutine that has begun, in the same task. When its time is over it goes no further, whatever it does about that."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any], waiting: Any, deadline: float) -> None:
-        self._work, self._waiting, self._deadline = work, waiting, deadline
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        work, waiting = self._work, self._waiting
-        while True:
-            step: Callable[[], Any]
-            try:
-                sent = yield waiting
-                step = partial(work.send, sent)
-            except BaseException as error:
-                if monotonic() >= self._deadline:
-                    _ended(work, error)
-                    raise
-                step = partial(work.throw, error)
-            try:
-                waiting = step()
-            except StopIteration as end:
-                return end.value
-
-
-def _ended(work: Coroutine[Any, Any, Any], error: BaseException) -> None:
-    """Ends a coroutine whose time is over."""
-    try:
-        work.throw(error)
-        work.close()
-    except BaseException as caught:  # noqa: BLE001 - whatever it makes of its end
-        _logger.debug("a middleware ended with %s", type(caught).__name__)

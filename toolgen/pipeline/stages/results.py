@@ -62,7 +62,7 @@ class ResultsStage:
 
     def idle(self, tool: Tool) -> bool:
         """Whether nothing is looked for in answers of this tool."""
-        if self.inspector.tokens is not None:  # what looks like a token is none, whoever says it
+        if self.inspector.tokens is not None:  # in no answer may anything look like a token
             return False
         if isinstance(tool.binding, GraphQLDocumentBinding):  # what it is asked says which tools it stands for
             return self.inspector.is_empty

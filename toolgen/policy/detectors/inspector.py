@@ -168,25 +168,27 @@ def _texts(data: Json) -> list[str]:
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, str):
-            text = f"{name}: {value}" if name else value
-            length += len(text)
-            if length > _MAX_LENGTH:
-                raise OverloadError
-            found.append(text)
+            found.append(f"{name}: {value}" if name else value)
+            length += len(value)
         elif isinstance(value, dict):
             for key, item in value.items():
                 if isinstance(item, str):
-                    waiting.append((key, item))
+                    found.append(f"{key}: {item}")
+                    length += len(item)
                 else:
                     found.append(key)
-                    length += len(key)
-                    waiting.append(("", item))
+                    if item is not None and item is not True and item is not False:
+                        waiting.append(("", item))
+            if length > _MAX_LENGTH:
+                raise OverloadError
         elif isinstance(value, list | tuple):
             waiting.extend([(name, item) for item in value])
         elif isinstance(value, Mapping):
             waiting.append((name, dict(value)))
         elif type(value) is int and not -_MIN_NUMBER < value < _MIN_NUMBER:
             found.append(str(value))
+    if length > _MAX_LENGTH:
+        raise OverloadError
     return found
 
 

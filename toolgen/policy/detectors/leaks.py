@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from toolgen.model.detection import Finding
+from toolgen.policy.detectors.gate import Gate
 
 __all__ = ["Leaks"]
 
@@ -21,6 +22,7 @@ _STYLE = re.compile(r"url\(\s{0,3}[\"']?((?:https?:)?//[^\s)\"']{1,4000})[\"']?\
 _DATA = re.compile(
     r"(?<![\w-])data:[a-z]{1,20}/[\w.+-]{1,60}(?:;[\w=.-]{1,60}){0,4},[^\s\"'<>()]{0,200000}", re.IGNORECASE
 )
+_DATA_GATE = Gate((r"data:[a-z]{1,20}/",), ignore_case=True)
 _CARRIES = re.compile(r"[?&;][^=&\s]{1,100}=[^&\s]{1,}|\{\{?|%7b|\$\{|/[A-Za-z0-9+_=-]{40,}", re.IGNORECASE)
 # What a picture's address has that says how to show it, and nothing else.
 _HARMLESS = re.compile(
@@ -34,7 +36,7 @@ class Leaks:
 
     def find(self, text: str) -> Iterator[Finding]:
         """What it finds, in no order."""
-        if "data:" in text or "DATA:" in text:
+        if ("data:" in text or "DATA:" in text) and _DATA_GATE.opens(text):
             for found in _DATA.finditer(text):
                 yield Finding(found.start(), found.end(), "data_url")
         if "//" not in text:

@@ -41,7 +41,9 @@ _FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str, float], ...] = tuple(
         (("Bearer ", "bearer "), r"\b[Bb]earer ([A-Za-z0-9._~+/-]{20,2000}=*)", "token", 3.2),
     )
 )
+_BY_WORD = tuple((word, pattern, kind, bits) for words, pattern, kind, bits in _FORMS for word in words)
 _GITHUB = re.compile(r"\b(gh[pousr]_|npm_)([A-Za-z0-9]{30})([A-Za-z0-9]{6})\b")
+_GITHUB_BEGINS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_", "github_pat_")
 _GITHUB_FINE = re.compile(r"\bgithub_pat_([A-Za-z0-9]{22}_[A-Za-z0-9]{59})\b")
 _JWT = re.compile(r"\b(eyJ[\w-]{8,2000})\.(eyJ[\w-]{8,8000})\.([\w-]{10,2000})(?![\w-])")
 _PEM_END, _MAX_PEM_LENGTH = "-----END", 20_000
@@ -92,12 +94,12 @@ class Secrets:
         """What it finds, in no order."""
         if not _GATE.opens(text):
             return
-        for words, pattern, kind, bits in _FORMS:
-            if any(word in text for word in words):
+        for word, pattern, kind, bits in _BY_WORD:
+            if word in text:
                 for found in pattern.finditer(text):
                     if entropy(found[1]) >= bits and not _PLACEHOLDERS.match(found[1]):
                         yield Finding(found.start(1) if found[0][:6] in _BEARER else found.start(), found.end(), kind)
-        if "_" in text and ("gh" in text or "npm_" in text):
+        if any(begin in text for begin in _GITHUB_BEGINS):
             yield from _github(text)
         if "eyJ" in text:
             for found in _JWT.finditer(text):
@@ -130,6 +132,8 @@ def _passwords(text: str) -> Iterator[Finding]:
     if len(lower) != len(text):
         lower = text
     for name in _NAMES:
+        if name not in lower:
+            continue
         for at in _places(lower, name):
             found = _ASSIGNED.match(text, at)
             if found and _is_password(found[1]):

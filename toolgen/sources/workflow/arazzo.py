@@ -1,6 +1,6 @@
 """Arazzo 1.0 documents: workflows over the operations of OpenAPI descriptions, and over other workflows.
 
-What a step of Arazzo has no key for stands under `x-toolgen`: `when`, `for_each`, `at_most`, `at_once` and `undo`, as in the short form.
+What Arazzo has no key for stands under `x-toolgen`: `when`, `for_each`, `at_most`, `at_once` and `undo`; of a workflow, `timeout`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from toolgen.sources.workflow.draft import (
     checked,
     checked_criterion,
     fault,
+    timeout_of,
 )
 from toolgen.sources.workflow.short_form import GivenUse
 from toolgen.yaml_file import Document, decode
@@ -42,6 +43,7 @@ _PATH = re.compile(r"\{\$sourceDescriptions\.([A-Za-z0-9_-]+)\.url\}(#/paths/.+)
 _WORKFLOW_KEYS = frozenset(
     {
         "workflowId",
+        "x-toolgen",
         "summary",
         "description",
         "inputs",
@@ -59,6 +61,12 @@ _STEP_KEYS = frozenset(
     }
 )
 _Path = tuple[str | int, ...]
+
+
+class _Whole(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys under `x-toolgen` of a workflow."""
+
+    timeout: str = ""
 
 
 class _More(msgspec.Struct, forbid_unknown_fields=True):
@@ -132,6 +140,8 @@ class _Reader:
         ids = [one.get("stepId") if isinstance(one, dict) else None for one in listed]
         steps = [self._step(one, (*self.path, "steps", index), ids) for index, one in enumerate(listed)]
         outputs = self._outputs(self.given, self.path)
+        inside = (*self.path, "x-toolgen")
+        more = decode(self.document, inside, _Whole, DescriptionError) if "x-toolgen" in self.given else _Whole()
         for key in outputs:
             self.where[f"outputs {key}"] = self.document.where(*self.path, "outputs", key)
         return Draft(
@@ -144,6 +154,7 @@ class _Reader:
             uses=self.uses,
             undos=self.undos,
             where=self.where,
+            timeout_s=timeout_of(more.timeout, self.document.where(*self.path, "x-toolgen", "timeout")),
         )
 
     def _step(self, given: Any, path: _Path, ids: list[Any]) -> Step:

@@ -11,6 +11,7 @@ from toolgen.model.conditions import parse_condition
 from toolgen.model.expressions import ExpressionError, PathQuery, parse, parse_reference, references
 from toolgen.model.schema import Schema
 from toolgen.model.workflow import Criterion, Step
+from toolgen.units import parse_duration
 
 __all__ = [
     "MAX_ATTEMPTS",
@@ -24,6 +25,7 @@ __all__ = [
     "checked",
     "checked_criterion",
     "fault",
+    "timeout_of",
 ]
 
 MAX_STEPS = 100
@@ -31,6 +33,7 @@ MAX_AT_ONCE = 50
 MAX_EACH = 500
 MAX_ATTEMPTS = 10
 MAX_WAIT_S = 60.0
+MIN_TIMEOUT_S, MAX_TIMEOUT_S = 0.1, 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,17 @@ class Draft:
     uses: Mapping[str, DraftUse]
     undos: Mapping[str, DraftUse]
     where: Mapping[str, str]
+    timeout_s: float = 0.0
+
+
+def timeout_of(text: str, where: str) -> float:
+    """How many seconds a whole workflow may take, 0 where it does not say. Raises `DescriptionError`."""
+    if not text:
+        return 0.0
+    seconds = parse_duration(text)
+    if seconds is None or not MIN_TIMEOUT_S <= seconds <= MAX_TIMEOUT_S:
+        raise fault("timeout: takes a time from 100ms to 24h, like 30s", where)
+    return seconds
 
 
 def fault(message: str, where: str, suggestion: str = "") -> DescriptionError:

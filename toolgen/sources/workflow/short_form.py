@@ -22,6 +22,7 @@ from toolgen.sources.workflow.draft import (
     checked,
     checked_criterion,
     fault,
+    timeout_of,
 )
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document, decode
@@ -79,6 +80,7 @@ class GivenWorkflow(msgspec.Struct, forbid_unknown_fields=True):
     description: str = ""
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)
     outputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    timeout: str = ""
 
 
 def read_short_form(document: Document) -> Iterator[tuple[str, Draft | DescriptionError]]:
@@ -126,6 +128,7 @@ class _Reader:
             uses=self.uses,
             undos=self.undos,
             where=self.where,
+            timeout_s=timeout_of(given.timeout, self.document.where(*path, "timeout")),
         )
 
     def _stage(self, path: _Path) -> tuple[Step, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -247,3 +248,22 @@ def test_bytes_that_are_no_text_stay_as_they_are(tmp_path: Path) -> None:
         assert (await health(gateway, seen, picture)).data == picture
 
     scenario(tmp_path, [{"detector": "personal_data", "then": "redact"}], steps)
+
+
+def test_a_long_answer_is_looked_at_beside_the_loop(tmp_path: Path) -> None:
+    """What some texts cost to look at would hold up every other call."""
+    name = f"places_{abs(hash(str(tmp_path)))}"
+
+    async def run(seen: Upstream, server: str) -> None:
+        detectors = [{"detector": f"{name}.Place"}]
+        code_of = "import threading\nPLACES = []\nclass Place:\n    def find(self, text):\n"
+        code_of += "        PLACES.append(threading.current_thread() is threading.main_thread())\n        return []\n"
+        path = project(tmp_path / "p", server, {"rules": [ALL]}, inspect_results=detectors)
+        (path.parent / f"{name}.py").write_text(code_of, encoding="utf-8")
+        async with Gateway.load(path) as gateway:
+            await health(gateway, seen, {"text": "short"})
+            await health(gateway, seen, {"text": "a@" * 10_000})
+        assert sys.modules[name].PLACES == [True, False]
+
+    with upstream() as (seen, server):
+        asyncio.run(run(seen, server))

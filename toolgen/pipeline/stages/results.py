@@ -30,7 +30,7 @@ __all__ = ["ResultsStage", "masked"]
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
-_LONG = 64 * 1024  # bytes from which on looking is left to a thread
+_LONG = 8 * 1024  # bytes from which on looking is left to a thread
 _FAILED = "what this answer holds cannot be told, so it is withheld"
 
 

@@ -89,6 +89,7 @@ bench: setup peers
 	$(BIN)/python -m bench.calls
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.workers
+	$(BIN)/python -m bench.pending
 	$(BIN)/python -m bench.functions
 	$(BIN)/python -m bench.code_mode
 	$(BIN)/python -m bench.middleware

@@ -49,6 +49,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mutants": (("--most", "1", "--seconds", "60", "toolgen/policy/limits.py"), ()),
     "path": (("--modules",), ()),
     "peers": (("--rounds", "1", "--seconds", "1", "--plot", os.devnull), ()),
+    "pending": (("--rounds", "1", "--calls", "16", "--count", "20", "--pieces", "1"), ()),
     "policy": ((), ()),
     "replay": (("--calls", "1000"), ()),
     "search": ((), ("retrieval",)),

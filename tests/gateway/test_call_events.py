@@ -17,6 +17,7 @@ from tests.gateway.governed import Upstream, project, upstream, write_policy
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.rest import calls
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.waiting_calls import WaitingCalls
 
 POLICY: dict[str, Any] = {
     "rules": [{"id": "asks", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "ask"}],
@@ -167,3 +168,20 @@ def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
             assert (await anext(events))[0] == "done"
 
     play(tmp_path, steps)
+
+
+def test_who_follows_a_call_is_woken_by_what_may_be_about_it() -> None:
+    async def main() -> None:
+        nothing: Any = None
+        waiting = WaitingCalls(store=nothing, log=nothing)
+        mine, any_call = waiting.news_of("a"), waiting.news
+        waiting.announce("b")
+        assert (mine.is_set(), any_call.is_set(), waiting.news_of("a")) == (False, True, mine)
+        waiting.announce("a")
+        later = waiting.news_of("a")
+        assert (mine.is_set(), later.is_set()) == (True, False)
+        waiting.announce()
+        assert later.is_set()
+        waiting.announce("a")  # which nobody follows
+
+    asyncio.run(main())

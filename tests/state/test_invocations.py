@@ -157,21 +157,26 @@ def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Pa
 def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
 
+    def written() -> bytes:
+        assert {stat.S_IMODE(item.stat().st_mode) for item in tmp_path.iterdir()} == {0o600}
+        return b"".join(item.read_bytes() for item in tmp_path.iterdir())
+
     async def work(place: Places) -> None:
         store = place()
         secret = invocation(arguments={"note": "canary-4711"})
         await kept(store, secret)
         await kept(store, invocation(2))
-        assert b"canary-4711" in path.read_bytes()
+        assert b"canary-4711" in written()
         await store.replace(secret, msgspec.structs.replace(secret, status="ended", ended=50.0))
         await store.forget(50.0)
         assert await store.get(secret.id) is not None
         await store.forget(50.1)
         assert await store.get(secret.id) is None
         assert [item.id for item in await store.unfinished()] == [invocation(2).id]
+        assert b"canary-4711" not in written()
 
     using(path, work)
-    assert b"canary-4711" not in b"".join(item.read_bytes() for item in tmp_path.iterdir())
+    assert b"canary-4711" not in written()
 
 
 def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Path) -> None:

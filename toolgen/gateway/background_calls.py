@@ -184,7 +184,7 @@ class BackgroundCalls:
         ending = asyncio.create_task(self._ended(task, call.id, who, presence))
         self._tasks.add(ending)
         ending.add_done_callback(self._tasks.discard)
-        waiting.announce()
+        waiting.announce(call.id)
         return known
 
     @contextmanager
@@ -232,7 +232,7 @@ class BackgroundCalls:
                 if known is None or known.status != "running":
                     return
                 if await self._waiting.store.replace(known, line.kept(known)) is not None:
-                    self._waiting.announce()
+                    self._waiting.announce(call_id)
             await asyncio.sleep(_EVERY_S)
 
     async def _settle(self, call_id: str, envelope: Envelope, line: object) -> None:
@@ -277,7 +277,7 @@ class BackgroundCalls:
                 break
         if (presence := self._running.get(call_id)) is not None:
             presence.call_off()
-        waiting.announce()
+        waiting.announce(call_id)
         return await waiting.outcome(call_id, caller, _CALLED_OFF_S)
 
     async def close(self) -> None:

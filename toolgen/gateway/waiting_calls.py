@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -42,7 +43,8 @@ class WaitingCalls:
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
         self.news = asyncio.Event()
-        """Set with the next announcement: taken before a call is looked at, so that no change is missed in between."""
+        """Set with the next announcement: taken before calls are looked at, so that no change is missed in between."""
+        self._about: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
         """A caller's own call, as it is kept; None for one that is another's, or none."""
@@ -54,7 +56,7 @@ class WaitingCalls:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
-            news = self.news
+            news = self.news_of(call_id)
             known = await self.own(call_id, caller)
             if known is None:
                 return None
@@ -132,7 +134,7 @@ class WaitingCalls:
         kept = await self.store.replace(known, ended)
         if known.parent:  # which may wait for this one
             await self.store.renew((known.parent,), ended.ended)
-        self.announce()
+        self.announce(known.id)
         return kept
 
     def envelope(self, known: Invocation) -> Envelope:
@@ -144,10 +146,22 @@ class WaitingCalls:
         data = None if known.progress is None else {"progress": known.progress}
         return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
 
-    def announce(self) -> None:
-        """Wakes all that wait for a change."""
+    def news_of(self, call_id: str) -> asyncio.Event:
+        """Set with the next announcement that may be about this call, for as long as somebody holds it. Taken before, as `news` is."""
+        found = self._about.get(call_id)
+        if found is None:
+            found = self._about[call_id] = asyncio.Event()
+        return found
+
+    def announce(self, call_id: str = "") -> None:
+        """Wakes those who wait for a change: of one call, of any, or, without an id, of whichever call."""
         news, self.news = self.news, asyncio.Event()
         news.set()
+        for about in [self._about.pop(call_id, None)] if call_id else [*self._about.values()]:
+            if about is not None:
+                about.set()
+        if not call_id:
+            self._about.clear()
 
     async def changed(self, within: float) -> None:
         """Returns when something was announced, or after `within` seconds."""

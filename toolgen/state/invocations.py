@@ -263,7 +263,7 @@ class SqliteInvocations:
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._file = SqliteFile(path, kept="the calls that wait", schema=_SCHEMA, pragmas=DURABLE)
+        self._file = SqliteFile(path, kept="the calls that wait", schema=_SCHEMA, pragmas=DURABLE, logs=True)
         self._clock = clock
         self._seen = (0, 0, 0)
 
@@ -367,6 +367,7 @@ class SqliteInvocations:
             old = "FROM invocations WHERE status = 'ended' AND ended < ?"
             if connection.execute(f"SELECT 1 {old} LIMIT 1", (before,)).fetchone() is not None:
                 connection.execute(f"DELETE {old}", (before,))
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was removed stands in no log either
 
         await self._run(work, absent=None)
 

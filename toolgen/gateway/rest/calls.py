@@ -131,7 +131,7 @@ class CallEvents:
         until, pieces = loop.time() + wait, 0
         said: tuple[str, object] = ("", None)
         while not (self._closed or request.presence.left()) and self._gateway.callers.current(principal) is not None:
-            news = approvals.news
+            news = approvals.news_of(call_id)
             known = await approvals.own(call_id, principal)
             if known is None:
                 return

@@ -159,6 +159,9 @@ def test_a_call_is_shown_whole_by_its_id(project: Path) -> None:
     assert [entry["event"] for entry in shown] == ["intent", "outcome"]
     code, text = run("audit", "show", "call_2")
     assert (code, text.count("call_2")) == (0, 2)
+    began, ended = text.split("\n\n")[0].splitlines()
+    assert f" {shown[0]['principal']} calls {shown[0]['tool']} {{" in began
+    assert "  ended: " in ended
 
 
 @pytest.mark.parametrize(("which", "code"), [("call_nobody", 1), ("0", 2), ("9" * 30, 2)])

@@ -1,6 +1,6 @@
 """`toolgen audit`: the record, read and verified.
 
-`toolgen audit list`, `show` and `tail`: the record for people, and as JSON for programs.
+`toolgen audit list` and `tail`: the record for people, and as JSON for programs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 
 from toolgen.audit.inclusion_proof import prove as prove_entry
 from toolgen.audit.inclusion_proof import verify_proof
-from toolgen.audit.index.index import Found, Index
+from toolgen.audit.index.index import Index
 from toolgen.audit.index.row import Filter
 from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import find_value
@@ -26,9 +26,8 @@ from toolgen.cli.lazy import CommandGroup, LazyCommand
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, coloured, json_line, portion, print_fitted, print_json, print_table, printable
 from toolgen.config.settings import load as load_settings
-from toolgen.errors import AuditError
 
-__all__ = ["list_calls", "print_calls", "show", "tail"]
+__all__ = ["list_calls", "print_calls", "tail"]
 
 _FOUND = ("stream", "seq", "time", "event", "call_id", "principal", "on_behalf_of", "tool")
 
@@ -69,8 +68,8 @@ _ELSEWHERE = (
     ),
     LazyCommand(
         "show",
-        "toolgen.cli.audit",
-        "Show the entry with the number SEQ, or every entry of the call CALL_ID, as it is in the log.",
+        "toolgen.cli.audit_story",
+        "Show the entry with the number SEQ, or what became of the call CALL_ID, with every entry of it, as it is in the log.",
         attribute="show",
     ),
     LazyCommand(
@@ -256,8 +255,6 @@ _COLOURS: Mapping[str, str] = {
     "unfinished": "bold red",
 }
 _LOOK_S = 0.5
-_MAX_DIGITS = 12
-_MAX_ENTRIES = 1000  # of one call
 
 
 @click.command("list")
@@ -276,36 +273,6 @@ def list_calls(limit: int, wanted: Filter, directory: Path | None, as_json: bool
             print_json(rows)
         else:
             print_calls(rows)
-
-
-@click.command("show")
-@click.argument("which", metavar="SEQ|CALL_ID")
-@click.option("--stream", default="", help="Which stream, where several have an entry of this number.")
-@dir_option
-@as_json
-@config
-def show(which: str, stream: str, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """Show the entry with the number SEQ, or every entry of the call CALL_ID, as it is in the log."""
-    numbered = which.isascii() and which.isdigit()
-    if numbered and (len(which) > _MAX_DIGITS or not int(which)):
-        raise click.BadParameter(f"{which[:20]} is no number of an entry", param_hint="SEQ")
-    with filled(directory, config_path) as index:
-        if numbered:
-            entries = [_the_one(index.find(int(which), stream), int(which))]
-        else:
-            found = index.entries(Filter(call_id=which, stream=stream), limit=_MAX_ENTRIES).rows
-            entries = sorted(found, key=lambda entry: (entry["time"], entry["seq"]))
-            if not entries:
-                raise AuditError(
-                    f"there is no call {printable(which[:60])}", suggestion="`toolgen audit tail` shows ids"
-                )
-        if as_json:
-            print_json(entries[0] if numbered else entries)
-            return
-        for number, entry in enumerate(entries):
-            if number:
-                click.echo()
-            print_table(("field", "value"), [(name, cell(value)) for name, value in entry.items()])
 
 
 @click.command("tail")
@@ -346,22 +313,6 @@ def _follow(index: Index, marks: dict[int, int], wanted: Filter, *, as_json: boo
         for entry in index.newer(marks, wanted):
             _print_line(entry, as_json=as_json)
         time.sleep(_LOOK_S)
-
-
-def _the_one(found: Sequence[Found], seq: int) -> dict[str, Any]:
-    if not found:
-        raise AuditError(f"there is no entry {seq}", suggestion="`toolgen audit list` shows the numbers")
-    if len(found) > 1:
-        streams = ", ".join(f"{printable(one.entry.get('stream'))} ({one.log})" for one in found)
-        raise AuditError(f"several streams have an entry {seq}: {streams}", suggestion="name one with --stream")
-    (one,) = found
-    if not one.checked:
-        click.echo(
-            f"toolgen: not held against the log: it is in {printable(one.log)}, and either that is another machine's, or the index "
-            "does not reach this entry",
-            err=True,
-        )
-    return one.entry
 
 
 def _print_line(entry: Mapping[str, Any], *, as_json: bool) -> None:

@@ -15,6 +15,25 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 
 
+SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+"""What the key of an authority is for. From Python 3.13 on, this and the identifiers of keys have to be there (RFC 5280, section 4.2.1)."""
+
+
+def by(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    """Which key signed a certificate."""
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+
+
 class Authority:
     """One, whose certificate is `NAME.pem` in a folder."""
 
@@ -23,6 +42,9 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = self._builder(self._name, self._key, days=30)
         certificate = certificate.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        certificate = certificate.add_extension(SIGNS, critical=True)
+        known = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        certificate = certificate.add_extension(known, critical=False)
         self.path = folder / f"{name}.pem"
         self.path.write_bytes(certificate.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
@@ -49,6 +71,7 @@ class Authority:
         signed = (
             self._builder(subject, key, days=days)
             .add_extension(names, critical=False)
+            .add_extension(by(self._key), critical=False)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .sign(self._key, hashes.SHA256())
         )

@@ -51,7 +51,7 @@ def test_a_grant_is_given_listed_and_revoked_on_the_machine(upstream: Upstream, 
         assert (foreign.code, foreign.err) == (1, "toolgen: this principal may not end this grant\n")
         assert status(url) == "ok"
         done = toolgen("grants", "revoke", grant["id"], "--as", "lead")
-        assert (done.code, done.out) == (0, "revoked; the next call asks again\n"), done.err
+        assert (done.code, done.out) == (0, "revoked\n"), done.err
         assert status(url) == "pending"
         assert toolgen("grants", "revoke", grant["id"], "--as", "lead").code == 1
     assert upstream.deleted == ["/pets/5"] * 3
@@ -93,3 +93,75 @@ def test_what_the_policy_does_not_let_is_told(
         assert (refused.code, message in refused.err) == (code, True), refused.err
         assert toolgen("grants", "list").out == "nothing is granted\n"
     assert upstream.deleted == []
+
+
+ROLES = [
+    {"role": "oncall", "by": ["ops"], "to": ["clerk"], "max_duration": "4h"},
+    {"role": "root", "by": ["ops"], "to": ["clerk"], "max_duration": "1h", "break_glass": True},
+]
+GIVE = ("--to", "clerk", "--for", "2h", "--reason", "incident 7", "--as", "ops")
+
+
+@pytest.fixture
+def giving(project: Path) -> None:
+    path = project / "policies" / "policy.yaml"
+    policy = json.loads(path.read_text(encoding="utf-8"))
+    policy["role_grants"] = ROLES
+    policy["rules"].append({"id": "nights", "to": ["oncall"], "tools": ["pets__*"], "verdict": "allow"})
+    path.write_text(json.dumps(policy), encoding="utf-8")
+
+
+@pytest.mark.usefixtures("giving")
+def test_a_role_is_given_listed_and_taken_back(toolgen: Run) -> None:
+    done = toolgen("grant", "oncall", *GIVE)
+    assert (done.code, done.out.startswith("given until ")) == (0, True), done.err
+    (shown,) = toolgen("grant", "--list", "--json").json()
+    assert (shown["role"], shown["principal"], shown["asked_by"]) == ("oncall", "clerk", "ops")
+    assert (shown["reason"], shown["status"], shown["break_glass"]) == ("incident 7", "in_force", False)
+    assert "reason        incident 7" in toolgen("grants", "list").out
+    assert toolgen("grant", "--list", "root").out == "nothing is granted\n"
+    assert toolgen("grants", "revoke", shown["id"], "--as", "bot2").code == 1
+    assert toolgen("grants", "revoke", shown["id"], "--as", "lead").out == "revoked\n"
+    assert toolgen("grant", "--list").out == "nothing is granted\n"
+
+
+@pytest.mark.usefixtures("giving")
+def test_two_people_break_the_glass_one_of_them_from_elsewhere(toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving_here() as url:
+        asked = toolgen("grant", "root", *GIVE[:3], "30m", *GIVE[4:])
+        assert asked.out.startswith("asked for; another person agrees with `toolgen grants approve role_"), asked.err
+        (shown,) = toolgen("grants", "list", "--json").json()
+        assert shown["status"] == "pending"
+        monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
+        own = toolgen("grants", "approve", shown["id"], "--url", url)
+        assert (own.code, "another person" in own.err) == (1, True)
+        monkeypatch.setenv("TOOLGEN_KEY", key("lead"))
+        assert toolgen("grants", "approve", shown["id"], "--url", url).out.startswith("given until ")
+        monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
+        again = toolgen("grant", "oncall", "--to", "clerk", "--for", "1h", "--reason", "r", "--url", url)
+        assert again.out.startswith("given until ")
+        listed = toolgen("grant", "--list", "--url", url, "--json").json()
+        assert {(one["role"], one["status"]) for one in listed} == {("root", "in_force"), ("oncall", "in_force")}
+        for one in listed:
+            assert toolgen("grants", "revoke", one["id"], "--url", url).code == 0
+        pending = toolgen("grant", "root", *GIVE[:3], "30m", *GIVE[4:], "--json").json()
+        assert toolgen("grants", "deny", pending["id"], "--as", "lead").out == "denied\n"
+        assert toolgen("grants", "list").out == "nothing is granted\n"
+
+
+@pytest.mark.usefixtures("giving")
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("oncall", "--to", "clerk", "--for", "5h", "--reason", "r", "--as", "ops"), 1, "does not let"),
+        (("oncall", "--to", "ops", "--for", "1h", "--reason", "r", "--as", "ops"), 1, "does not let"),
+        (("oncall", "--to", "clerk", "--for", "1h", "--reason", "r", "--as", "bot2"), 1, "does not let"),
+        (("oncall", "--to", "clerk", "--for", "soon", "--reason", "r", "--as", "ops"), 2, "must be like"),
+        (("oncall", "--to", "clerk", "--for", "1h", "--as", "ops"), 2, "--reason"),
+        ((), 2, "--list"),
+    ],
+)
+def test_a_role_that_may_not_be_given_is_not(toolgen: Run, options: tuple[str, ...], code: int, message: str) -> None:
+    refused = toolgen("grant", *options)
+    assert (refused.code, message in refused.err) == (code, True), refused.err
+    assert toolgen("grant", "--list").out == "nothing is granted\n"

@@ -12,6 +12,7 @@ import pytest
 from tests.console.house import POLICY, House, house
 from tests.console.people import client, form_token
 from tests.gateway.governed import write_policy
+from toolgen.gateway.role_grants import RoleWish
 
 REMEMBER = {"max_duration": "30m", "max_calls": 5, "any_arguments": True}
 
@@ -102,3 +103,26 @@ def test_a_grant_is_listed_and_revoked(home: House) -> None:
         assert (done.status_code, done.headers["location"]) == (303, "/console/approvals")
         assert asked(home, "o2").status == "pending"
         assert "Granted for later calls" not in http.get("/console/approvals").text
+
+
+def test_a_role_that_takes_two_people_is_agreed_to_and_taken_back(home: House) -> None:
+    one = {"role": "admin", "by": ["approver"], "to": ["bot"], "max_duration": "1h", "break_glass": True}
+    write_policy(home.root, {**POLICY, "role_grants": [one]})
+    assert home.run(home.gateway.operations.reload())
+    wish = RoleWish(role="admin", to="bot", seconds=600.0, reason="<b>incident</b>")
+    asked = home.run(home.gateway._role_grants.ask(wish, home.gateway.principal("olga")))
+    with client(home, "paul") as http, client(home, "olga") as other:
+        page = http.get("/console/approvals").text
+        assert "&lt;b&gt;incident" in page
+        assert "it takes another person" in page
+        own = {"form_token": form_token(other.get("/console/approvals").text), "grant": asked.id, "decision": "approve"}
+        assert other.post("/console/grants/agree", data=own).status_code == 403
+        form = {"form_token": form_token(page), "grant": asked.id}
+        assert http.post("/console/grants/agree", data={**form, "decision": "maybe"}).status_code == 404
+        assert "admin" not in home.gateway.principal("bot").roles
+        assert http.post("/console/grants/agree", data={**form, "decision": "approve"}).status_code == 303
+        assert "admin" in home.gateway.principal("bot").roles
+        assert http.post("/console/grants/agree", data={**form, "decision": "approve"}).status_code == 409
+        assert "Take back" in http.get("/console/approvals").text
+        assert http.post("/console/grants/revoke", data=form).status_code == 303
+        assert "admin" not in home.gateway.principal("bot").roles

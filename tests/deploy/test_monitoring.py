@@ -143,6 +143,7 @@ BAD: dict[str, dict[str, str]] = {
     "ToolgenLimitsRefuse": {OK: "0+60x60", f"toolgen_limit_refusals_total{{{J}}}": "0+30x60"},
     "ToolgenLimitsUncounted": {f"toolgen_limits_counted{{{J}}}": "0x60"},
     "ToolgenApprovalsWait": {f"toolgen_approvals_oldest_seconds{{{J}}}": "0+60x60"},
+    "ToolgenBreakGlass": {f"toolgen_roles_by_break_glass{{{J}}}": "1x60"},
     "ToolgenRecordSlow": {
         f"toolgen_audit_writing_seconds_total{{{J}}}": "0+6x60",
         f"toolgen_audit_writes_total{{{J}}}": "0+60x60",

@@ -151,7 +151,7 @@ def _decide(
 
 
 def _wish_json(wish: Wish) -> dict[str, object]:
-    given = {} if wish.seconds is None else {"for": f"{wish.seconds:g}s"}
+    given = {} if wish.seconds is None else {"for": f"{int(wish.seconds)}s"}
     counted = {} if wish.calls is None else {"calls": wish.calls}
     return {**given, **counted, "session": wish.session, "any_arguments": wish.any_arguments}
 

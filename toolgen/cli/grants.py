@@ -14,20 +14,25 @@ from toolgen.cli.approvals import approvers
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
-from toolgen.errors import ToolgenError
+from toolgen.errors import ConfigError, ToolgenError
 from toolgen.gateway.approval_grants import grant_json
 from toolgen.gateway.protocol import Administration
+from toolgen.gateway.role_grants import RoleGrants, role_grant_json
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 
-__all__ = ["command"]
+__all__ = ["command", "give_names", "in_force", "printed", "role_grants_of"]
 
-_HEAD = ("id", "tool", "principal", "on_behalf_of", "session", "rules", "approvers", "created", "expires")
+_HEADS = {
+    "approval": ("id", "tool", "principal", "on_behalf_of", "session", "rules", "approvers", "created", "expires"),
+    "role": ("id", "role", "principal", "status", "reason", "asked_by", "agreed_by", "created", "expires"),
+}
+_as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who does it, on the gateway's own machine.")
 
 
 @click.group()
 def command() -> None:
-    """List what people allowed for some time, and revoke it."""
+    """List what people allowed for some time, calls and roles, and revoke it."""
 
 
 @command.command("list")
@@ -36,21 +41,21 @@ def command() -> None:
 @as_json
 @config
 def list_grants(principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
-    """List the grants in force, by when they expire."""
+    """List the grants in force, and roles that wait for a second person."""
     if url is not None:
         alone(principal)
         found = request("GET", url, "/v1/grants")["grants"]
     else:
-        found = asyncio.run(_in_force(Gateway.load(config_path), principal))
+        found = asyncio.run(in_force(Gateway.load(config_path), principal))
     if as_json:
         print_json(found)
     else:
-        _print(found)
+        printed(found)
 
 
 @command.command("revoke")
 @click.argument("grant_id", metavar="ID")
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Who revokes it, on the gateway's own machine.")
+@_as
 @url_option
 @config
 def revoke(grant_id: str, principal: str | None, url: str | None, config_path: str) -> None:
@@ -60,38 +65,104 @@ def revoke(grant_id: str, principal: str | None, url: str | None, config_path: s
         request("DELETE", url, f"/v1/grants/{quote(grant_id, safe='')}")
     else:
         gateway = Gateway.load(config_path)
-        asyncio.run(_end(gateway, grant_id, default_principal(approvers(gateway), principal)))
-    click.echo("revoked; the next call asks again")
+        names = give_names(gateway) if grant_id.startswith("role_") else approvers(gateway)
+        asyncio.run(_end(gateway, grant_id, default_principal(names, principal)))
+    click.echo("revoked")
 
 
-async def _in_force(gateway: Administration, principal: str | None) -> list[dict[str, Any]]:
-    grants = gateway.tool_calls.approvals.grants
-    if grants is None:
-        return []
+@command.command("approve")
+@click.argument("grant_id", metavar="ID")
+@_as
+@url_option
+@config
+def approve(grant_id: str, principal: str | None, url: str | None, config_path: str) -> None:
+    """Agree to the role ID, as the second person."""
+    until = _decide(grant_id, "approve", principal, url, config_path)
+    click.echo(f"given until {until}; `toolgen grants revoke {printable(grant_id)}` takes it back")
+
+
+@command.command("deny")
+@click.argument("grant_id", metavar="ID")
+@_as
+@url_option
+@config
+def deny(grant_id: str, principal: str | None, url: str | None, config_path: str) -> None:
+    """Deny the role ID that somebody asked for."""
+    _decide(grant_id, "deny", principal, url, config_path)
+    click.echo("denied")
+
+
+def _decide(grant_id: str, decision: str, principal: str | None, url: str | None, config_path: str) -> str:
+    """Until when the role is given."""
+    if url is not None:
+        alone(principal)
+        told = request("POST", url, f"/v1/grants/{quote(grant_id, safe='')}", {"decision": decision})
+        return printable(str(told["expires"]))
+    gateway = Gateway.load(config_path)
+    who = default_principal(give_names(gateway), principal)
+    return asyncio.run(_answer(gateway, grant_id, who, approve=decision == "approve"))
+
+
+async def _answer(gateway: Administration, grant_id: str, who: str, *, approve: bool) -> str:
+    async with gateway.short_session():
+        found = await role_grants_of(gateway).decide(grant_id, approve=approve, principal=gateway.callers.named(who))
+    if isinstance(found, Error):
+        raise ToolgenError(found.message, suggestion=found.suggestion)
+    return str(role_grant_json(found)["expires"])
+
+
+async def in_force(gateway: Administration, principal: str | None) -> list[dict[str, Any]]:
+    """What is in force, or what of it a principal may revoke."""
+    grants, roles = gateway.tool_calls.approvals.grants, role_grants_of(gateway)
+    found: list[dict[str, Any]] = []
     try:
+        await roles.refresh()
         who = None if principal is None else gateway.callers.named(principal)
-        return [grant_json(one) for one in await grants.listed(who)]
+        if grants is not None:
+            found += [grant_json(one) for one in await grants.listed(who)]
+        return found + [role_grant_json(one) for one in await roles.listed(who)]
     finally:
-        await grants.store.close()
+        await roles.store.close()
+        if grants is not None:
+            await grants.store.close()
 
 
 async def _end(gateway: Administration, grant_id: str, who: str) -> None:
     async with gateway.short_session():
-        grants = gateway.tool_calls.approvals.grants
-        ended = None if grants is None else await grants.end(grant_id, gateway.callers.named(who))
+        principal, grants = gateway.callers.named(who), gateway.tool_calls.approvals.grants
+        ended: object = None
+        if grant_id.startswith("role_"):
+            ended = await role_grants_of(gateway).end(grant_id, principal)
+        elif grants is not None:
+            ended = await grants.end(grant_id, principal)
         if isinstance(ended, Error):
-            raise ToolgenError(ended.message)
+            raise ToolgenError(ended.message, suggestion=ended.suggestion)
 
 
-def _print(grants: Sequence[Mapping[str, Any]]) -> None:
+def role_grants_of(gateway: Administration) -> RoleGrants:
+    """Those of the gateway."""
+    if gateway.tool_calls.approvals.role_grants is None:
+        raise ConfigError("this gateway gives no roles")
+    return gateway.tool_calls.approvals.role_grants
+
+
+def give_names(gateway: Administration) -> tuple[str, ...]:
+    """The principals that could give a role."""
+    roles = role_grants_of(gateway)
+    return tuple(name for name in gateway.callers.principals if roles.may_give(gateway.callers.named(name)))
+
+
+def printed(grants: Sequence[Mapping[str, Any]]) -> None:
     """One block a grant, without anything a terminal would act on."""
     for number, item in enumerate(grants):
         if number:
             click.echo()
-        for name in _HEAD:
+        for name in _HEADS[item["kind"]]:
             value = item.get(name)
             if value:
                 click.echo(f"{name:<12}  {printable(', '.join(value) if isinstance(value, list) else value)}")
+        if item["kind"] == "role":
+            continue
         click.echo(f"{'calls':<12}  {item['used']} of {item['calls']}")
         if item["any_arguments"]:
             click.echo("  whatever the arguments")

@@ -57,7 +57,14 @@ _COMMANDS = (
         "toolgen.cli.doctor",
         "Try what must not be possible, and hold every database's account against the policy.",
     ),
-    LazyCommand("grants", "toolgen.cli.grants", "List what people allowed for some time, and revoke it."),
+    LazyCommand(
+        "grant",
+        "toolgen.cli.grant",
+        "Give ROLE to a principal for some time, or ask for one that takes two people; `toolgen grants` lists and revokes.",
+    ),
+    LazyCommand(
+        "grants", "toolgen.cli.grants", "List what people allowed for some time, calls and roles, and revoke it."
+    ),
     LazyCommand(
         "init",
         "toolgen.cli.init",

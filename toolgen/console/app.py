@@ -86,6 +86,7 @@ _ROUTES = (
     _route("GET", f"/approvals/{_CALL_ID}", calls.one, _approver),
     _route("POST", f"/approvals/{_CALL_ID}", calls.answer, _approver),
     _route("POST", "/grants/revoke", grants.revoke, _approver),
+    _route("POST", "/grants/agree", grants.agree, _approver),
     _route("GET", "/tools", tools.listed, _anybody),
     _route("GET", r"/tools/([A-Za-z0-9_-]{1,64})", tools.one, _anybody),
     _route("POST", r"/tools/([A-Za-z0-9_-]{1,64})", tools.call, _anybody),

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from toolgen.audit.reports import csv_line
 from toolgen.canonical import decoded, texts
-from toolgen.console.grants import in_force
+from toolgen.console.grants import in_force, roles
 from toolgen.console.http import Visit, download, shown
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
@@ -214,6 +214,7 @@ async def listed(visit: Visit) -> Response:
         waiting=waiting,
         done=done if done in {"approve", "deny"} else "",
         grants=await in_force(visit),
+        roles=await roles(visit),
     )
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from toolgen.console.http import Visit, redirect
 from toolgen.gateway.approval_grants import grant_json
 from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.gateway.role_grants import role_grant_json
 from toolgen.model.result import Error
 
-__all__ = ["in_force", "revoke"]
+__all__ = ["agree", "in_force", "revoke", "roles"]
 
-_STATUS = {"forbidden": 403, "not_found": 404}
+_STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409}
 
 
 async def in_force(visit: Visit) -> Sequence[dict[str, Any]]:
@@ -21,13 +22,36 @@ async def in_force(visit: Visit) -> Sequence[dict[str, Any]]:
     return [] if grants is None else [grant_json(one) for one in await grants.listed(visit.person.principal)]
 
 
+async def roles(visit: Visit) -> Sequence[dict[str, Any]]:
+    """The roles that were given for some time, or wait for a second person, that this person may revoke."""
+    found = visit.gateway.tool_calls.approvals.role_grants
+    return [] if found is None else [role_grant_json(one) for one in await found.listed(visit.person.principal)]
+
+
+async def agree(visit: Visit) -> Response:
+    """POST /console/grants/agree: the second person's answer to a role that takes two."""
+    visit.request.parameters()
+    found, decision = visit.gateway.tool_calls.approvals.role_grants, visit.form.get("decision", "")
+    if found is None or decision not in {"approve", "deny"}:
+        raise Rejected(404, "not_found", "there is nothing to agree to")
+    approve = decision == "approve"
+    answer = await found.decide(visit.form.get("grant", ""), approve=approve, principal=visit.person.principal)
+    return _done(answer)
+
+
 async def revoke(visit: Visit) -> Response:
     """POST /console/grants/revoke: ends one, for every gateway at once."""
     visit.request.parameters()
-    grants = visit.gateway.tool_calls.approvals.grants
+    name, who = visit.form.get("grant", ""), visit.person.principal
+    grants, given = visit.gateway.tool_calls.approvals.grants, visit.gateway.tool_calls.approvals.role_grants
+    if name.startswith("role_") and given is not None:
+        return _done(await given.end(name, who))
     if grants is None:
         raise Rejected(404, "not_found", "nothing is granted here")
-    ended = await grants.end(visit.form.get("grant", ""), visit.person.principal)
-    if isinstance(ended, Error):
-        raise Rejected(_STATUS[ended.code], ended.code, ended.message)
+    return _done(await grants.end(name, who))
+
+
+def _done(answer: object) -> Response:
+    if isinstance(answer, Error):
+        raise Rejected(_STATUS[answer.code], answer.code, answer.message)
     return redirect("/console/approvals")

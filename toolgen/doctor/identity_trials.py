@@ -23,7 +23,7 @@ from toolgen.console import app as console_app
 from toolgen.console.app import console_of
 from toolgen.doctor.scratch_gateway import KEY, Attempts, UselessError, scratch
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.identity import Identity, KeySets, Unaccepted, principals
+from toolgen.gateway.identity import Identity, KeySets, Unaccepted, principals, token_claims
 
 __all__ = ["CONSOLE_ATTEMPTS", "IDENTITY_ATTEMPTS"]
 
@@ -115,7 +115,7 @@ async def _untimely_tokens() -> str:
 
 
 @IDENTITY_ATTEMPTS.add(
-    "token for another", "tokens for another audience opened nothing", principals, "audience_fits", lambda *_: True
+    "token for another", "tokens for another audience opened nothing", token_claims, "audience_fits", lambda *_: True
 )
 async def _tokens_for_others() -> str:
     key = Ed25519PrivateKey.generate()

@@ -17,6 +17,7 @@ from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import ApprovalCounts
+from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Call
 from toolgen.model.result import Error, Pending, Refused, Result
@@ -58,6 +59,8 @@ class Approvals(Answers):
         pending_after_s: float | None = None,
     ) -> None:
         super().__init__(store=store, log=log, current=current, grants=grants)
+        self.role_grants: RoleGrants | None = None
+        """Roles that people give for some time."""
         self.background = BackgroundCalls(self, pending_after_s)
         self.tells["approval", "pending"] = _asked
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed

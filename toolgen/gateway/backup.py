@@ -26,7 +26,7 @@ __all__ = ["Kept", "back_up", "restore"]
 _FORMAT = "toolgen backup 1"
 _LIST = "backup.json"
 _AUDIT, _STATE = "audit", "state"
-_DATABASES = ("calls.db", "keys.db", "answers.db", "begun.db", "seen.db", "grants.db", "notify.db")
+_DATABASES = ("calls.db", "keys.db", "answers.db", "begun.db", "seen.db", "grants.db", "notify.db", "roles.db")
 """Calls that wait and approvals, idempotency keys, long answers, calls that were begun, policies in force and when keys were used, grants,
 messages to webhooks.
 The others of the folder are made again: the index of the log, sessions of the console, tokens of services, vectors of searching."""

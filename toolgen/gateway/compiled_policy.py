@@ -134,7 +134,8 @@ class Governance:
 
     def __init__(self, policy: Policy, runtime: Runtime) -> None:
         self.policy = policy
-        self.identity = Identity(credentials_of(policy, runtime.settings), runtime.clock, runtime.key_sets)
+        credentials = credentials_of(policy, runtime.settings)
+        self.identity = Identity(credentials, runtime.clock, runtime.key_sets, policy.given)
         self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
         # Counting for all costs a round trip a call, so only for a policy that asks.
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None

@@ -19,6 +19,7 @@ from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.gateway.prometheus import PolicyCounts
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.key_list import without_revoked
+from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles
 
 __all__ = ["INTERVAL_S", "PolicyReloader", "State", "state_of", "watch"]
 
@@ -95,6 +96,7 @@ class PolicyReloader:
     ) -> None:
         self._background = background
         self._current = runtime.current
+        self._read, self._given = policy, NOTHING_GIVEN
         self._current.put(Governance(policy, runtime))
         self._loaded = self._failed = 0
         self._since = runtime.clock.now()
@@ -111,7 +113,21 @@ class PolicyReloader:
 
     def counts(self) -> PolicyCounts:
         """How often edits came into force, and since when what is in force is."""
-        return PolicyCounts(loaded=self._loaded, failed=self._failed, since=self._since, unused=bool(self.unread))
+        given = [one for roles in self._given.values() for one in roles]
+        return PolicyCounts(
+            loaded=self._loaded,
+            failed=self._failed,
+            since=self._since,
+            unused=bool(self.unread),
+            roles_given=len(given),
+            broken_glass=sum(one.break_glass for one in given),
+        )
+
+    def give(self, given: GivenRoles) -> None:
+        """Puts in force what people were given for some time, in place of what they were before."""
+        if given != self._given:
+            self._given = given
+            self._current.put(Governance(self._read.with_given(given), self.runtime))
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
@@ -175,7 +191,7 @@ class PolicyReloader:
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
-        policy = self._current.governance.policy
+        policy = self._read
         credentials = await asyncio.to_thread(without_revoked, policy.credentials, self._directory)
         if credentials != policy.credentials:
             self._put(replace(policy, credentials=credentials, keys_digest=""))
@@ -184,4 +200,5 @@ class PolicyReloader:
 
     def _put(self, policy: Policy) -> None:
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
-        self._current.put(Governance(policy, self.runtime))
+        self._read = policy
+        self._current.put(Governance(policy.with_given(self._given), self.runtime))

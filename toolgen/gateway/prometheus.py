@@ -52,12 +52,14 @@ class NotificationCounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyCounts:
     """How often an edit came into force and how often one could not, since when the policy is in force (seconds since the epoch), and
-    whether an edit is not in force now."""
+    whether an edit is not in force now. Of roles that were given for some time how many are in force, and how many by breaking glass."""
 
     loaded: int = 0
     failed: int = 0
     since: float = 0.0
     unused: bool = False
+    roles_given: int = 0
+    broken_glass: int = 0
 
 
 _NO_APPROVALS = ApprovalCounts()
@@ -252,6 +254,10 @@ def _of_the_policy(policy: PolicyCounts) -> Iterator[Family]:
     yield one_of("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
     unused = "1 while an edit of the policy cannot be used, and an older one stays in force."
     yield one_of("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
+    given = "Roles in force that were given for some time. Every worker tells the same."
+    yield one_of("toolgen_roles_given", "gauge", given, policy.roles_given)
+    broken = "Of these, roles that took two people (break-glass)."
+    yield one_of("toolgen_roles_by_break_glass", "gauge", broken, policy.broken_glass)
 
 
 def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
@@ -33,7 +33,9 @@ from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
 from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.shared_state import WorkerSockets, share
+from toolgen.gateway.standing import Standing
 from toolgen.gateway.status import Status, load_spans, systems_of
 from toolgen.gateway.synchronous import SyncGateway
 from toolgen.gateway.tool_discovery import Discovery
@@ -71,7 +73,7 @@ __all__ = ["Gateway"]
 _logger = logging.getLogger(__name__)
 
 
-class Gateway:
+class Gateway(Standing):
     """A project, loaded: its catalog, its policy, its executors and its audit log.
 
     Others are given a part of it as a protocol (protocol.py): front ends and adapters `callers`, `tool_calls` and `operations`, the console
@@ -169,6 +171,9 @@ class Gateway:
         self._reloader = status.reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
         self.monitoring = Monitoring(
             settings, current, clock, self._background, shared.buckets, self._standing, self.approvals
+        )
+        self._role_grants = self.approvals.role_grants = RoleGrants(
+            shared.roles, log, current, clock, self._reloader.give, self._background
         )
         self._reloader.catalog = CatalogReloader(
             self._reloader,
@@ -297,6 +302,7 @@ class Gateway:
             await self._meaning.open()
         self._log.open()
         await self._shared.start()
+        await self._role_grants.start()
         self._reloader.start()
         self._runner.start()
         self.operations.start()
@@ -311,6 +317,7 @@ class Gateway:
     ) -> None:
         self.entered = False
         self.operations.leave()
+        await self._role_grants.stop()
         await self._reloader.stop()
         await self.monitoring.stop()
         await self._runner.stop()
@@ -323,6 +330,7 @@ class Gateway:
         """The gateway for one command: calls are made and recorded, but what others approved is left to a gateway that stays."""
         self._log.open()
         await self._shared.start()
+        await self._role_grants.refresh()
         try:
             yield self
         finally:
@@ -381,15 +389,6 @@ class Gateway:
         """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none.
         `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of its user)."""
         return self.callers.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
-
-    def _troubles(self) -> tuple[FaultLog, ...]:
-        """What may be wrong with what gateways share."""
-        return (self._runner.trouble, self._devices.trouble, *self._shared.troubles, *self.monitoring.troubles)
-
-    def _refusing(self, counted: bool) -> tuple[str, ...]:
-        """Why every call would be refused now by what is shared."""
-        governance = self.current.governance
-        return self._shared.refusing(tolerant=governance.tolerant, counted=counted or not governance.policy.limits)
 
     def _standing(self) -> Snapshot:
         """What is measured beside the process itself."""

@@ -15,7 +15,7 @@ from toolgen.config.settings import Settings
 from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal, seal_of
-from toolgen.state.grants import CallGrant, Grants, RedisGrants, SqliteGrants
+from toolgen.state.grants import CallGrant, Grants, RedisGrants, RoleGrant, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations, SqliteInvocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
@@ -54,6 +54,7 @@ class Shared:
     buckets: WaitingBuckets
     invocations: Invocations
     grants: Grants[CallGrant]
+    roles: Grants[RoleGrant]
     pauses: Pauses | SharedPauses
     histories: SharedHistories | None
     turns: Turns | None
@@ -104,6 +105,7 @@ class Shared:
         await self.buckets.close()
         await self.invocations.close()
         await self.grants.close()
+        await self.roles.close()
         await self.ledger.close()
         await self.vault.close()
         if self.counts is not None:
@@ -129,6 +131,7 @@ def share(
             ),
             invocations=SqliteInvocations(settings.state_dir / "calls.db", clock),
             grants=SqliteGrants(settings.state_dir / "grants.db", clock, CallGrant),
+            roles=SqliteGrants(settings.state_dir / "roles.db", clock, RoleGrant),
             pauses=local,
             histories=None if client is None else SharedHistories(client, _sealing(settings), clock),
             turns=_turns(settings, clock, background, client),
@@ -144,6 +147,7 @@ def share(
         buckets=WaitingBuckets(SharedBuckets(_link(state), clock, changed, background=background)),
         invocations=RedisInvocations(_link(state), _sealing(settings), begun()),
         grants=RedisGrants(_link(state), _sealing(settings), begun(), "grants", CallGrant),
+        roles=RedisGrants(_link(state), _sealing(settings), begun(), "roles", RoleGrant),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
         histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
         turns=_turns(settings, clock, background, _link(state)),

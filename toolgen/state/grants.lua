@@ -4,7 +4,8 @@
 --   get id                              -> {version, box} or nothing; also of one that was ended before its time
 --   all                                 -> {id, version, box, …} of those in force, by when they expire
 --   of group                            -> the same, of one group
---   replace id known group box over     -> 1, or 0 where another version is kept. Over: it is in force no more
+--   replace id known group expires box over
+--                                       -> 1, or 0 where another version is kept. Over: it is in force no more
 --   changes                             -> a number that changes with every change
 -- Times are seconds since the epoch. What has expired is gone.
 local op = ARGV[1]
@@ -27,6 +28,12 @@ local function boxes(set)
   return found
 end
 
+-- A group is kept as long as the last of its grants.
+local function outlive(own)
+  local most = redis.call('ZREVRANGE', own, 0, 0, 'WITHSCORES')[2]
+  redis.call('PEXPIREAT', own, string.format('%d', math.ceil(tonumber(most) * 1000)))
+end
+
 if op == 'key' then
   redis.call('SETNX', name('key'), ARGV[2])
   return redis.call('GET', name('key')) == ARGV[2] and 1 or 0
@@ -41,8 +48,7 @@ elseif op == 'add' then
   redis.call('PEXPIREAT', kept, string.format('%d', math.ceil(tonumber(expires) * 1000)))
   redis.call('ZADD', own, expires, id)
   redis.call('ZADD', everybody, expires, id)
-  local most = redis.call('ZREVRANGE', own, 0, 0, 'WITHSCORES')[2]
-  redis.call('PEXPIREAT', own, string.format('%d', math.ceil(tonumber(most) * 1000)))
+  outlive(own)
   redis.call('INCR', changes)
   return 1
 elseif op == 'get' then
@@ -52,13 +58,18 @@ elseif op == 'all' then
 elseif op == 'of' then
   return boxes(name('of:' .. ARGV[2]))
 elseif op == 'replace' then
-  local id, known, group, box, over = unpack(ARGV, 2)
-  local kept = name('grant:' .. id)
+  local id, known, group, expires, box, over = unpack(ARGV, 2)
+  local own, kept = name('of:' .. group), name('grant:' .. id)
   if redis.call('HGET', kept, 'version') ~= known then return 0 end
   redis.call('HSET', kept, 'version', string.format('%d', tonumber(known) + 1), 'box', box)
+  redis.call('PEXPIREAT', kept, string.format('%d', math.ceil(tonumber(expires) * 1000)))
   if over == '1' then
-    redis.call('ZREM', name('of:' .. group), id)
+    redis.call('ZREM', own, id)
     redis.call('ZREM', everybody, id)
+  else
+    redis.call('ZADD', own, expires, id)
+    redis.call('ZADD', everybody, expires, id)
+    outlive(own)
   end
   redis.call('INCR', changes)
   return 1

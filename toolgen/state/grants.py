@@ -20,7 +20,7 @@ from toolgen.state.invocations_redis import BegunCalls
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
-__all__ = ["CallGrant", "Grant", "Grants", "RedisGrants", "SqliteGrants"]
+__all__ = ["CallGrant", "Grant", "Grants", "RedisGrants", "RoleGrant", "SqliteGrants"]
 
 R = TypeVar("R")
 T = TypeVar("T", bound="Grant")
@@ -62,6 +62,27 @@ class CallGrant(Grant, frozen=True, kw_only=True):
     votes: tuple[Vote, ...]
     call_id: str
     ended_by: str = ""
+
+
+class RoleGrant(Grant, frozen=True, kw_only=True):
+    """A role that `to` has for `seconds`. With `break_glass` it waits for a second person, and is in force once `agreed_by` is said. The
+    roles of both are those of their own that they had then."""
+
+    role: str
+    to: str
+    seconds: float
+    reason: str
+    break_glass: bool
+    asked_by: str
+    asked_roles: tuple[str, ...]
+    agreed_by: str = ""
+    agreed_roles: tuple[str, ...] = ()
+    ended_by: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it takes another person yet."""
+        return self.break_glass and not self.agreed_by
 
 
 class Grants(Protocol[T]):
@@ -151,8 +172,8 @@ class SqliteGrants(Generic[T]):
         kept = msgspec.structs.replace(changed, version=known.version + 1)
 
         def work(connection: sqlite3.Connection) -> T | None:
-            row = (kept.version, kept.ended > 0, msgspec.json.encode(kept), known.id, known.version)
-            update = "UPDATE grants SET version = ?, over = ?, body = ? WHERE id = ? AND version = ?"
+            row = (kept.version, kept.expires, kept.ended > 0, msgspec.json.encode(kept), known.id, known.version)
+            update = "UPDATE grants SET version = ?, expires = ?, over = ?, body = ? WHERE id = ? AND version = ?"
             return kept if connection.execute(update, row).rowcount == 1 else None
 
         return await self._run(work, absent=None)
@@ -242,8 +263,8 @@ class RedisGrants(Generic[T]):
         ):
             return None  # it was counted on this machine before, and what Redis says is older than that
         box = seal.close(msgspec.json.encode(kept), self._about(kept.id, kept.version))
-        over = "1" if kept.ended else "0"
-        if await self._redis.run("replace", kept.id, str(known.version), _hidden(kept.group), box, over) != 1:
+        what = (_hidden(kept.group), repr(kept.expires), box, "1" if kept.ended else "0")
+        if await self._redis.run("replace", kept.id, str(known.version), *what) != 1:
             return None
         self._remember(kept.id, kept.version)
         if kept.ended:

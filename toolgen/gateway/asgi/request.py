@@ -212,11 +212,11 @@ class Request:
         if self.query and any(name.lower() in _TOKEN_NAMES for name, _ in self._pairs()):
             raise CredentialInUrl
 
-    def take(self, method: str) -> None:
+    def take(self, *methods: str) -> None:
         """Refuses every other method."""
-        if self.method != method:
-            allow = ((b"allow", method.encode("ascii")),)
-            raise Rejected(405, "bad_request", f"this route takes {method}", headers=allow)
+        if self.method not in methods:
+            allow = ((b"allow", ", ".join(methods).encode("ascii")),)
+            raise Rejected(405, "bad_request", f"this route takes {' and '.join(methods)}", headers=allow)
 
     def parameters(self, *known: str) -> Mapping[str, str]:
         """The query as a mapping. A name that is unknown or repeated is refused."""

@@ -14,7 +14,8 @@ from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
 from toolgen.gateway.identity.jwks import FRESH_S, KeySets
-from toolgen.gateway.identity.jwt import RefusedTokenError, Told, Unaccepted, check_claims, read_token
+from toolgen.gateway.identity.jwt import RefusedTokenError, Unaccepted, check_claims, read_token
+from toolgen.gateway.identity.token_claims import accepts, proof_of
 from toolgen.model.call import Principal, Proof
 from toolgen.model.names import nearest
 from toolgen.policy.credentials import (
@@ -25,14 +26,13 @@ from toolgen.policy.credentials import (
     IssuerEntry,
     PrincipalEntry,
     TokenRule,
-    audience_fits,
     claims_again,
     origin_by_hand,
     origin_of,
-    scopes_of,
     subject_of,
     user_of,
 )
+from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, roles_of
 from toolgen.units import in_words
 
 __all__ = ["NO_CLAIMS", "Claims", "Identity"]
@@ -53,7 +53,10 @@ class Identity:
     longer than this object: what is revoked is revoked by another policy, which has an `Identity` of its own that remembers nothing.
     """
 
-    def __init__(self, credentials: Credentials, clock: Clock, key_sets: KeySets) -> None:
+    def __init__(
+        self, credentials: Credentials, clock: Clock, key_sets: KeySets, given: GivenRoles = NOTHING_GIVEN
+    ) -> None:
+        self._given = given  # of principals their entries have it already
         self._entries = credentials.principals
         self._clock = clock
         self._key_sets = key_sets
@@ -178,7 +181,7 @@ class Identity:
             raise RefusedTokenError("its algorithm is not one of those accepted")
         await self._key_sets.verify(token, rule.jwks)
         expires = check_claims(token.claims, self._clock.now())
-        found = replace(self._bearer(rule.issuer, token.claims, sign_in=sign_in), proof=_proof(token.claims))
+        found = replace(self._bearer(rule.issuer, token.claims, sign_in=sign_in), proof=proof_of(token.claims))
         if self._revoked(found, token.claims):
             raise RefusedTokenError("it has been revoked")
         return found, expires
@@ -194,20 +197,26 @@ class Identity:
         entry, users = self._meant(iss, claims, sign_in=sign_in)
         found = self._principals[entry.id] if entry is not None else None
         if users is not None:
-            found = user_of(users, claims)
+            found = self._user(users, claims)
         if found is None:
             if not sign_in and self._meant(iss, claims, sign_in=True) != (None, None):
                 raise RefusedTokenError("it is an id token of the console's client, and signs in to the console alone")
             raise RefusedTokenError("it is for another audience, or for a subject nobody has")
         return replace(found, origin=origin_of(users, iss, claims, sign_in=sign_in), under=self.mark)
 
+    def _user(self, issuer: IssuerEntry, claims: Claims) -> Principal:
+        """Who a user of an issuer is by these claims, with what was given to them. Raises `ClaimsError`."""
+        found = user_of(issuer, claims)
+        given = self._given.get(found.id)
+        return found if given is None else replace(found, roles=roles_of(found.roles, given))
+
     def _meant(self, iss: str, claims: Claims, *, sign_in: bool) -> tuple[PrincipalEntry | None, IssuerEntry | None]:
         """The principal that a token is for, or the issuer whose users have such tokens, or neither."""
         for entry in self._subjects.get((iss, subject_of(claims)), ()):
-            if entry.token is not None and _accepts(entry.token, claims, sign_in=sign_in):
+            if entry.token is not None and accepts(entry.token, claims, sign_in=sign_in):
                 return entry, None
         for users in self._users.get(iss, ()):
-            if _accepts(users.token, claims, sign_in=sign_in):
+            if accepts(users.token, claims, sign_in=sign_in):
                 return None, users
         return None, None
 
@@ -232,7 +241,7 @@ class Identity:
         if issuer is not None:
             try:
                 given = {**claims, "sub": subject}
-                return replace(user_of(issuer, given), origin=origin_by_hand(issuer, given), under=self.mark)
+                return replace(self._user(issuer, given), origin=origin_by_hand(issuer, given), under=self.mark)
             except ClaimsError as error:
                 raise ConfigError(f"no token of '{name}' with these claims would be accepted: {error}") from None
         principal = self._principals.get(name)
@@ -366,29 +375,8 @@ class Identity:
         return replace(principal, on_behalf_of=other, toolsets=frozenset())
 
 
-def _accepts(rule: TokenRule, claims: Claims, *, sign_in: bool) -> bool:
-    """Whether a token is meant for what it is shown for. Raises `RefusedTokenError` for one that lacks a scope."""
-    if not audience_fits(rule.sign_in if sign_in else rule.audience, claims):
-        return False
-    # An id token is for its client alone, which was given no scope of ours by it.
-    if not sign_in and not rule.scopes <= scopes_of(claims):
-        raise RefusedTokenError("it lacks a scope that the policy asks for", Told.SCOPES, rule.scopes)
-    return True
-
-
 def _digest(credential: str) -> bytes:
     return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
-
-
-def _proof(claims: Mapping[str, Any]) -> Proof:
-    """What a verified token can be revoked by."""
-    issued, jwt_id = claims.get("iat"), claims.get("jti")
-    return Proof(
-        issuer=str(claims.get("iss", "")),
-        subject=str(claims.get("sub", "")),
-        jwt_id=jwt_id if isinstance(jwt_id, str) else "",
-        issued=float(issued) if isinstance(issued, int | float) else None,
-    )
 
 
 def _rule_digest(rule: CertificateRule | None) -> str:

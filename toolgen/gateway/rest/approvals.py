@@ -14,6 +14,7 @@ from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.approval_terms import Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
+from toolgen.gateway.rest.openapi_schemas import DURATION
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
@@ -28,7 +29,7 @@ _STATUS: Mapping[str, int] = MappingProxyType(
 
 
 class _Remember(msgspec.Struct, forbid_unknown_fields=True):
-    for_: Annotated[str, msgspec.Meta(max_length=20)] | None = msgspec.field(name="for", default=None)
+    for_: Annotated[str, msgspec.Meta(pattern=DURATION)] | None = msgspec.field(name="for", default=None)
     calls: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     session: bool = False
     any_arguments: bool = False
@@ -100,6 +101,4 @@ class RestApprovals:
 
 def _wish(given: _Remember) -> Wish:
     seconds = None if given.for_ is None else parse_duration(given.for_)
-    if given.for_ is not None and seconds is None:
-        raise Rejected(400, "validation", "for: must be like 15m or 1h", pointer="/remember/for")
     return Wish(seconds=seconds, calls=given.calls, session=given.session, any_arguments=given.any_arguments)

@@ -1,23 +1,45 @@
-"""REST for what people allowed for some time: GET /v1/grants, DELETE /v1/grants/{id}."""
+"""REST for what people allowed for some time, calls and roles: /v1/grants and /v1/grants/{id}."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.approval_grants import MAX_GRANTS, ApprovalGrants, grant_json
+from toolgen.gateway.approval_grants import MAX_GRANTS, grant_json
 from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response
-from toolgen.gateway.rest.tools import DEFAULT_PAGE, whole
+from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
+from toolgen.gateway.rest.openapi_schemas import DURATION, SOME_TEXT
+from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
+from toolgen.gateway.role_grants import MAX_REASON_LENGTH, RoleGrants, RoleWish, role_grant_json
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
+from toolgen.state.grants import RoleGrant
+from toolgen.units import parse_duration
 
 __all__ = ["RestGrants"]
 
 _GRANT = re.compile(r"/v1/grants/([^/]{1,128})\Z")
-_STATUS: Mapping[str, int] = MappingProxyType({"forbidden": 403, "not_found": 404})
+_ROLE = "role_"
+_STATUS: Mapping[str, int] = MappingProxyType(
+    {"validation": 400, "forbidden": 403, "not_found": 404, "conflict": 409, "rate_limited": 429}
+)
+_NAME = msgspec.Meta(min_length=1, max_length=256)
+
+
+class _Wish(msgspec.Struct, forbid_unknown_fields=True):
+    role: Annotated[str, _NAME]
+    to: Annotated[str, _NAME]
+    for_: Annotated[str, msgspec.Meta(pattern=DURATION)] = msgspec.field(name="for")
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH, pattern=SOME_TEXT)]
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+    decision: Literal["approve", "deny"]
 
 
 class RestGrants:
@@ -31,14 +53,11 @@ class RestGrants:
         found = _GRANT.match(request.path)
         if found is None and request.path != "/v1/grants":
             return None
-        request.take("GET" if found is None else "DELETE")
-        grants = self._approvals.grants
-        if grants is None:
-            raise Rejected(404, "not_found", "nothing is granted here")
+        request.take(*(("GET", "POST") if found is None else ("POST", "DELETE")))
         try:
             if found is None:
-                return await self._list(request, principal, grants)
-            return await self._end(request, principal, grants, found[1])
+                return await (self._list if request.method == "GET" else self._give)(request, principal)
+            return await (self._decide if request.method == "POST" else self._end)(request, principal, found[1])
         except StateError:
             message = "grants cannot be read now; the operator's log says why"
             raise Rejected(503, "internal", message) from None
@@ -50,23 +69,65 @@ class RestGrants:
                 suggestion="try again once the gateway's audit log works",
             ) from None
 
-    async def _list(self, request: Request, principal: Principal, grants: ApprovalGrants) -> Response:
-        """Those that this principal may end, by when they expire."""
+    async def _list(self, request: Request, principal: Principal) -> Response:
+        """Those that this principal may end, each kind by when they expire."""
         limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_GRANTS)
-        if not self._approvals.may_answer(principal):
+        approvals, roles = self._approvals, self._approvals.role_grants
+        found: list[dict[str, Any]] = []
+        if approvals.grants is not None and approvals.may_answer(principal):
+            found += [grant_json(grant) for grant in await approvals.grants.listed(principal)]
+        if roles is not None:
+            found += [role_grant_json(grant) for grant in await roles.listed(principal)]
+        if not found and not approvals.may_answer(principal) and not (roles and roles.may_give(principal)):
             raise Rejected(
                 403,
                 "forbidden",
                 "this principal may not see what was granted to others",
-                suggestion="approvals.approvers in the policy names the roles that may",
+                suggestion="approvals.approvers and role_grants in the policy name the roles that may",
             )
-        found = await grants.listed(principal)
-        return json_response({"grants": [grant_json(grant) for grant in found[:limit]]})
+        return json_response({"grants": found[:limit]})
 
-    async def _end(self, request: Request, principal: Principal, grants: ApprovalGrants, grant_id: str) -> Response:
+    async def _give(self, request: Request, principal: Principal) -> Response:
+        """A role for somebody, for some time; where it takes two people, it waits for the second."""
+        request.parameters()
+        body: _Wish = decoded(await read_json_body(request), _Wish)
+        seconds = parse_duration(body.for_) or 0.0
+        wish = RoleWish(role=body.role, to=body.to, seconds=seconds, reason=body.reason)
+        return json_response(role_grant_json(_given(await self._roles().ask(wish, principal))))
+
+    async def _decide(self, request: Request, principal: Principal, grant_id: str) -> Response:
+        """The second person's answer to a role that takes two."""
+        request.parameters()
+        body: _Answer = decoded(await read_json_body(request), _Answer)
+        approve = body.decision == "approve"
+        found = _given(await self._roles().decide(grant_id, approve=approve, principal=principal))
+        return json_response(role_grant_json(found))
+
+    async def _end(self, request: Request, principal: Principal, grant_id: str) -> Response:
         """Ends one, for every gateway at once."""
         request.parameters()
+        grants = self._approvals.grants
+        if grant_id.startswith(_ROLE):
+            return json_response({"id": _given(await self._roles().end(grant_id, principal)).id, "status": "ended"})
+        if grants is None:
+            raise Rejected(404, "not_found", "nothing is granted here")
         ended = await grants.end(grant_id, principal)
         if isinstance(ended, Error):
-            raise Rejected(_STATUS[ended.code], ended.code, ended.message)
+            raise _rejected(ended)
         return json_response({"id": ended.id, "status": "ended"})
+
+    def _roles(self) -> RoleGrants:
+        roles = self._approvals.role_grants
+        if roles is None:
+            raise Rejected(404, "not_found", "nothing is granted here")
+        return roles
+
+
+def _given(found: RoleGrant | Error) -> RoleGrant:
+    if isinstance(found, Error):
+        raise _rejected(found)
+    return found
+
+
+def _rejected(error: Error) -> Rejected:
+    return Rejected(_STATUS[error.code], error.code, error.message, suggestion=error.suggestion)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 
-from toolgen.gateway.approval_grants import MAX_GRANTS
 from toolgen.gateway.approvals import MAX_WAITING
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import DETAILS
 from toolgen.gateway.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.gateway.rest.calls import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.gateway.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
+from toolgen.gateway.rest.openapi_grants import grant_paths
+from toolgen.gateway.rest.openapi_operations import (
+    ERRORS,
+    answer,
+    errors,
+    get,
+    path,
+    post,
+    query,
+    responses,
+    shaped,
+    whole,
+)
 from toolgen.gateway.rest.openapi_schemas import TEXT, Node, ref, schemas
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.gateway.rest.tools import DEFAULT_PAGE, MAX_PAGE
@@ -49,7 +60,7 @@ def _paths() -> Node:
         **_call_paths(),
         **_answer_paths(),
         **_waiting_paths(),
-        **_grant_paths(),
+        **grant_paths(),
         **_device_paths(),
         **_audit_paths(),
         **_state_paths(),
@@ -59,41 +70,41 @@ def _paths() -> Node:
 def _tool_paths() -> Node:
     formats: Node = {"enum": sorted(LISTED), "default": "manifest"}
     return {
-        "/v1/tools": _get(
+        "/v1/tools": get(
             "listTools",
             "The tools this principal may call, in name order, or those that fit a request in words",
-            _responses(_answer("A page of tools.", "Tools"), "403", "404", "429"),
+            responses(answer("A page of tools.", "Tools"), "403", "404", "429"),
             [
-                _query("format", formats),
-                _query("q", {"type": "string", "minLength": 1}),
-                _query("limit", _whole(MAX_PAGE), f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`."),
-                _query("cursor", TEXT, "`next_cursor` of the page before."),
-                _query("toolset", TEXT, "Only tools of this toolset of the policy."),
+                query("format", formats),
+                query("q", {"type": "string", "minLength": 1}),
+                query("limit", whole(MAX_PAGE), f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`."),
+                query("cursor", TEXT, "`next_cursor` of the page before."),
+                query("toolset", TEXT, "Only tools of this toolset of the policy."),
                 *_CALLER,
             ],
             f"Where the whole catalog would cost a model too much, {', '.join(sorted(INPUTS))} are listed in its place. "
             "With `q`, the tools of the whole catalog that fit, best first.",
         ),
-        "/v1/tools/{name}": _get(
+        "/v1/tools/{name}": get(
             "getTool",
             "One tool of the caller's, as `format=manifest` lists it and with every definition that its arguments lead to",
-            _responses(_answer("The tool.", "Tool"), "403", "404"),
-            [_path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH}), *_CALLER],
+            responses(answer("The tool.", "Tool"), "403", "404"),
+            [path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH}), *_CALLER],
             "Where thousands of definitions follow, the list has the first two levels of them; here are all, which may be megabytes.",
         ),
     }
 
 
 def _call_paths() -> Node:
-    name = _path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH})
+    name = path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH})
     return {
-        "/v1/tools/{name}/call": _post(
+        "/v1/tools/{name}/call": post(
             "callTool", "One call to one tool", _endings(), [name, *_OF_CALLS, *_CALLER], "CallBody"
         ),
-        "/v1/tool_calls": _post(
+        "/v1/tool_calls": post(
             "callTools",
             "The tool calls of one turn of a model, made at once, and their answers in the same order and form",
-            _responses(_answer("One message a call, in order.", "ToolMessages"), "403", "404"),
+            responses(answer("One message a call, in order.", "ToolMessages"), "403", "404"),
             [*_OF_CALLS, *_CALLER],
             "ToolCalls",
         ),
@@ -107,75 +118,55 @@ def _answer_paths() -> Node:
         "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
     }
     return {
-        "/v1/answers/{name}/{token}": _get(
+        "/v1/answers/{name}/{token}": get(
             "getAnswer",
             "The bytes of a file that a call answered with a link, for as long as they are kept",
-            {**_responses(file), "404": _answer("There is nothing here for this caller.", "Refusal")},
-            [_path("name", {"type": "string", "maxLength": 128}), _path("token", token)],
+            {**responses(file), "404": answer("There is nothing here for this caller.", "Refusal")},
+            [path("name", {"type": "string", "maxLength": 128}), path("token", token)],
             "For the principal alone that made the call; `data.resource.path` of its envelope leads here.",
         )
     }
 
 
 def _waiting_paths() -> Node:
-    call_id: Node = _path("id", {"type": "string", "maxLength": 128})
-    endings: Node = {**_endings(), "404": _answer("The caller has no such call.", "Refusal")}
+    call_id: Node = path("id", {"type": "string", "maxLength": 128})
+    endings: Node = {**_endings(), "404": answer("The caller has no such call.", "Refusal")}
     events: Node = {"description": "Events.", "content": {"text/event-stream": {"schema": ref("CallEvent")}}}
     return {
-        "/v1/calls/{id}": _get(
+        "/v1/calls/{id}": get(
             "getCall",
             "How the caller's own call stands that had to wait or was left, or how it ended, for an hour",
             endings,
             [call_id],
         ),
-        "/v1/calls/{id}/cancel": _post(
+        "/v1/calls/{id}/cancel": post(
             "cancelCall",
             "Withdraws the caller's own call, or ends it where it is being carried out, and says how it stands",
             endings,
             [call_id],
         ),
-        "/v1/calls/{id}/events": _get(
+        "/v1/calls/{id}/events": get(
             "followCall",
             "How the caller's own call goes on that had to wait or was left, as Server-Sent Events",
-            _responses(events, "404", "429", "503"),
-            [call_id, _query("wait", _whole(MAX_WAIT_S, DEFAULT_WAIT_S), "For how many seconds, at most.")],
+            responses(events, "404", "429", "503"),
+            [call_id, query("wait", whole(MAX_WAIT_S, DEFAULT_WAIT_S), "For how many seconds, at most.")],
             "`progress` (`call_id`, `tool`, `state`: pending, approved or running, and how far it has come) at once and at each change, "
             "`partial` (`call_id`, `number`, `data`: a piece of the answer), `done` with the envelope when it has ended, `error` where "
             "it cannot be known. Ends after `done`, or when `wait` is over.",
         ),
-        "/v1/approvals": _get(
+        "/v1/approvals": get(
             "listApprovals",
             "The calls this principal may answer for, the oldest first, with their exact arguments and the request as it would be sent",
-            _responses(_answer("Calls that wait.", "Approvals"), "403", "503"),
-            [_query("limit", _whole(MAX_WAITING, DEFAULT_PAGE))],
+            responses(answer("Calls that wait.", "Approvals"), "403", "503"),
+            [query("limit", whole(MAX_WAITING, DEFAULT_PAGE))],
         ),
-        "/v1/approvals/{id}": _post(
+        "/v1/approvals/{id}": post(
             "decide",
             "Answers for a call: one no ends it, and once enough people said yes it is carried out once, by the gateway",
-            _responses(_answer("The answer counts.", "Decided"), "400", "403", "404", "409", "503"),
+            responses(answer("The answer counts.", "Decided"), "400", "403", "404", "409", "503"),
             [call_id],
             "Decision",
         ),
-    }
-
-
-def _grant_paths() -> Node:
-    end = "Ends a grant, for every gateway at once"
-    return {
-        "/v1/grants": _get(
-            "listGrants",
-            "What approvers allowed for some time that this principal may end, by when it expires",
-            _responses(_answer("Grants in force.", "Grants"), "403", "404", "503"),
-            [_query("limit", _whole(MAX_GRANTS, DEFAULT_PAGE))],
-        ),
-        "/v1/grants/{id}": {
-            "delete": {
-                "operationId": "endGrant",
-                "summary": end,
-                "parameters": [_path("id", {"type": "string", "maxLength": 128})],
-                "responses": _responses(_answer("It is in force no more.", "GrantEnded"), "403", "404", "503"),
-            }
-        },
     }
 
 
@@ -188,26 +179,26 @@ def _device_paths() -> Node:
         },
     }
     return {
-        "/v1/device/requests": _get(
+        "/v1/device/requests": get(
             "listDeviceRequests",
             "What the device of this user is asked, the oldest first: JSON-RPC requests, and beside each what the device may show",
-            _responses(requests, "403", "429", "503"),
+            responses(requests, "403", "429", "503"),
             [
-                _query(
+                query(
                     "wait",
-                    _whole(MAX_REQUESTS_WAIT_S),
+                    whole(MAX_REQUESTS_WAIT_S),
                     "For how many seconds; without it, what is asked now. Events go on without it.",
                 ),
-                _query("cursor", TEXT, "`cursor` of the answer before: waits until something else is asked."),
+                query("cursor", TEXT, "`cursor` of the answer before: waits until something else is asked."),
             ],
             "A request is asked until it is answered, withdrawn or expired. As events: `request` for each, `withdrawn` with its `id` where "
             "it is not asked any more, `error` where that cannot be known.",
         ),
-        "/v1/tool-messages": _post(
+        "/v1/tool-messages": post(
             "answerDeviceRequest",
             "What the device answers: a JSON-RPC response, whose `id` is the request's. The first one counts",
-            _responses(
-                _answer("It was taken, and the call has ended.", "DeviceTaken"), "403", "404", "409", "410", "503"
+            responses(
+                answer("It was taken, and the call has ended.", "DeviceTaken"), "403", "404", "409", "410", "503"
             ),
             [],
             "DeviceAnswer",
@@ -217,34 +208,34 @@ def _device_paths() -> Node:
 
 def _audit_paths() -> Node:
     page = [
-        _query("limit", _whole(MAX_ENTRIES, 50)),
-        _query("cursor", TEXT, "`next_cursor` of the page before."),
-        *(_query(name, {"type": "string", "format": "date-time", "maxLength": 40}) for name in ("since", "until")),
-        *(_query(name, {"type": "string", "maxLength": 1000}, _FOUND_BY.get(name, "")) for name in FILTERS),
+        query("limit", whole(MAX_ENTRIES, 50)),
+        query("cursor", TEXT, "`next_cursor` of the page before."),
+        *(query(name, {"type": "string", "format": "date-time", "maxLength": 40}) for name in ("since", "until")),
+        *(query(name, {"type": "string", "maxLength": 1000}, _FOUND_BY.get(name, "")) for name in FILTERS),
     ]
     entries = [
-        *(_query(name, {"type": "string", "maxLength": 1000}) for name in ("event", "stream")),
-        _query("before", _whole(2**40 - 1), "Only numbers below this."),
+        *(query(name, {"type": "string", "maxLength": 1000}) for name in ("event", "stream")),
+        query("before", whole(2**40 - 1), "Only numbers below this."),
     ]
-    stream = _query("stream", TEXT, "Which stream's, where several have an entry of this number.")
+    stream = query("stream", TEXT, "Which stream's, where several have an entry of this number.")
     return {
-        "/v1/audit": _get(
+        "/v1/audit": get(
             "listAudit",
             "Audit entries of all streams, newest first; filtered by what calls are like, newest call first",
-            _responses(_answer("Entries.", "AuditEntries"), "403", "404", "503"),
+            responses(answer("Entries.", "AuditEntries"), "403", "404", "503"),
             [*page, *entries],
         ),
-        "/v1/audit/calls": _get(
+        "/v1/audit/calls": get(
             "listAuditedCalls",
             "Calls, newest first: what was intended, and how it ended",
-            _responses(_answer("Calls.", "AuditCalls"), "403", "404", "503"),
+            responses(answer("Calls.", "AuditCalls"), "403", "404", "503"),
             page,
         ),
-        "/v1/audit/{seq}": _get(
+        "/v1/audit/{seq}": get(
             "getAuditEntry",
             "One audit entry, held against the log",
-            _responses(_answer("The entry.", "AuditEntry"), "403", "404", "503"),
-            [_path("seq", {"type": "integer", "minimum": 0}), stream],
+            responses(answer("The entry.", "AuditEntry"), "403", "404", "503"),
+            [path("seq", {"type": "integer", "minimum": 0}), stream],
         ),
     }
 
@@ -252,12 +243,12 @@ def _audit_paths() -> Node:
 def _state_paths() -> Node:
     """What anybody may ask."""
     counters: Node = {"description": "Counters.", "content": {"text/plain": {"schema": TEXT}}}
-    alive, ready = {"200": _answer("Alive.", "State")}, _answer("Takes calls.", "State")
+    alive, ready = {"200": answer("Alive.", "State")}, answer("Takes calls.", "State")
     summary = "What this process counted, for Prometheus: sums for anybody, names for who may read the record"
     words = f"What to tell by name, with commas between: {', '.join(DETAILS)}, or all. It takes a credential."
     word = f"({'|'.join((*DETAILS, 'all'))})"
-    detail = _query("detail", {"type": "string", "pattern": f"^{word}(,{word})*$"}, words)
-    answers = _responses(counters, "403")
+    detail = query("detail", {"type": "string", "pattern": f"^{word}(,{word})*$"}, words)
+    answers = responses(counters, "403")
     return {
         "/healthz": {"get": {"operationId": "health", "security": [], "responses": alive}},
         "/metrics": {
@@ -273,7 +264,7 @@ def _state_paths() -> Node:
             "get": {
                 "operationId": "ready",
                 "security": [],
-                "responses": {"200": ready, "503": _answer("Does not.", "State")},
+                "responses": {"200": ready, "503": answer("Does not.", "State")},
             }
         },
     }
@@ -293,18 +284,6 @@ _ENDINGS = {
     "502": "The system behind the tool failed.",
     "503": "The gateway takes no calls, or the system behind the tool is down.",
     "504": "The system behind the tool did not answer in time.",
-}
-_ERRORS = {
-    "400": "The request is malformed; the pointer names the part.",
-    "401": "The credential is missing or wrong.",
-    "403": "This principal may not.",
-    "404": "There is none.",
-    "409": "Somebody was quicker, or it is too late.",
-    "410": "It is not asked any more: its time is over, or it was withdrawn.",
-    "413": "The body is too large.",
-    "415": "The body is not JSON.",
-    "429": "Too many; see Retry-After.",
-    "503": "It cannot be read now.",
 }
 _CONVERSATION: Node = {
     "name": "X-Conversation-Id",
@@ -337,58 +316,9 @@ _CALLER: tuple[Node, ...] = (
 )
 
 
-def _get(name: str, summary: str, responses: Node, parameters: Sequence[Node], text: str = "") -> Node:
-    described: Node = {"description": text} if text else {}
-    head: Node = {"operationId": name, "summary": summary, **described}
-    return {"get": {**head, "parameters": parameters, "responses": responses}}
-
-
-def _post(name: str, summary: str, responses: Node, parameters: Sequence[Node], body: str = "") -> Node:
-    taken: Node = {"requestBody": _body(body)} if body else {}
-    head: Node = {"operationId": name, "summary": summary, "parameters": parameters, **taken}
-    return {"post": {**head, "responses": responses}}
-
-
-def _whole(most: int, default: int | None = None) -> Node:
-    """A whole number from 1 on."""
-    return {"type": "integer", "minimum": 1, "maximum": most, **({} if default is None else {"default": default})}
-
-
-def _query(name: str, schema: Node, text: str = "") -> Node:
-    return {"name": name, "in": "query", "schema": schema, **({"description": text} if text else {})}
-
-
-def _path(name: str, schema: Node) -> Node:
-    return {"name": name, "in": "path", "required": True, "schema": schema}
-
-
-def _body(schema: str) -> Node:
-    return {"required": True, "content": {"application/json": {"schema": ref(schema)}}}
-
-
-def _answer(text: str, schema: str) -> Node:
-    return _shaped(text, ref(schema))
-
-
-def _shaped(text: str, schema: Node) -> Node:
-    return {"description": text, "content": {"application/json": {"schema": schema}}}
-
-
-def _errors(*more: str) -> Node:
-    return {
-        status: _answer(text, "Refusal")
-        for status, text in _ERRORS.items()
-        if status in {"400", "401", "413", "415", *more}
-    }
-
-
 def _endings() -> Node:
     """The statuses of an envelope, and those of a request that is refused before there is one; most may be either."""
     either: Node = {"anyOf": [ref("Envelope"), ref("Refusal")]}
-    ended: Node = {"200": _answer(_ENDINGS["200"], "Envelope"), "202": _answer(_ENDINGS["202"], "Envelope")}
-    refused = {status: _shaped(text, either) for status, text in _ENDINGS.items() if status not in ended}
-    return {**_errors(), **ended, **refused, "400": _shaped(_ERRORS["400"], either)}
-
-
-def _responses(fine: Node, *more: str) -> Node:
-    return {"200": fine, **_errors(*more)}
+    ended: Node = {"200": answer(_ENDINGS["200"], "Envelope"), "202": answer(_ENDINGS["202"], "Envelope")}
+    refused = {status: shaped(text, either) for status, text in _ENDINGS.items() if status not in ended}
+    return {**errors(), **ended, **refused, "400": shaped(ERRORS["400"], either)}

@@ -6,8 +6,13 @@ from typing import TypeAlias
 
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
+from toolgen.gateway.role_grants import MAX_REASON_LENGTH
 
-__all__ = ["TEXT", "Node", "ref", "schemas"]
+__all__ = ["DURATION", "SOME_TEXT", "TEXT", "Node", "ref", "schemas"]
+
+DURATION = "^[1-9][0-9]{0,5}[smh]$"
+"""How long something is to hold, in a body."""
+SOME_TEXT = "[^\\s]"
 
 Node: TypeAlias = dict[str, object]
 TEXT: Node = {"type": "string"}
@@ -194,7 +199,7 @@ def _approval_schemas() -> Node:
     }
     count: Node = {"type": "integer", "minimum": 1, "maximum": 10_000}
     remember: Node = {
-        "for": {"type": ["string", "null"], "maxLength": 20, "description": "Like 15m."},
+        "for": {"type": ["string", "null"], "pattern": DURATION, "description": "Like 15m."},
         "calls": {**count, "type": ["integer", "null"], "description": "So many later calls."},
         "session": {"type": "boolean", "description": "Only later calls of the same session."},
         "any_arguments": {"type": "boolean", "description": "Whatever their arguments, where the policy lets it."},
@@ -219,13 +224,34 @@ def _approval_schemas() -> Node:
         "expires": TEXT,
     }
     ended: Node = {"id": TEXT, "status": {"enum": ["ended"]}}
+    role: Node = {
+        **dict.fromkeys(("id", "role", "principal", "reason", "asked_by", "agreed_by", "created", "expires"), TEXT),
+        "kind": {"enum": ["role"]},
+        "break_glass": {"type": "boolean", "description": "Whether it takes two people."},
+        "status": {"enum": ["pending", "in_force", "ended"]},
+    }
+    name: Node = {"type": "string", "minLength": 1, "maxLength": 256}
+    wish: Node = {
+        "role": name,
+        "to": {**name, "description": "The principal that is to have it."},
+        "for": {"type": "string", "pattern": DURATION, "description": "Like 2h."},
+        "reason": {"type": "string", "minLength": 1, "maxLength": MAX_REASON_LENGTH, "pattern": SOME_TEXT},
+    }
     return {
         "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
         "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
         "Decision": {**described(decision, "decision"), "additionalProperties": False},
         "Decided": described(decided | granted, *decided),
         "Grant": described(grant, "kind", "id", "principal", "expires"),
-        "Grants": described({"grants": {"type": "array", "items": ref("Grant")}}, "grants"),
+        "RoleGrant": described(role, "kind", "id", "role", "principal", "status", "expires"),
+        "RoleWish": {**described(wish, *wish), "additionalProperties": False},
+        "GrantAnswer": {
+            **described({"decision": {"enum": ["approve", "deny"]}}, "decision"),
+            "additionalProperties": False,
+        },
+        "Grants": described(
+            {"grants": {"type": "array", "items": {"anyOf": [ref("Grant"), ref("RoleGrant")]}}}, "grants"
+        ),
         "GrantEnded": described(ended, *ended),
     }
 

@@ -42,6 +42,7 @@ from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
+from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule, read_role_grant, roles_of
 from toolgen.policy.value_tokens import TokenGrant
 from toolgen.yaml_file import Document, decode, read
 
@@ -75,6 +76,9 @@ class Policy:
     toolsets: Mapping[str, Toolset]
     assignments: tuple[Assignment, ...] = ()
     token_grants: tuple[TokenGrant, ...] = ()
+    role_grants: tuple[RoleGrantRule, ...] = ()
+    given: GivenRoles = dataclasses.field(default_factory=lambda: NOTHING_GIVEN)
+    """What was given by these, laid over it: never in a file."""
     files: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     """What its files say, by their names, as they were parsed."""
 
@@ -82,6 +86,17 @@ class Policy:
     def principals(self) -> Mapping[str, PrincipalEntry]:
         """The principals it names."""
         return self.credentials.principals
+
+    def with_given(self, given: GivenRoles) -> Policy:
+        """The same with what was given laid over it: its digest, and all else that it says, stays as it is."""
+        if not given:
+            return self
+        principals = {
+            name: dataclasses.replace(entry, roles=roles_of(entry.roles, given[name])) if name in given else entry
+            for name, entry in self.credentials.principals.items()
+        }
+        credentials = dataclasses.replace(self.credentials, principals=MappingProxyType(principals))
+        return dataclasses.replace(self, credentials=credentials, given=given)
 
 
 def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> Policy:
@@ -155,11 +170,13 @@ class _Collector:
         self._toolsets: dict[str, Toolset] = {}
         self._assignments: list[Assignment] = []
         self._token_grants: list[TokenGrant] = []
+        self._role_grants: list[RoleGrantRule] = []
         self._content: list[Any] = []
         self._files: dict[str, Any] = {}
         self._key_content: list[Any] = []
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
+        self._own_roles: list[tuple[str, str]] = []
         self._limits: list[tuple[Document, int]] = []
         self._row_attributes: list[tuple[str, str]] = []
 
@@ -193,6 +210,7 @@ class _Collector:
             self._assignments.append(assignment)
             self._roles += [(document.where("credentials", index, "to"), role) for role in sorted(assignment.roles)]
         self._add_tokens(document, file)
+        self._add_role_grants(document, file)
         if file.egress is not None:
             self._add_egress(document, file.egress)
         if file.approvals is not None:
@@ -220,10 +238,11 @@ class _Collector:
                 message, where=f"{self._name}/", suggestion="write a policy; docs/reference/policy.md says how"
             )
         credentials = self._who.finished()
-        roles, attributes = self._who.roles(), self._who.attribute_kinds()
-        for where, role in self._roles:
-            if role not in roles:
-                raise PolicyError(f"no principal has the role '{role}'{nearest(role, roles)}", where=where)
+        roles, attributes = self._some_roles(), self._who.attribute_kinds()
+        for named, known in ((self._roles, roles), (self._own_roles, self._who.roles())):
+            for where, role in named:
+                if role not in known:
+                    raise PolicyError(f"no principal has the role '{role}'{nearest(role, known)}", where=where)
         for where, name in self._row_attributes:
             if name not in attributes:
                 raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
@@ -244,8 +263,13 @@ class _Collector:
             toolsets=MappingProxyType(self._toolsets),
             assignments=tuple(self._assignments),
             token_grants=tuple(self._token_grants),
+            role_grants=tuple(self._role_grants),
             files=MappingProxyType(self._files),
         )
+
+    def _some_roles(self) -> frozenset[str]:
+        """Every role that somebody could have, of their own or given."""
+        return self._who.roles().union(rule.role for rule in self._role_grants)
 
     def _scope(self, tools: Mapping[str, Tool]) -> Scope:
         """What expressions about these tools may name."""
@@ -253,7 +277,7 @@ class _Collector:
             tools=tools,
             catalog=self._manifest.tools,
             attributes=self._who.attribute_kinds(),
-            roles=self._who.roles(),
+            roles=self._some_roles(),
             principals=None if self._who.issuers else frozenset(self._who.principals),
             labels=frozenset(self._found_labels).union(*self._labels.values()),
         )
@@ -275,6 +299,12 @@ class _Collector:
         wanted = frozenset[str]() if rule.consent is None else rule.consent.roles
         self._roles += [(document.where("rules", index, "approvers"), role) for role in sorted(wanted)]
         self._rules[rule.id] = draft
+
+    def _add_role_grants(self, document: Document, file: FileShape) -> None:
+        for index in range(len(file.role_grants)):
+            rule = read_role_grant(document, index)
+            self._role_grants.append(rule)
+            self._own_roles += [(document.where("role_grants", index), role) for role in sorted(rule.by | rule.to)]
 
     def _add_sql(self, document: Document, source: str) -> None:
         path = ("sql", source)

@@ -239,6 +239,14 @@ class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
     remind: str | None = None
 
 
+class RoleGrantShape(msgspec.Struct, forbid_unknown_fields=True):
+    role: _Text
+    by: _Names
+    to: _Names
+    max_duration: str
+    break_glass: bool = False
+
+
 class AssignmentShape(msgspec.Struct, forbid_unknown_fields=True):
     to: _Names
     source: str
@@ -252,6 +260,7 @@ class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     revoked: list[Annotated[Any, apart(RevokedShape)]] = []
     rules: list[Annotated[Any, apart(RuleShape)]] = []
     approvals: ApprovalShape | None = None
+    role_grants: list[Annotated[Any, apart(RoleGrantShape)]] = []
     labels: list[Annotated[Any, apart(LabelShape)]] = []
     toolsets: dict[str, Annotated[Any, apart(ToolsetShape)]] = {}
     limits: list[Annotated[Any, apart(LimitShape)]] = []

@@ -1,0 +1,93 @@
+"""`toolgen grant`: a role for somebody, for some time, on the gateway's machine or over its REST interface."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from toolgen.cli.grants import give_names, in_force, printed, role_grants_of
+from toolgen.cli.options import as_json, config, default_principal
+from toolgen.cli.output import print_json, printable
+from toolgen.cli.remote_gateway import alone, request, url_option
+from toolgen.errors import ToolgenError
+from toolgen.gateway.protocol import Administration
+from toolgen.gateway.role_grants import RoleWish, role_grant_json
+from toolgen.gateway.service import Gateway
+from toolgen.model.result import Error
+from toolgen.units import parse_duration
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("role", metavar="[ROLE]", required=False)
+@click.option("--to", metavar="PRINCIPAL", help="Who is to have it.")
+@click.option("--for", "time", metavar="TIME", help="For how long, like 2h.")
+@click.option("--reason", help="Why; it is on record.")
+@click.option(
+    "--list", "listing", is_flag=True, help="List the roles that were given for some time, and those that wait."
+)
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Who gives it, on the gateway's own machine.")
+@url_option
+@as_json
+@config
+def command(
+    role: str | None,
+    to: str | None,
+    time: str | None,
+    reason: str | None,
+    listing: bool,
+    principal: str | None,
+    url: str | None,
+    as_json: bool,
+    config_path: str,
+) -> None:
+    """Give ROLE to a principal for some time, or ask for one that takes two people; `toolgen grants` lists and revokes."""
+    if listing:
+        _list(role, principal, url, as_json=as_json, config_path=config_path)
+        return
+    if not (role and to and time and reason):
+        raise click.UsageError("takes a role, --to, --for and --reason; or --list")
+    seconds = parse_duration(time)
+    if seconds is None:
+        raise click.BadParameter("must be like 30m or 2h", param_hint="--for")
+    if url is not None:
+        alone(principal)
+        found = request(
+            "POST", url, "/v1/grants", {"role": role, "to": to, "for": f"{int(seconds)}s", "reason": reason}
+        )
+    else:
+        gateway = Gateway.load(config_path)
+        wish = RoleWish(role=role, to=to, seconds=seconds, reason=reason)
+        found = asyncio.run(_give(gateway, wish, default_principal(give_names(gateway), principal)))
+    if as_json:
+        print_json(found)
+        return
+    name = printable(str(found["id"]))
+    if found["status"] == "pending":
+        click.echo(f"asked for; another person agrees with `toolgen grants approve {name}` until {found['expires']}")
+    else:
+        click.echo(f"given until {found['expires']}; `toolgen grants revoke {name}` takes it back")
+
+
+def _list(role: str | None, principal: str | None, url: str | None, *, as_json: bool, config_path: str) -> None:
+    if url is not None:
+        alone(principal)
+        found = request("GET", url, "/v1/grants")["grants"]
+    else:
+        found = asyncio.run(in_force(Gateway.load(config_path), principal))
+    found = [one for one in found if one["kind"] == "role" and role in {None, one["role"]}]
+    if as_json:
+        print_json(found)
+    else:
+        printed(found)
+
+
+async def _give(gateway: Administration, wish: RoleWish, who: str) -> dict[str, Any]:
+    async with gateway.short_session():
+        given = await role_grants_of(gateway).ask(wish, gateway.callers.named(who))
+    if isinstance(given, Error):
+        raise ToolgenError(given.message, suggestion=given.suggestion)
+    return role_grant_json(given)

@@ -1,0 +1,329 @@
+"""Roles for some time: who asks for one and who agrees, that each is on record before it counts, and that every worker goes by it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from toolgen.audit.entry import timestamp
+from toolgen.audit.log import AuditLog
+from toolgen.background import Background, FaultLog
+from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.model.call import Principal
+from toolgen.model.result import Error
+from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRole, GivenRoles, RoleGrantRule
+from toolgen.state.count_connection import UnreachableError
+from toolgen.state.grants import Grants, RoleGrant
+
+__all__ = ["ASKED_S", "MAX_EACH", "MAX_GRANTS", "MAX_REASON_LENGTH", "RoleGrants", "RoleWish", "role_grant_json"]
+
+MAX_EACH = 20
+MAX_GRANTS = 500
+MAX_REASON_LENGTH = 500
+ASKED_S = 3600.0
+"""How long one that takes two people waits for the second."""
+POLL_S = 0.2
+"""How often a worker looks."""
+FRESH_S = 0.8
+"""For how long roles are gone by while it cannot be read whether they still are."""
+_TRIES = 20
+_logger = logging.getLogger(__name__)
+_FORBIDDEN = Error(
+    code="forbidden",
+    message="the policy does not let this principal give that role to that one, for so long",
+    suggestion="role_grants in the policy says who may give which role to whom",
+)
+_NOT_FOUND = Error(code="not_found", message="no grant with this id is in force, or waits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleWish:
+    """The role that `to` is to have for so many seconds, and why."""
+
+    role: str
+    to: str
+    seconds: float
+    reason: str
+
+
+class RoleGrants:
+    """What people gave for some time. `give` puts roles in force in this process, in place of those that were."""
+
+    def __init__(
+        self,
+        store: Grants[RoleGrant],
+        log: AuditLog,
+        current: CurrentPolicy,
+        clock: Clock,
+        give: Callable[[GivenRoles], None],
+        background: Background,
+    ) -> None:
+        self.store = store
+        self._log, self._current, self._clock = log, current, clock
+        self._give, self._background = give, background
+        self._seen: Governance | None = None
+        self._due, self._heard = 0.0, -1e9
+        self._reading = asyncio.Lock()  # so that nothing older is put in force after what is newer
+        self._task: asyncio.Task[None] | None = None
+        self.trouble = FaultLog(clock, "roles that were given for some time cannot be read, and nobody has them")
+
+    async def start(self) -> None:
+        """Reads them, and goes on to."""
+        await self.refresh()
+        self._task = self._background.start("reading which roles were given", self._poll)
+
+    async def stop(self) -> None:
+        """Reads no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Puts in force what was given by now. What cannot be read for a moment is given to nobody any more."""
+        policy = self._current.governance.policy
+        if not policy.role_grants and not policy.given:
+            return
+        try:
+            async with self._reading:
+                now = await self.store.now()
+                # In this order: what changes in between is told the next time.
+                if await self.store.changed() or now >= self._due or self._seen is not self._current.governance:
+                    await self._read(now)
+        except StateError as error:
+            self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+            self._due = 0.0
+            if self._clock.monotonic() - self._heard > FRESH_S:
+                self._give(NOTHING_GIVEN)
+            return
+        self.trouble.clear()
+        self._heard = self._clock.monotonic()
+
+    async def _read(self, now: float) -> None:
+        found = await self.store.all()
+        given: dict[str, tuple[GivenRole, ...]] = {}
+        for grant in found:
+            rule = None if grant.waits else self._standing(grant)
+            if rule is not None:
+                one = GivenRole(role=grant.role, to=rule.to, break_glass=grant.break_glass)
+                given[grant.to] = (*given.get(grant.to, ()), one)
+        self._due = min((grant.expires for grant in found), default=now + 60.0)
+        self._give(given)
+        self._seen = self._current.governance
+
+    async def ask(self, wish: RoleWish, principal: Principal) -> RoleGrant | Error:
+        """A role for somebody, in force at once or, where it takes two people, once another agrees. What is refused is on record.
+
+        Raises `AuditError` when it cannot be recorded (then it was not given), and `StateError`.
+        """
+        found = self._asked(wish, principal)
+        if isinstance(found, Error):
+            return await self._refused(found, principal, {"role": wish.role, "to": wish.to})
+        now = await self.store.now()
+        grant = RoleGrant(
+            id=f"role_{secrets.token_hex(12)}",
+            group=wish.to,
+            created=now,
+            expires=now + (min(wish.seconds, ASKED_S) if found.break_glass else wish.seconds),
+            role=wish.role,
+            to=wish.to,
+            seconds=wish.seconds,
+            reason=wish.reason,
+            break_glass=found.break_glass,
+            asked_by=principal.id,
+            asked_roles=tuple(sorted(self._own(principal.id, principal.roles))),
+        )
+        await self._record(grant, "role_grant", by=principal.id, status="pending" if grant.waits else "ok")
+        if not await self.store.add(grant, each=MAX_EACH, total=MAX_GRANTS):
+            full = Error(code="rate_limited", message="too many roles were given for some time already")
+            await self._record(grant, "role_grant_end", by="", status="refused", code=full.code)
+            return full
+        did = "asked for a role of" if grant.waits else "gave a role to"
+        _logger.warning("%s %s %s: %s (%s)", principal.id, did, grant.to, grant.role, grant.id)
+        await self.refresh()
+        return grant
+
+    def _asked(self, wish: RoleWish, principal: Principal) -> RoleGrantRule | Error:
+        """The rule by which a role may be given, one that takes one person first; or why it may not."""
+        if principal.on_behalf_of is not None:
+            return _FORBIDDEN
+        own, themselves = self._own(principal.id, principal.roles), self._same(principal.id, wish.to)
+        rules = [
+            rule
+            for rule in self._current.governance.policy.role_grants
+            if rule.role == wish.role and (rule.break_glass if themselves else not rule.by.isdisjoint(own))
+        ]
+        fitting = [rule for rule in rules if wish.seconds <= rule.max_s and self._may_have(wish.to, rule)]
+        if not fitting:
+            return _FORBIDDEN
+        if wish.seconds < 1:
+            return Error(code="validation", message="a role is given for at least 1s")
+        if not wish.reason.strip() or len(wish.reason) > MAX_REASON_LENGTH:
+            return Error(code="validation", message=f"a reason is needed, of at most {MAX_REASON_LENGTH} characters")
+        entry = self._current.governance.policy.principals.get(wish.to)
+        if entry is not None and wish.role in entry.roles:
+            return Error(code="conflict", message="that principal has this role already")
+        return min(fitting, key=lambda rule: rule.break_glass)
+
+    async def decide(self, grant_id: str, *, approve: bool, principal: Principal) -> RoleGrant | Error:
+        """The second person's answer to one that takes two. Raises as `ask`."""
+        for _ in range(_TRIES):
+            known = await self.store.get(grant_id)
+            error = self._unanswerable(known, principal)
+            if known is None or error is not None:
+                return await self._refused(error or _NOT_FOUND, principal, {"id": grant_id})
+            if not approve:
+                if (ended := await self._end(known, by=principal.id, code="approval_denied")) is not None:
+                    return ended
+                continue
+            now = await self.store.now()
+            roles = tuple(sorted(self._own(principal.id, principal.roles)))
+            agreed = msgspec.structs.replace(
+                known, agreed_by=principal.id, agreed_roles=roles, created=now, expires=now + known.seconds
+            )
+            await self._record(agreed, "break_glass", by=principal.id, status="ok")
+            if (kept := await self.store.replace(known, agreed)) is not None:
+                _logger.critical(
+                    "BREAK GLASS: %s has the role %s until %s, asked for by %s, agreed to by %s (%s)",
+                    kept.to, kept.role, timestamp(kept.expires), kept.asked_by, kept.agreed_by, kept.id,
+                )  # fmt: skip
+                await self.refresh()
+                return kept
+        return Error(code="conflict", message="somebody else is answering")
+
+    def _unanswerable(self, known: RoleGrant | None, principal: Principal) -> Error | None:
+        """Why this principal may not be the second person, if it may not."""
+        if principal.on_behalf_of is not None or known is None or known.ended:
+            return _NOT_FOUND if principal.on_behalf_of is None else _FORBIDDEN
+        rule = self._standing(known)
+        if rule is None or rule.by.isdisjoint(self._own(principal.id, principal.roles)):
+            return _FORBIDDEN
+        if self._same(principal.id, known.asked_by) or self._same(principal.id, known.to):
+            return Error(code="forbidden", message="it takes another person than who asked, or is to have the role")
+        return None if known.waits else Error(code="conflict", message="this grant waits for no answer")
+
+    async def end(self, grant_id: str, principal: Principal) -> RoleGrant | Error:
+        """Takes a role back, in every gateway, once that is on record. Raises as `ask`."""
+        for _ in range(_TRIES):
+            known = await self.store.get(grant_id)
+            if known is None or known.ended:
+                return await self._refused(_NOT_FOUND, principal, {"id": grant_id})
+            if not self._may_end(known, principal):
+                return await self._refused(_FORBIDDEN, principal, {"id": grant_id})
+            if (ended := await self._end(known, by=principal.id, code="cancelled")) is not None:
+                return ended
+        return Error(code="conflict", message="somebody else is changing this grant")
+
+    def may_give(self, principal: Principal) -> bool:
+        """Whether a principal could give any role, or agree to one."""
+        own = self._own(principal.id, principal.roles)
+        rules = self._current.governance.policy.role_grants
+        return principal.on_behalf_of is None and any(not rule.by.isdisjoint(own) for rule in rules)
+
+    async def listed(self, principal: Principal | None) -> tuple[RoleGrant, ...]:
+        """Those in force, or that wait, which concern a principal; with None all of them. What does not stand any more is left out."""
+        found = [grant for grant in await self.store.all() if self._standing(grant) is not None]
+        return tuple(grant for grant in found if principal is None or self._may_end(grant, principal))
+
+    def _may_end(self, grant: RoleGrant, principal: Principal) -> bool:
+        """Who asked, agreed or has it, and who may give it."""
+        if principal.on_behalf_of is not None:
+            return False
+        if principal.id in {grant.to, grant.asked_by, grant.agreed_by}:
+            return True
+        own, rule = self._own(principal.id, principal.roles), self._standing(grant)
+        return rule is not None and not rule.by.isdisjoint(own)
+
+    def _standing(self, grant: RoleGrant) -> RoleGrantRule | None:
+        """The rule by which the policy in force still lets a role be given so, by these people; None where none does."""
+        for rule in self._current.governance.policy.role_grants:
+            if rule.role != grant.role or rule.break_glass != grant.break_glass or grant.seconds > rule.max_s:
+                continue
+            asked = self._has(grant.asked_by, grant.asked_roles, rule.by)
+            if not asked and not (rule.break_glass and self._same(grant.asked_by, grant.to)):
+                continue
+            if grant.agreed_by and not self._has(grant.agreed_by, grant.agreed_roles, rule.by):
+                continue
+            if self._may_have(grant.to, rule):
+                return rule
+        return None
+
+    def _may_have(self, name: str, rule: RoleGrantRule) -> bool:
+        """Whether somebody may be given a role by a rule. Of users of an issuer that shows by their tokens."""
+        policy = self._current.governance.policy
+        if (entry := policy.principals.get(name)) is not None:
+            return not rule.to.isdisjoint(self._own(name, entry.roles))
+        provider, _, subject = name.partition(":")
+        issuer = policy.credentials.issuers.get(provider)
+        return issuer is not None and bool(subject) and not rule.to.isdisjoint(issuer.all_roles)
+
+    def _has(self, name: str, roles: tuple[str, ...], wanted: frozenset[str]) -> bool:
+        """Whether who gave a role still has one of those it takes: of users of an issuer, what their token said then is all there is."""
+        policy = self._current.governance.policy
+        if (entry := policy.principals.get(name)) is not None:
+            return not wanted.isdisjoint(self._own(name, entry.roles))
+        return name.partition(":")[0] in policy.credentials.issuers and not wanted.isdisjoint(roles)
+
+    def _own(self, name: str, roles: frozenset[str]) -> frozenset[str]:
+        """The roles of a principal but those that it was given for some time: nobody gives away what was given to them."""
+        return roles - {one.role for one in self._current.governance.policy.given.get(name, ())}
+
+    def _same(self, one: str, other: str) -> bool:
+        return self._current.governance.identity.concerns(one, (other,))
+
+    async def _end(self, known: RoleGrant, *, by: str, code: str) -> RoleGrant | None:
+        await self._record(known, "role_grant_end", by=by, status="ok", code=code)
+        ended = msgspec.structs.replace(known, ended=await self.store.now(), ended_by=by)
+        kept = await self.store.replace(known, ended)
+        if kept is not None:
+            _logger.warning("%s took the role %s back from %s (%s)", by, known.role, known.to, known.id)
+            await self.refresh()
+        return kept
+
+    async def _record(self, grant: RoleGrant, event: str, *, by: str, status: str, code: str = "") -> None:
+        entry = {
+            "event": event,
+            "principal": by,
+            "policy_digest": self._current.governance.policy.digest,
+            "status": status,
+            "code": code,
+            "arguments": {"grant": role_grant_json(grant)},
+        }
+        await self._log.append(entry)
+
+    async def _refused(self, error: Error, principal: Principal, given: Mapping[str, str]) -> Error:
+        """The refusal, on record with what was asked for, as far as it can be written."""
+        shown = {name: text.encode("ascii", "replace").decode()[:128] for name, text in given.items()}
+        entry = {"event": "refusal", "status": "refused", "code": error.code, "principal": principal.id}
+        await self._log.append({**entry, "arguments": shown})
+        return error
+
+
+def role_grant_json(grant: RoleGrant) -> dict[str, Any]:
+    """A role for some time as it is listed and recorded. Times are RFC 3339."""
+    shown: dict[str, Any] = {
+        "kind": "role",
+        "id": grant.id,
+        "role": grant.role,
+        "principal": grant.to,
+        "reason": grant.reason,
+        "asked_by": grant.asked_by,
+        "agreed_by": grant.agreed_by,
+        "break_glass": grant.break_glass,
+        "status": "ended" if grant.ended else "pending" if grant.waits else "in_force",
+        "created": timestamp(grant.created),
+        "expires": timestamp(grant.expires),
+    }
+    return {name: value for name, value in shown.items() if value != ""}

@@ -1,0 +1,34 @@
+"""How a gateway stands, of all its parts: what is wrong with what gateways share, and why no call is taken."""
+
+from __future__ import annotations
+
+from toolgen.background import FaultLog
+from toolgen.gateway.approval_runner import Runner
+from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.device_calls import DeviceCalls
+from toolgen.gateway.monitoring import Monitoring
+from toolgen.gateway.role_grants import RoleGrants
+from toolgen.gateway.shared_state import Shared
+
+__all__ = ["Standing"]
+
+
+class Standing:
+    """A gateway that has these parts."""
+
+    current: CurrentPolicy
+    _role_grants: RoleGrants
+    monitoring: Monitoring
+    _runner: Runner
+    _devices: DeviceCalls
+    _shared: Shared
+
+    def _troubles(self) -> tuple[FaultLog, ...]:
+        """What may be wrong with what gateways share."""
+        own = (self._runner.trouble, self._devices.trouble, self._role_grants.trouble)
+        return (*own, *self._shared.troubles, *self.monitoring.troubles)
+
+    def _refusing(self, counted: bool) -> tuple[str, ...]:
+        """Why every call would be refused now by what is shared."""
+        governance = self.current.governance
+        return self._shared.refusing(tolerant=governance.tolerant, counted=counted or not governance.policy.limits)

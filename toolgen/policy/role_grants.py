@@ -1,0 +1,74 @@
+"""Roles for some time: which of them may be given, by whom and to whom, as a policy says it, and those that were given by now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+from toolgen.errors import PolicyError
+from toolgen.policy.document.schema import RoleGrantShape
+from toolgen.units import parse_duration
+from toolgen.yaml_file import Document, decode
+
+__all__ = [
+    "MAX_GIVEN_S",
+    "NOTHING_GIVEN",
+    "GivenRole",
+    "GivenRoles",
+    "RoleGrantRule",
+    "read_role_grant",
+    "roles_of",
+]
+
+MAX_GIVEN_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleGrantRule:
+    """Who has a role of `by` may give `role` to who has one of `to`, for `max_s` seconds at most. With `break_glass` it takes two people:
+    one asks, for themselves too, and another one of `by` agrees."""
+
+    role: str
+    by: frozenset[str]
+    to: frozenset[str]
+    max_s: float
+    break_glass: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenRole:
+    """A role that somebody has now besides their own, for as long as they have one of `to` of their own."""
+
+    role: str
+    to: frozenset[str]
+    break_glass: bool = False
+
+
+GivenRoles: TypeAlias = Mapping[str, tuple[GivenRole, ...]]
+"""What was given, by the id of who has it."""
+NOTHING_GIVEN: GivenRoles = MappingProxyType({})
+
+
+def read_role_grant(document: Document, index: int) -> RoleGrantRule:
+    """One entry below `role_grants`. Raises `PolicyError`."""
+    given = decode(document, ("role_grants", index), RoleGrantShape, PolicyError)
+    longest = parse_duration(given.max_duration)
+    if longest is None or not 1 <= longest <= MAX_GIVEN_S:
+        raise PolicyError(
+            f"max_duration: must be like 30m or 2h, from 1s to {MAX_GIVEN_S / 3600:g}h",
+            where=document.where("role_grants", index, "max_duration"),
+        )
+    return RoleGrantRule(
+        role=given.role,
+        by=frozenset(given.by),
+        to=frozenset(given.to),
+        max_s=longest,
+        break_glass=given.break_glass,
+    )
+
+
+def roles_of(own: frozenset[str], given: Sequence[GivenRole]) -> frozenset[str]:
+    """All roles of somebody with these of their own."""
+    return own.union(one.role for one in given if not one.to.isdisjoint(own))

@@ -14,6 +14,12 @@ local function due(receiver) return name('due:' .. receiver) end
 local function dead(receiver) return name('dead:' .. receiver) end
 local function first(receiver) return name('first:' .. receiver) end
 local op = ARGV[1]
+local KEPT_MS = 9 * 24 * 3600 * 1000 -- longer than a message is tried and a dead letter is kept
+
+-- Who is a receiver no more leaves nothing behind.
+local function keep(receiver, id)
+  for _, one in ipairs({due(receiver), dead(receiver), first(receiver), message(receiver, id)}) do redis.call('PEXPIRE', one, KEPT_MS) end
+end
 
 local function clock()
   local at = redis.call('TIME')
@@ -25,6 +31,7 @@ local function bury(receiver, id, at, why, most)
   redis.call('ZREM', first(receiver), id)
   redis.call('ZADD', dead(receiver), at, id)
   redis.call('HSET', message(receiver, id), 'why', why)
+  keep(receiver, id)
   for _, old in ipairs(redis.call('ZRANGE', dead(receiver), 0, -1 - tonumber(most))) do
     redis.call('ZREM', dead(receiver), old)
     redis.call('DEL', message(receiver, old))
@@ -50,6 +57,7 @@ elseif op == 'tell' then
     else
       redis.call('ZADD', due(receiver), now, id)
       redis.call('ZADD', first(receiver), now, id)
+      keep(receiver, id)
     end
   end
   return 1
@@ -107,6 +115,7 @@ elseif op == 'revive' then
     redis.call('ZADD', due(ARGV[2]), clock(), id)
     redis.call('ZADD', first(ARGV[2]), clock(), id)
     redis.call('HSET', message(ARGV[2], id), 'attempts', '0')
+    keep(ARGV[2], id)
   end
   return #ids
 elseif op == 'forget' then

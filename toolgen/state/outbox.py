@@ -135,7 +135,8 @@ class Outbox(Protocol):
         """Puts all dead letters of a receiver back, due now; how many. Their time begins again."""
 
     async def forget(self, dead_before: float) -> None:
-        """Removes what is remembered for longer than it was to be, and dead letters from before a time."""
+        """Removes what is remembered for longer than it was to be, and messages that died, or have waited since, before a time: those to
+        who is a receiver no more."""
 
     async def now(self) -> float:
         """The time that all who share this go by, in seconds since the epoch."""
@@ -282,8 +283,9 @@ class SqliteOutbox:
         def work(connection: sqlite3.Connection) -> None:
             if connection.execute("SELECT 1 FROM told WHERE until < ? LIMIT 1", (now,)).fetchone() is not None:
                 connection.execute("DELETE FROM told WHERE until < ?", (now,))
-            if connection.execute("SELECT 1 FROM messages WHERE died < ? LIMIT 1", (dead_before,)).fetchone():
-                connection.execute("DELETE FROM messages WHERE died < ?", (dead_before,))
+            old = "FROM messages WHERE coalesce(died, first) < ?"
+            if connection.execute(f"SELECT 1 {old} LIMIT 1", (dead_before,)).fetchone() is not None:
+                connection.execute(f"DELETE {old}", (dead_before,))
 
         await self._run(work, absent=None)
 

@@ -22,6 +22,12 @@ _OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": 
 
 
 @toolgen.tool(effect="read")
+def about() -> str:
+    """Says what this is. Suites that call whichever tool comes first call this one."""
+    return "The tools that the conformance suites know."
+
+
+@toolgen.tool(effect="read")
 def test_simple_text() -> str:
     """Answers with a text."""
     return "This is a simple text response for testing."
@@ -263,3 +269,53 @@ async def test_input_required_result_capabilities(ctx: ToolContext) -> str:
     message = {"role": "user", "content": {"type": "text", "text": "Say yes"}}
     answer: Any = await ctx.sample([message], max_tokens=10)
     return str(answer["content"])
+
+
+@toolgen.tool(effect="read")
+def greet(name: str) -> str:
+    """Greets, at once."""
+    return f"Hello, {name}!"
+
+
+@toolgen.tool(effect="read", timeout=120)
+async def slow_compute(seconds: float, label: str = "") -> str:
+    """Takes as long as it is told to."""
+    await asyncio.sleep(seconds)
+    return f"computed {label} in {seconds:g} s"
+
+
+@toolgen.tool(effect="read", requires=("tasks",))
+async def failing_job() -> str:
+    """Fails after a while, as a tool."""
+    await asyncio.sleep(1)
+    raise toolgen.ToolError("This job always fails")
+
+
+@toolgen.tool(effect="write", timeout=0.5, requires=("tasks",))
+async def protocol_error_job() -> str:
+    """Takes longer than it may: nobody knows then whether it took effect, which is more than a tool's own error."""
+    await asyncio.sleep(60)
+    return "not reached"
+
+
+@toolgen.tool(effect="write", requires=("tasks",))
+async def confirm_delete(filename: str, ctx: ToolContext) -> str:
+    """Asks the person while it runs."""
+    schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
+    answer = await ctx.elicit(f"Delete {filename}?", schema, key="confirm")
+    return f"deleted {filename}" if answer.content.get("confirm") else f"kept {filename}"
+
+
+@toolgen.tool(effect="write", requires=("tasks",))
+async def multi_input(ctx: ToolContext) -> str:
+    """Asks two things at once."""
+    answers = await asyncio.gather(*(ctx.elicit(f"Who is {one}?", _NAME, key=one) for one in ("first", "second")))
+    return " and ".join(str(answer.content.get("name")) for answer in answers)
+
+
+@toolgen.tool(effect="write")
+async def test_tool_with_task(ctx: ToolContext) -> str:
+    """Asks first, and takes long afterwards."""
+    answer = await ctx.elicit("What is your name?", _NAME, key="user_name")
+    await asyncio.sleep(1)
+    return f"Hello, {answer.content.get('name')}!"

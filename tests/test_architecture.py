@@ -96,7 +96,7 @@ EXCEPTIONS = {
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
     ("toolgen.state.invocations_redis", "sqlite3"): "keeps which calls were begun",
-    ("toolgen.state.invocations", "sqlite3"): "keeps the calls that wait",
+    ("toolgen.state.invocations_sqlite", "sqlite3"): "keeps the calls that wait",
     ("toolgen.state.outbox", "sqlite3"): "keeps messages to webhooks until they are delivered",
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",
     ("toolgen.state.value_vault", "sqlite3"): "keeps the values behind tokens",

@@ -32,7 +32,7 @@ from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.approvals import NOBODY
 from toolgen.search.bm25 import ToolIndex
 from toolgen.state.encryption import Seal
-from toolgen.state.invocations import SqliteInvocations
+from toolgen.state.invocations_sqlite import SqliteInvocations
 
 KEY = "bot-key-1"
 OTHER_KEY = "other-key-2"

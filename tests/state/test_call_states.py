@@ -34,8 +34,9 @@ from tests.state.test_invocations import invocation
 from toolgen.clock import FixedClock
 from toolgen.state.call_states import ENDED, FOLLOWS, NEXT, CallState, Kind, Status, state_of
 from toolgen.state.encryption import Seal
-from toolgen.state.invocations import Invocation, Invocations, SqliteInvocations, due_at
+from toolgen.state.invocations import Invocation, Invocations, due_at
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "waiting-calls.md"

@@ -13,7 +13,8 @@ import pytest
 
 from toolgen.clock import SystemClock
 from toolgen.errors import StateError
-from toolgen.state.invocations import Invocation, Party, SqliteInvocations
+from toolgen.state.invocations import Invocation, Party
+from toolgen.state.invocations_sqlite import SqliteInvocations
 
 Places = Callable[[], SqliteInvocations]
 

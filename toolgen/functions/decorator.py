@@ -25,7 +25,7 @@ __all__ = [
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MARK = "__toolgen_tool__"
-CAPABILITIES = ("elicitation", "roots", "sampling")
+CAPABILITIES = ("elicitation", "roots", "sampling", "tasks")
 _DEFAULT_TIMEOUT_S = 30.0
 
 
@@ -67,8 +67,9 @@ def tool(function: Any = None, /, **said: Any) -> Any:  # the overloads are the 
     """Marks a function as a tool; it stays what it was, and can be called as before.
 
     `effect` is what a call may do (`write` where nobody says): the policy goes by it. `timeout` is in seconds. `requires` names what a
-    caller must be able to answer (elicitation, roots, sampling). `input_schema` stands in place of the one that the annotations give, for
-    a function that takes `**arguments`. `error_message_limit` is how many characters of an error's message the agent is shown at most.
+    caller must be able to answer (elicitation, roots, sampling); `tasks` among them is for a tool that clients of MCP have to call as a
+    task. `input_schema` stands in place of the one that the annotations give, for a function that takes `**arguments`.
+    `error_message_limit` is how many characters of an error's message the agent is shown at most.
     Raises `ValueError` for a word that means nothing.
     """
     seconds = said.pop("timeout", _DEFAULT_TIMEOUT_S)

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections import Counter
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
 from toolgen.errors import StateError, ToolgenError, place_of
-from toolgen.gateway.json_body import encode, unmade
+from toolgen.gateway.call_reports import CallReports
+from toolgen.gateway.json_body import unmade
 from toolgen.gateway.waiting_calls import LEASE_S, WaitingCalls, party_of
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.client_channel import Unasked
-from toolgen.model.result import Envelope, Error, bounded
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Presence
 from toolgen.state.invocations import Invocation
 
@@ -32,79 +31,9 @@ _GUARDS_S = 1.0
 """How long a call that nobody waits for may take to be let through, or refused, before it is left all the same."""
 _CALLED_OFF_S = 5.0
 _RETRY_S = 10.0
-_MAX_PARTS = 50
-_MAX_PARTS_SIZE = 65_536
 _EVERY_S = 0.1
 """How often at most what one call says is kept."""
 _logger = logging.getLogger(__name__)
-
-
-class _Told:
-    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change."""
-
-    __slots__ = ("_presence", "_size", "count", "parts", "progressed", "told")
-
-    def __init__(self, presence: Presence) -> None:
-        self._presence = presence
-        self._size = 0
-        self.count = 0
-        self.parts: deque[Json] = deque()
-        self.progressed: dict[str, Any] | None = None
-        self.told: Callable[[], None] | None = None
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Nothing: its caller need not be there."""
-        return frozenset()
-
-    @property
-    def listens(self) -> bool:
-        """Its caller may come back for it."""
-        return True
-
-    def left(self) -> bool:
-        """Whether its caller called it off, or left it before it was kept."""
-        return self._presence.left()
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        """How far it has come, as a share too where that is known."""
-        progressed: dict[str, Any] = {"done": done}
-        if total is not None:
-            progressed["total"] = total
-            if total > 0:
-                progressed["percent"] = round(min(100.0, max(0.0, 100 * done / total)), 1)
-        if message:
-            progressed["message"] = bounded(message)
-        self.progressed = progressed
-        self._tell()
-
-    def partial(self, data: Json) -> None:
-        """A piece: those that came last are kept, as far as they have room. One that is no JSON, or too large, is left out."""
-        try:
-            size = len(encode(data))
-        except (TypeError, ValueError, RecursionError):
-            return
-        if size > _MAX_PARTS_SIZE:
-            return
-        self.count += 1
-        self.parts.append(data)
-        self._size += size
-        while self._size > _MAX_PARTS_SIZE or len(self.parts) > _MAX_PARTS:
-            self._size -= len(encode(self.parts.popleft()))
-        self._tell()
-
-    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Raises `Unasked`."""
-        raise Unasked
-
-    def kept(self, known: Invocation) -> Invocation:
-        """The call with what it said."""
-        parts = tuple(self.parts)
-        return msgspec.structs.replace(known, progress=self.progressed, partial=self.count, parts=parts)
-
-    def _tell(self) -> None:
-        if self.told is not None:
-            self.told()
 
 
 class BackgroundCalls:
@@ -144,13 +73,13 @@ class BackgroundCalls:
         """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end."""
         begun = presence.begun = asyncio.Event()
         if presence.line is None:
-            presence.line = _Told(presence)
+            presence.line = CallReports(presence)
         task = asyncio.create_task(making)
         try:
             await asyncio.wait((task,), timeout=wait)
             if not (task.done() or begun.is_set()) and wait < _GUARDS_S:
                 await _either(task, begun, _GUARDS_S - wait)
-            if not task.done() and (call := presence.under_way) is not None:
+            if not task.done() and (call := presence.under_way) is not None and not _asks(presence):
                 known = await asyncio.shield(self._leave(task, call, presence))
                 if known is not None:
                     return self._waiting.envelope(known)
@@ -176,6 +105,8 @@ class BackgroundCalls:
             adding.set_result(kept)
             if not kept:
                 del waiting.left[call.id]
+            if isinstance(presence.line, CallReports):
+                presence.line.decide(kept=kept)
         if not kept:
             return None
         presence.stay()
@@ -186,6 +117,19 @@ class BackgroundCalls:
         ending.add_done_callback(self._tasks.discard)
         waiting.announce(call.id)
         return known
+
+    async def keep_ended(self, call: Call, envelope: Envelope) -> Invocation | None:
+        """Keeps a call that ended before it was left, for its caller to come back to; None where too many of its caller's go on.
+
+        Raises `StateError`.
+        """
+        waiting = self._waiting
+        if (known := await waiting.store.get(envelope.call_id)) is not None:
+            return known
+        made = msgspec.structs.replace(_invocation(call, waiting.owner, await waiting.store.now()), id=envelope.call_id)
+        if not await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS):
+            return None
+        return await waiting.end(made, envelope)
 
     @contextmanager
     def running(self, call_id: str, presence: Presence) -> Iterator[None]:
@@ -201,7 +145,7 @@ class BackgroundCalls:
     ) -> None:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
         telling: asyncio.Task[None] | None = None
-        if isinstance(line := presence.line, _Told):
+        if isinstance(line := presence.line, CallReports):
             telling = asyncio.create_task(self._tell(call_id, line))
         try:
             with self.running(call_id, presence), suppress(asyncio.CancelledError):
@@ -218,7 +162,7 @@ class BackgroundCalls:
             if not self._each[who]:
                 del self._each[who]
 
-    async def _tell(self, call_id: str, line: _Told) -> None:
+    async def _tell(self, call_id: str, line: CallReports) -> None:
         """Keeps what a call says, for its followers at every worker."""
         news = asyncio.Event()
         line.told = news.set
@@ -228,10 +172,10 @@ class BackgroundCalls:
             await news.wait()
             news.clear()
             with suppress(StateError):  # the next one may be kept
-                known = await self._waiting.store.get(call_id)
+                known, now = await self._waiting.store.get(call_id), await self._waiting.store.now()
                 if known is None or known.status != "running":
                     return
-                if await self._waiting.store.replace(known, line.kept(known)) is not None:
+                if await self._waiting.store.replace(known, line.added_to(known, now)) is not None:
                     self._waiting.announce(call_id)
             await asyncio.sleep(_EVERY_S)
 
@@ -240,8 +184,8 @@ class BackgroundCalls:
         while (known := await waiting.store.get(call_id)) is not None and known.status != "ended":
             if known.kind != "call":
                 return
-            if isinstance(line, _Told):
-                known = line.kept(known)
+            if isinstance(line, CallReports):
+                known = line.added_to(known, await waiting.store.now())
             if await waiting.end(known, envelope) is not None:
                 return
 
@@ -284,6 +228,11 @@ class BackgroundCalls:
         """Returns when how each ended is kept."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _asks(presence: Presence) -> bool:
+    """Whether a call is ending because it has a question, and is to be made again with the answer."""
+    return isinstance(presence.line, CallReports) and presence.line.ending
 
 
 async def _either(task: asyncio.Task[Envelope], begun: asyncio.Event, seconds: float) -> None:

@@ -17,8 +17,9 @@ from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.grants import CallGrant, Grants, RedisGrants, RoleGrant, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
-from toolgen.state.invocations import Invocations, SqliteInvocations
+from toolgen.state.invocations import Invocations
 from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.outbox import Outbox, SqliteOutbox
 from toolgen.state.outbox_redis import RedisOutbox
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses

@@ -15,19 +15,31 @@ from toolgen.emit.formats import FORMATS
 from toolgen.emit.schema_budget import listed
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import stand_ins
+from toolgen.gateway.search_tools import CALLING, INPUTS, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.schema import Json
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import FunctionBinding, Tool
 
-__all__ = ["LISTED", "Listing", "Listings", "Page"]
+__all__ = ["LISTED", "WITH_TASKS", "Listing", "Listings", "Page"]
 
 _MAX_LISTINGS = 64
 
 LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": Tool.to_dict, **FORMATS})
 """What a catalog can be listed as, by name."""
+
+
+WITH_TASKS = "mcp with tasks"
+"""What clients of MCP's handshake era are listed: with how each tool may be called as a task (2025-11-25)."""
+
+
+def _with_tasks(tool: Tool) -> Mapping[str, object]:
+    shaped = FORMATS["mcp"](tool)
+    if tool.name in INPUTS and tool.name not in CALLING:
+        return shaped  # it calls nothing
+    required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
+    return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +98,8 @@ class Listing:
         if rendered is None:
             # What thousands of definitions follow is asked for tool by tool; a page of such would be longer than its description.
             shown = tool if form == "manifest" and complete(tool.input_schema) is tool.input_schema else listed(tool)
-            rendered = self._rendered[key] = orjson.Fragment(encode(LISTED[form](shown)))
+            write = _with_tasks if form == WITH_TASKS else LISTED[form]
+            rendered = self._rendered[key] = orjson.Fragment(encode(write(shown)))
         return rendered
 
     def tool(self, name: str) -> Tool | None:

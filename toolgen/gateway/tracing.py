@@ -17,6 +17,11 @@ METHODS = frozenset(
         "resources/read",
         "resources/templates/list",
         "server/discover",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/list",
+        "tasks/result",
+        "tasks/update",
         "tools/call",
         "tools/list",
     }

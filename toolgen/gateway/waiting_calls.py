@@ -51,6 +51,21 @@ class WaitingCalls:
         known = await self.store.get(call_id)
         return known if known is not None and parties(of_party(known.principal)) == parties(caller) else None
 
+    async def owned(
+        self, caller: Principal, after: tuple[float, str], limit: int
+    ) -> tuple[tuple[Invocation, ...], tuple[float, str] | None]:
+        """A page of a caller's own calls, the oldest first, and where the next begins; None after the last.
+
+        A place is when a call was made, and its id. Those of others are left out, so that a page may be shorter than `limit`.
+        """
+        who = parties(caller)
+        looked_at = [
+            known for known in await self.store.owned(who, after[0], limit + 2) if (known.asked, known.id) > after
+        ]
+        page = looked_at[:limit]
+        more = (page[-1].asked, page[-1].id) if len(looked_at) > limit else None
+        return tuple(known for known in page if parties(of_party(known.principal)) == who), more
+
     async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
         """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
         loop = asyncio.get_running_loop()
@@ -129,7 +144,7 @@ class WaitingCalls:
         if envelope.content is not None:
             written["content"] = envelope.content
         ended = msgspec.structs.replace(
-            known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written
+            known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written, asks={}, replies={}
         )
         kept = await self.store.replace(known, ended)
         if known.parent:  # which may wait for this one

@@ -222,7 +222,7 @@ class FunctionBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """A Python function of the project. `code` is the SHA-256 of its text: a function that changed since is another tool.
 
     `converses`: it can tell its caller how far it is, and ask. `content`: it answers with pictures, recordings or documents. `requires`
-    are what its caller must be able to answer: elicitation, roots, sampling.
+    are what its caller must be able to answer: elicitation, roots, sampling; with tasks among them a client of MCP has to come back for it.
     """
 
     module: str

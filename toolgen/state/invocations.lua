@@ -5,6 +5,7 @@
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
 --   ended since most                                    -> the same, those that ended then or later, the first first
 --   waiting status principal …                          -> for each of these the ids that are counted for it
+--   owned principal after most                          -> the same, those that are counted for it, whatever has become of them
 --   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
 --   renew at id …                                       -> 1: these are looked at then
 --   replace id known status principal at box kind       -> 1, or 0 where another version is kept, or it has ended
@@ -27,6 +28,13 @@ local function count(status, principal, asked, id)
     redis.call('ZADD', set, asked, id)
     redis.call('PEXPIRE', set, LONGEST_MS)
   end
+end
+
+local function all_of(principal) return name('own:' .. principal) end
+
+local function keep_mine(principal, asked, id)
+  redis.call('ZADD', all_of(principal), asked, id)
+  redis.call('PEXPIRE', all_of(principal), LONGEST_MS)
 end
 
 local function uncount(status, principal, id)
@@ -80,6 +88,7 @@ elseif op == 'add' then
   redis.call('ZADD', open_of(kind), asked, id)
   redis.call('ZADD', due, at, id)
   count(status, principal, asked, id)
+  keep_mine(principal, asked, id)
   redis.call('INCR', changes)
   return 1
 elseif op == 'get' then
@@ -95,6 +104,9 @@ elseif op == 'waiting' then
     found[#found + 1] = redis.call('ZRANGE', own, 0, -1)
   end
   return found
+elseif op == 'owned' then
+  local set = all_of(ARGV[2])
+  return boxes(redis.call('ZRANGEBYSCORE', set, ARGV[3], '+inf', 'LIMIT', 0, ARGV[4]), set)
 elseif op == 'due' then
   return boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due)
 elseif op == 'renew' then
@@ -110,6 +122,10 @@ elseif op == 'replace' then
   local asked = redis.call('ZSCORE', open_of(before), id) or '0'
   redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box, 'kind', kind)
   if there[2] ~= status then uncount(there[2], there[4], id) end
+  if there[4] ~= principal then
+    redis.call('ZREM', all_of(there[4]), id)
+    keep_mine(principal, asked, id)
+  end
   if status == 'ended' then
     redis.call('ZREM', open_of(before), id)
     redis.call('ZREM', due, id)
@@ -127,6 +143,8 @@ elseif op == 'replace' then
 elseif op == 'forget' then
   local old = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. ARGV[2])
   for _, id in ipairs(old) do
+    local principal = redis.call('HGET', name('call:' .. id), 'principal')
+    if principal then redis.call('ZREM', all_of(principal), id) end
     redis.call('DEL', name('call:' .. id))
     redis.call('ZREM', ended, id)
   end

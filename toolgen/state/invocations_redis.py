@@ -167,6 +167,14 @@ class RedisInvocations:
             }
         return found
 
+    async def owned(self, principals: Sequence[str], after: float, limit: int) -> tuple[Invocation, ...]:
+        seal = await self._redis.seal()
+        found: list[Invocation] = []
+        for principal in principals:
+            boxes = await self._redis.run("owned", _hidden(principal), repr(after), str(limit))
+            found += self._all_opened(seal, boxes)
+        return tuple(sorted(found, key=lambda one: (one.asked, one.id))[:limit])
+
     async def due(self, now: float) -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
         return self._all_opened(seal, await self._redis.run("due", repr(now), str(_MAX_DUE)))

@@ -116,7 +116,10 @@ def test_initialize_agrees_on_a_version_both_know(asked: str, given: str) -> Non
         assert answer.status_code == 200
         result = answer.json()["result"]
         assert result["protocolVersion"] == given
-        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}}
+        tasks = (
+            {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}} if given == "2025-11-25" else {}
+        )
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, **tasks}
         assert result["serverInfo"]["name"] == "toolgen"
         assert "resultType" not in result
 
@@ -242,7 +245,8 @@ def test_discover_tells_the_versions_and_what_the_server_has() -> None:
             answer = await post(http, modern("server/discover"), modern_headers("server/discover"))
         result = answer.json()["result"]
         assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
-        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}}
+        tasks = {"io.modelcontextprotocol/tasks": {}}
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "resources": {}, "extensions": tasks}
         assert (result["resultType"], result["cacheScope"]) == ("complete", "private")
         assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "toolgen"
         assert "mcp-session-id" not in answer.headers

@@ -17,6 +17,8 @@ import msgspec
 
 from toolgen.canonical import encodable
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.call_reports import CallReports
+from toolgen.gateway.caller_questions import CallerQuestions
 from toolgen.gateway.json_body import encode
 from toolgen.model.call import Principal
 from toolgen.model.client_channel import InputNeeded, Unasked
@@ -31,6 +33,8 @@ __all__ = [
     "Mailbox",
     "StatefulLine",
     "StatelessLine",
+    "TaskLine",
+    "answers_question",
     "capabilities_of",
     "form_of",
     "said",
@@ -156,14 +160,14 @@ class StatelessLine(_Line):
         """The answer that the call came with; a question that has none, or one that does not fit, is asked."""
         self._check(method)
         answer = self.answers.get(key)
-        if isinstance(answer, Mapping) and _fits(method, params, answer):
+        if isinstance(answer, Mapping) and answers_question(method, params, answer):
             return answer
         if len(self.wanted) < _MAX_QUESTIONS:
             self.wanted[key] = {"method": method, "params": params}
         raise InputNeeded
 
 
-def _fits(method: str, params: JsonObject, answer: Mapping[str, Any]) -> bool:
+def answers_question(method: str, params: JsonObject, answer: Mapping[str, Any]) -> bool:
     """Whether an answer has the shape of one to this question."""
     if method != "elicitation/create":
         return bool(answer)
@@ -177,6 +181,59 @@ def _fits(method: str, params: JsonObject, answer: Mapping[str, Any]) -> bool:
         )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
         return isinstance(answer.get("content"), Mapping)
+
+
+class TaskLine(CallReports):
+    """A client that may come back for the call as a task: what it is asked then stands with the call until it is answered.
+
+    `first` is its way while it still waits for the answer; None where it does not.
+    """
+
+    __slots__ = ("_capabilities", "_first", "_questions", "_used", "_watched")
+
+    def __init__(
+        self,
+        presence: Presence,
+        questions: CallerQuestions,
+        capabilities: frozenset[str],
+        first: StatefulLine | StatelessLine | None = None,
+    ) -> None:
+        super().__init__(presence)
+        self._watched = presence
+        self._questions = questions
+        self._capabilities = capabilities
+        self._first = first
+        self._used: dict[str, int] = {}
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those of the client."""
+        return self._capabilities
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Told at once to a client that waits, and kept for one that comes back."""
+        super().progress(done, total, message)
+        if self._first is not None and not self.kept:
+            self._first.progress(done, total, message)
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """The answer. Raises `Unasked`, and `InputNeeded` where the client still waits and is asked by an answer."""
+        if ASKED_WITH[method] not in self._capabilities or self.left():
+            raise Unasked
+        call = self._watched.under_way
+        if call is None:
+            raise Unasked
+        if self._first is not None and not self.kept:
+            try:
+                return await self._first.ask(key, method, params)
+            except InputNeeded:
+                self.ending = True
+                raise
+        if not await self.decided():
+            raise Unasked
+        self._used[key] = number = self._used.get(key, 0) + 1
+        # No key means two questions of one task (2026-07-28, tasks, section Task Update Requests).
+        return await self._questions.ask(call.id, key if number == 1 else f"{key}-{number}", method, params)
 
 
 APPROVAL = "approval"

@@ -12,6 +12,7 @@ from toolgen.gateway.asgi.request import Rejected, Response, Stream
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Fault, Id, Reply, failed, response
 from toolgen.gateway.mcp.server import Mcp
+from toolgen.gateway.mcp.task_events import Watched, own_tasks, task_changes
 from toolgen.model.call import Principal, parties
 from toolgen.pipeline.middleware import Presence
 
@@ -143,10 +144,13 @@ class Listeners:
         self._admit(principal)
         return Stream(events=self._counted(principal, self._changes(principal, presence, {})))
 
-    def of_request(self, request: Id, principal: Principal, presence: Presence, *, tools: bool) -> Stream:
+    def of_request(
+        self, request: Id, principal: Principal, presence: Presence, *, tools: bool, watched: Watched | None = None
+    ) -> Stream:
         """`subscriptions/listen` (2026-07-28): first what will be said, then that, and at the end that it has ended."""
         self._admit(principal)
-        return Stream(events=self._counted(principal, self._subscribed(request, principal, presence, tools=tools)))
+        events = self._subscribed(request, principal, presence, tools=tools, watched=watched)
+        return Stream(events=self._counted(principal, events))
 
     def _admit(self, principal: Principal) -> None:
         if self._each.get(parties(principal), 0) >= _MAX_EACH or sum(self._each.values()) >= _MAX_LISTENERS:
@@ -170,12 +174,20 @@ class Listeners:
                 del self._each[who]
 
     async def _subscribed(
-        self, request: Id, principal: Principal, presence: Presence, *, tools: bool
+        self, request: Id, principal: Principal, presence: Presence, *, tools: bool, watched: Watched | None
     ) -> AsyncIterator[bytes]:
-        yield event(acknowledged(request, tools=tools))
-        async for one in self._changes(principal, presence, {"_meta": subscribed(request)}, tools=tools):
+        own = None if watched is None else await own_tasks(self._mcp.tasks, watched, principal)
+        yield event(acknowledged(request, tools=tools, tasks=None if own is None else own.ids))
+        changes = self._changes(principal, presence, {"_meta": subscribed(request)}, tools=tools)
+        if own is not None and own.ids:
+            changes = _together(changes, self._tasks(own, principal, {"_meta": subscribed(request)}))
+        async for one in changes:
             yield one
         yield event(ended(request))
+
+    async def _tasks(self, own: Watched, principal: Principal, params: dict[str, object]) -> AsyncIterator[bytes]:
+        async for task in task_changes(self._mcp.tasks, own, principal):
+            yield event(notification("notifications/tasks", {**task, **params}))
 
     async def _changes(
         self, principal: Principal, presence: Presence, params: dict[str, object], *, tools: bool = True
@@ -188,6 +200,30 @@ class Listeners:
                 yield event(notification(LIST_CHANGED, params))
 
 
+async def _together(leading: AsyncIterator[bytes], other: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What either says, as it comes, until the first of the two has ended."""
+    said: asyncio.Queue[bytes] = asyncio.Queue(1)
+
+    async def hear(events: AsyncIterator[bytes]) -> None:
+        async for one in events:
+            await said.put(one)
+
+    hearing = [asyncio.create_task(hear(events)) for events in (leading, other)]
+    try:
+        while True:
+            getting = asyncio.ensure_future(said.get())
+            both: tuple[asyncio.Future[Any], ...] = (getting, hearing[0])
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not getting.done():
+                getting.cancel()
+                return
+            yield getting.result()
+    finally:
+        for task in hearing:
+            task.cancel()
+        await asyncio.gather(*hearing, return_exceptions=True)
+
+
 def notification(method: str, params: Mapping[str, object]) -> bytes:
     """A message that nobody answers."""
     return encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
@@ -198,9 +234,11 @@ def subscribed(request: Id) -> dict[str, object]:
     return {"io.modelcontextprotocol/subscriptionId": request}
 
 
-def acknowledged(request: Id, *, tools: bool) -> bytes:
+def acknowledged(request: Id, *, tools: bool, tasks: tuple[str, ...] | None = None) -> bytes:
     """The first message of a subscription: what of it will be said."""
-    agreed = {"toolsListChanged": True} if tools else {}
+    agreed: dict[str, object] = {"toolsListChanged": True} if tools else {}
+    if tasks is not None:
+        agreed["taskIds"] = list(tasks)
     params = {"notifications": agreed, "_meta": subscribed(request)}
     return notification("notifications/subscriptions/acknowledged", params)
 

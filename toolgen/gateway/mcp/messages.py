@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -40,10 +40,13 @@ __all__ = [
     "cancelled_request",
     "claimed_version",
     "client_label",
+    "declares_tasks",
     "failed",
+    "missing_capability",
     "parse",
     "request_id",
     "response",
+    "routed_name",
     "trace_of",
     "unsupported",
 ]
@@ -63,10 +66,16 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 CANCELLED = "notifications/cancelled"
+NAMED = frozenset({"tools/call", "tasks/get", "tasks/update", "tasks/cancel"})
+"""The methods whose requests the header `Mcp-Name` says more of."""
 
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
+META_RELATED_TASK = "io.modelcontextprotocol/related-task"
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+TASKS = "tasks"
+"""What a tool requires, and a client of 2026-07-28 declares as an extension."""
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_CONVERSATION = "conversationId"
 META_TOOLSET = "toolset"
@@ -177,6 +186,27 @@ def claimed_version(message: Message) -> str:
     """
     claim = message.meta.get(META_VERSION)
     return claim if isinstance(claim, str) and message.method != "initialize" else ""
+
+
+def routed_name(message: Message) -> object:
+    """What the header `Mcp-Name` says again of a message; None where it has no part in it."""
+    params = message.params if isinstance(message.params, dict) else {}
+    return params.get("name" if message.method == "tools/call" else "taskId") if message.method in NAMED else None
+
+
+def missing_capability(message: str, names: Iterable[str]) -> Fault:
+    """The fault for a client of 2026-07-28 that did not declare what a request takes."""
+    wanted = sorted(names)
+    required: dict[str, object] = {name: {} for name in wanted if name != TASKS}
+    if TASKS in wanted:
+        required["extensions"] = {TASKS_EXTENSION: {}}
+    return Fault(code=MISSING_CAPABILITY, message=message, data={"requiredCapabilities": required})
+
+
+def declares_tasks(capabilities: object) -> bool:
+    """Whether a client of 2026-07-28 takes a task in place of an answer."""
+    extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+    return isinstance(extensions, Mapping) and isinstance(extensions.get(TASKS_EXTENSION), Mapping)
 
 
 def cancelled_request(message: Message) -> Id | None:

@@ -20,6 +20,7 @@ from toolgen.gateway.mcp.messages import (
     META_TRACE,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
+    TASKS_EXTENSION,
     VERSIONS,
     Caller,
     Era,
@@ -37,9 +38,10 @@ from toolgen.gateway.mcp.messages import (
     trace_of,
 )
 from toolgen.gateway.mcp.results import read_resource
+from toolgen.gateway.mcp.tasks import Tasks
 from toolgen.gateway.mcp.tool_calls import ToolCalls
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_lists import Listings
+from toolgen.gateway.tool_lists import WITH_TASKS, Listings
 from toolgen.gateway.tracing import METHODS, Operation, Span, Spans
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
@@ -53,6 +55,7 @@ _TTL_MS = 5000
 _MAX_URI_LENGTH = 2048
 _SERVER_INFO = {"name": "toolgen", "title": "toolgen", "version": version("toolgen")}
 _CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}}
+_TASKS: Mapping[str, object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 _CLOCK = SystemClock()
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
@@ -66,7 +69,9 @@ class Mcp:
         self._mailbox = Mailbox()
         self._clock = clock
         self._spans = gateway.operations.spans
-        self._calls = ToolCalls(gateway, listings, States(lambda: gateway.tool_calls.seal, clock), self._mailbox)
+        states = States(lambda: gateway.tool_calls.seal, clock)
+        self.tasks = Tasks(gateway, listings, states)
+        self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks)
 
     async def answer(self, message: Message, *, era: Era, caller: Caller) -> Reply:
         """The reply to one parsed message. Notifications are accepted and have none, nor have responses.
@@ -105,6 +110,8 @@ class Mcp:
 
     def converses(self, message: Message, caller: Caller) -> bool:
         """Whether something may be said to the caller of this before its answer."""
+        if message.method == "tasks/result":
+            return True
         if message.method != "tools/call" or not isinstance(message.params, dict):
             return False
         if not caller.capabilities and META_PROGRESS not in message.meta:
@@ -163,6 +170,15 @@ class Mcp:
                 return await self._calls.answer(params, message.meta, era, caller)
             case "tools/list", _:
                 return self._list(params, era, caller)
+            case (
+                ("tasks/get" | "tasks/cancel", _)
+                | ("tasks/result" | "tasks/list", Era.HANDSHAKE)
+                | (
+                    "tasks/update",
+                    Era.MODERN,
+                )
+            ):
+                return await self.tasks.answer(str(message.method), params, message.meta, era, caller)
             case "resources/read", _:
                 return _cached(await self._read(params, era, caller), era)
             case "resources/list", _:
@@ -175,7 +191,8 @@ class Mcp:
             case "ping", Era.HANDSHAKE:
                 return {}
             case "server/discover", Era.MODERN:
-                return _cached({"supportedVersions": list(VERSIONS), "capabilities": _CAPABILITIES}, era)
+                capabilities = {**_CAPABILITIES, "extensions": {TASKS_EXTENSION: {}}}
+                return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, era)
             case _:
                 return Fault(code=METHOD_NOT_FOUND, message="this server does not have that method")
 
@@ -196,7 +213,7 @@ class Mcp:
             return Fault(code=INVALID_PARAMS, message="params.cursor must be a string")
         try:
             listing = self._listings.of(caller.principal, caller.session or caller.connection)
-            page = listing.page("mcp", cursor=cursor or "", limit=_TOOLS_PER_PAGE)
+            page = listing.page("mcp" if era is Era.MODERN else WITH_TASKS, cursor=cursor or "", limit=_TOOLS_PER_PAGE)
         except Malformed as error:
             return Fault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
         result: dict[str, object] = {"tools": page.tools}
@@ -223,8 +240,9 @@ def _initialize(params: Mapping[str, Any]) -> dict[str, object] | Fault:
     requested = params.get("protocolVersion")
     if not isinstance(requested, str):
         return Fault(code=INVALID_PARAMS, message="params.protocolVersion must be a string")
+    agreed = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
     return {
-        "protocolVersion": requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0],
-        "capabilities": _CAPABILITIES,
+        "protocolVersion": agreed,
+        "capabilities": {**_CAPABILITIES, "tasks": _TASKS} if agreed == "2025-11-25" else _CAPABILITIES,
         "serverInfo": _SERVER_INFO,
     }

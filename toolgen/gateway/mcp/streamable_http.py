@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import base64
 import re
-import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
@@ -16,7 +14,7 @@ import msgspec
 
 from toolgen.gateway.asgi.request import KEY_HEADER, Rejected, Request, Response, Stream, agreed_key, read_json_body
 from toolgen.gateway.json_body import encode, identifier
-from toolgen.gateway.mcp.client_channel import ASKED_WITH, capabilities_of
+from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Listeners
 from toolgen.gateway.mcp.messages import (
     CANCELLED,
@@ -29,6 +27,7 @@ from toolgen.gateway.mcp.messages import (
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     MODERN_VERSIONS,
+    NAMED,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
     Caller,
@@ -44,9 +43,12 @@ from toolgen.gateway.mcp.messages import (
     failed,
     parse,
     request_id,
+    routed_name,
     unsupported,
 )
 from toolgen.gateway.mcp.server import Mcp
+from toolgen.gateway.mcp.sessions import NO_SESSION, named_session, opened_session, session_id
+from toolgen.gateway.mcp.task_events import Watched, tasks_fault
 from toolgen.model.call import Principal, parties
 from toolgen.model.schema import Json
 from toolgen.pipeline.middleware import Presence
@@ -64,8 +66,6 @@ _Asked: TypeAlias = tuple[tuple[str, ...], str, Id]
 
 _ROUTING = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER, SESSION_HEADER)
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=\Z", re.DOTALL)
-_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
-_MAX_SESSION_LENGTH = 677
 _BOTH = b"application/json, text/event-stream"  # as clients of MCP write it
 _MAX_KEPT_ACCEPT_SIZE = 256
 _JSON = frozenset({"application/json", "application/*", "*/*"})
@@ -90,18 +90,6 @@ _HANDSHAKE_STATUS: Mapping[int, int] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
-    """What `initialize` said, as it comes back with each request of a session."""
-
-    id: str = ""
-    client: str = ""
-    capabilities: frozenset[str] = frozenset()
-
-
-_NO_SESSION = _Session()
-
-
 class McpEndpoint:
     """One POST, one message, one answer. There is no state between two requests, so any worker may answer any of them.
 
@@ -116,8 +104,9 @@ class McpEndpoint:
         self._listeners = Listeners(mcp)
 
     def close(self) -> None:
-        """Ends the streams that clients listen to."""
+        """Ends the streams that clients listen to, and what they wait for."""
         self._listeners.close()
+        self._mcp.tasks.close()
 
     async def handle(self, request: Request, principal: Principal) -> Response | Stream:
         """Answers an authenticated request. Raises `Rejected` for what is wrong before there is a message."""
@@ -141,12 +130,7 @@ class McpEndpoint:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
         session = request.text(SESSION_HEADER) if request.method == "GET" else ""
         old = request.text(VERSION_HEADER) in {"", *HANDSHAKE_VERSIONS}
-        if (
-            not session
-            or _opened(session[: _MAX_SESSION_LENGTH + 1]) is None
-            or not old
-            or not _takes(request, _EVENTS)
-        ):
+        if not session or opened_session(session) is None or not old or not _takes(request, _EVENTS):
             message = "this endpoint takes POST, and GET for the event stream of a session that initialize opened"
             raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
         return self._listeners.of_session(principal, request.presence)
@@ -158,10 +142,10 @@ class McpEndpoint:
             return _response(
                 _refused(message, Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])), Era.HANDSHAKE
             )
-        session, text = _NO_SESSION, ""
+        session, text = NO_SESSION, ""
         if SESSION_HEADER in request.headers and message.method != "initialize":
             text = request.text(SESSION_HEADER)
-            session = _named(text)
+            session = named_session(text)
         if message.method == CANCELLED and (cancelled := cancelled_request(message)) is not None:
             if found := self._in_flight.get((parties(principal), text, cancelled)):
                 found.leave()
@@ -183,7 +167,8 @@ class McpEndpoint:
         asked = None if asking is None else (parties(principal), text, asking)
         first = asked is not None and self._in_flight.setdefault(asked, caller.presence) is caller.presence
         try:
-            if (caller.capabilities or message.meta) and self._converses(request, message, caller):
+            speaks = caller.capabilities or message.meta or message.method == "tasks/result"
+            if speaks and self._converses(request, message, caller):
                 return await self._conversing(message, Era.HANDSHAKE, caller)
             reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)
         finally:
@@ -192,7 +177,9 @@ class McpEndpoint:
         if message.method == "initialize" and not reply.fault and reply.body:
             params = message.params if isinstance(message.params, dict) else {}
             label = client_label(params.get("clientInfo"))
-            return _response(reply, Era.HANDSHAKE, session=_sealed(label, capabilities_of(params.get("capabilities"))))
+            return _response(
+                reply, Era.HANDSHAKE, session=session_id(label, capabilities_of(params.get("capabilities")))
+            )
         return _response(reply, Era.HANDSHAKE)
 
     def _converses(self, request: Request, message: Message, caller: Caller) -> bool:
@@ -235,7 +222,12 @@ class McpEndpoint:
         if not _takes(request, _EVENTS):
             raise Rejected(406, "bad_request", "the client must accept text/event-stream")
         tools = wanted.get("toolsListChanged") is True
-        return self._listeners.of_request(asked, principal, request.presence, tools=tools)
+        if wanted.get("taskIds") is None:
+            return self._listeners.of_request(asked, principal, request.presence, tools=tools)
+        if fault := tasks_fault(wanted["taskIds"], message.meta):
+            return _response(failed(asked, fault), Era.MODERN)
+        watched = Watched(tuple(dict.fromkeys(wanted["taskIds"])), message.meta)
+        return self._listeners.of_request(asked, principal, request.presence, tools=tools, watched=watched)
 
     def _modern_without_request(self, message: Message, version: str) -> Response:
         """A notification is acknowledged and dropped; clients send no responses in this era."""
@@ -251,7 +243,7 @@ _MISMATCH: Mapping[bytes, str] = MappingProxyType(
     {
         VERSION_HEADER: "the MCP-Protocol-Version header and the version in params._meta must be there and the same",
         METHOD_HEADER: "the Mcp-Method header and the body's method must be there and the same",
-        NAME_HEADER: "the Mcp-Name header and params.name must be there and the same",
+        NAME_HEADER: "the Mcp-Name header and params.name (params.taskId of a task) must be there and the same",
     }
 )
 
@@ -265,10 +257,12 @@ def _routing_fault(request: Request, message: Message) -> Fault | None:
         return Fault(code=HEADER_MISMATCH, message=f"the header {min(twice).decode()} was sent more than once")
     if METHOD_HEADER in request.headers and request.text(METHOD_HEADER) != message.method:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
-    if NAME_HEADER in request.headers and message.method == "tools/call":
-        params = message.params if isinstance(message.params, dict) else {}
-        if _decoded(request.text(NAME_HEADER)) != params.get("name"):
-            return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
+    if (
+        NAME_HEADER in request.headers
+        and message.method in NAMED
+        and _decoded(request.text(NAME_HEADER)) != routed_name(message)
+    ):
+        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
     return None
 
 
@@ -282,7 +276,7 @@ def _header_fault(request: Request, message: Message, version: str) -> Fault | N
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])
     if METHOD_HEADER not in request.headers:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
-    if message.method == "tools/call" and NAME_HEADER not in request.headers:
+    if message.method in NAMED and NAME_HEADER not in request.headers:
         return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
     return None
 
@@ -330,42 +324,6 @@ def _key(request: Request, message: Message) -> str:
         return ""
     said = message.meta.get(META_IDEMPOTENCY)
     return agreed_key(request, said if isinstance(said, str) else "", f"/params/_meta/{META_IDEMPOTENCY}")
-
-
-def _sealed(client: str, capabilities: frozenset[str]) -> str:
-    """A session id that carries what `initialize` said, so that nothing needs to be kept.
-
-    It grants nothing and proves nothing: each request is authenticated by itself, and what a client says of itself is its own affair.
-    """
-    label = base64.urlsafe_b64encode(client.encode("utf-8")).decode("ascii").rstrip("=")
-    letters = "".join(sorted(name[0] for name in capabilities))
-    return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
-
-
-def _named(text: str) -> _Session:
-    """The session of a request that names one; none where the header is empty. Raises `Rejected` for what is none of ours."""
-    session = _opened(text[: _MAX_SESSION_LENGTH + 1]) if text else _NO_SESSION
-    if session is None:
-        raise Rejected(404, "bad_request", "this session is not one of this gateway's", suggestion="initialize again")
-    return session
-
-
-@lru_cache(maxsize=1024)
-def _opened(text: str) -> _Session | None:
-    """The session behind a session id; None when it cannot be one of ours. What is remembered of an id is what any worker reads in it."""
-    found = _SESSION.match(text)
-    if found is None:
-        return None
-    label = found[2] or ""
-    try:
-        client = base64.b64decode(label + "=" * (-len(label) % 4), altchars=b"-_", validate=True).decode("utf-8")
-    except ValueError:
-        return None
-    return _Session(
-        id=found[1],
-        client=client_label({"name": client}) if client else "",
-        capabilities=frozenset(name for name in ASKED_WITH.values() if name[0] in (found[3] or "")),
-    )
 
 
 def _takes(request: Request, kinds: frozenset[str]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from asyncio import QueueFull
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from toolgen.gateway.mcp.client_channel import (
     Mailbox,
     StatefulLine,
     StatelessLine,
+    TaskLine,
     capabilities_of,
     form_of,
     said,
@@ -28,15 +31,17 @@ from toolgen.gateway.mcp.messages import (
     META_CONVERSATION,
     META_IDEMPOTENCY,
     META_PROGRESS,
-    MISSING_CAPABILITY,
+    TASKS,
     Caller,
     Era,
     Fault,
     RequestState,
     States,
     client_label,
+    missing_capability,
 )
 from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import CALLING
 from toolgen.gateway.tool_lists import Listings
@@ -63,13 +68,16 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     state: RequestState | None
     capabilities: frozenset[str]
     token: int | str | None
+    era: Era
+    task: TaskPlan | None = None
 
 
 class ToolCalls:
-    """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds."""
+    """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds; calls may become `tasks`."""
 
-    def __init__(self, gateway: Facade, listings: Listings, states: States, mailbox: Mailbox) -> None:
+    def __init__(self, gateway: Facade, listings: Listings, states: States, mailbox: Mailbox, tasks: Tasks) -> None:
         self._gateway = gateway
+        self._tasks = tasks
         self._listings = listings
         self._states = states
         self._mailbox = mailbox
@@ -94,8 +102,12 @@ class ToolCalls:
         listing = self._listings.of(caller.principal)
         tool = listing.tool(request.name)
         speaks = tool is not None and _speaks(tool)
-        if speaks and tool is not None and (fault := _incapable(tool, request.capabilities)):
+        plan = self._tasks.plan(params, meta, tool, era, caller)
+        if isinstance(plan, Fault):
+            return plan
+        if tool is not None and (fault := _incapable(tool, request.capabilities)):
             return fault
+        request = msgspec.structs.replace(request, task=plan)
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
@@ -103,7 +115,10 @@ class ToolCalls:
         told = request.token is not None and tool is not None and _tells(tool)
         line = self._line(request, era, caller) if speaks or told else None
         presence.line = line
-        envelope = await self._gateway.tool_calls.call(
+        if plan is not None and line is not None:
+            first = None if plan.at_once else line
+            presence.line = TaskLine(presence, self._tasks.questions, request.capabilities, first)
+        making = self._gateway.tool_calls.call(
             request.name,
             request.arguments,
             principal=caller.principal,
@@ -113,12 +128,24 @@ class ToolCalls:
             idempotency_key=request.key or ("" if request.state is None else _once(request.state, tool)),
             presence=presence,
         )
+        envelope = await self._made(making, request, caller)
         code = envelope.error.code if envelope.error is not None else ""
         if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
             return self._asking(request, caller.principal, line.wanted)
-        if code == "approval_required" and presence.elicits:
+        if code == "approval_required" and presence.elicits and (plan is None or not plan.at_once):
             return await self._elicit(request, envelope, era, caller)
-        return tool_result(envelope, request.name, listing)
+        return await self._result(envelope, request, caller)
+
+    async def _made(self, making: Coroutine[Any, Any, Envelope], request: _Request, caller: Caller) -> Envelope:
+        """How a call ends, or that it goes on as a task by now."""
+        plan, background = request.task, self._gateway.tool_calls.approvals.background
+        if plan is None or plan.wait is None:
+            return await making
+        if plan.at_once:
+            return await background.call(
+                request.name, making, caller=caller.principal, wait=0.0, presence=caller.presence
+            )
+        return await background.left_after(making, wait=plan.wait, presence=caller.presence)
 
     async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
         """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
@@ -128,7 +155,7 @@ class ToolCalls:
         if len(question) < 64:
             return False
         state = self._states.open(question, principal, "", {})
-        if state is not None:
+        if state is not None and not await self._tasks.take(state, result, principal):
             await said(self._gateway.tool_calls.approvals, state.call_id, result, principal)
         return True
 
@@ -166,6 +193,7 @@ class ToolCalls:
             state=state,
             capabilities=capabilities_of(meta.get(META_CAPABILITIES)) if era is Era.MODERN else caller.capabilities,
             token=token,
+            era=era,
         )
 
     def _going_on(
@@ -218,18 +246,18 @@ class ToolCalls:
         waits = known is not None and known.status == "pending" and self._gateway.tool_calls.approvals.may_elicit(known)
         form = form_of(known) if known is not None and waits else None
         if form is None:
-            return self._result(envelope, request, caller)
+            return await self._result(envelope, request, caller)
         if era is Era.MODERN:
             asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
             return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
         if caller.send is None:
-            return self._result(envelope, request, caller)
+            return await self._result(envelope, request, caller)
         try:
             question = self._states.close(caller.principal, "", {}, answers={}, call_id=envelope.call_id)
             caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": form}))
         except (StateError, QueueFull):
-            return self._result(envelope, request, caller)
-        return self._result(await self._ended(envelope, caller), request, caller)
+            return await self._result(envelope, request, caller)
+        return await self._result(await self._ended(envelope, request, caller), request, caller)
 
     async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | Fault:
         """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
@@ -247,14 +275,18 @@ class ToolCalls:
                 await said(approvals, state.call_id, answer, caller.principal)
             except (AuditError, StateError):
                 return Fault(code=INTERNAL_ERROR, message="the answer could not be recorded, so it was not taken")
-        envelope = await self._ended(approvals.envelope(known), caller)
-        return self._result(envelope, request, caller)
+        envelope = await self._ended(approvals.envelope(known), request, caller)
+        return await self._result(envelope, request, caller)
 
-    async def _ended(self, envelope: Envelope, caller: Caller) -> Envelope:
+    async def _ended(self, envelope: Envelope, request: _Request, caller: Caller) -> Envelope:
         """How a call ended, as soon as it has, for as long as its caller waits and the policy takes its person's answer."""
+        loop = asyncio.get_running_loop()
+        longest = None if request.task is None else request.task.wait
+        until = loop.time() + (math.inf if longest is None else longest)
         while envelope.status == "pending" and self._gateway.tool_calls.elicits and not caller.presence.left():
-            found = await self._gateway.tool_calls.approvals.outcome(envelope.call_id, caller.principal, _LOOK_S)
-            if found is None:
+            wait = min(_LOOK_S, max(0.0, until - loop.time()))
+            found = await self._gateway.tool_calls.approvals.outcome(envelope.call_id, caller.principal, wait)
+            if found is None or (found.status == "pending" and loop.time() >= until):
                 break
             envelope = found
         return envelope
@@ -271,7 +303,12 @@ class ToolCalls:
             return _wrong("the answers to this call's questions are too long")
         return {"resultType": "input_required", "inputRequests": dict(wanted), "requestState": state}
 
-    def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object]:
+    async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | Fault:
+        """What the client gets: a task where the call has become one, and otherwise the result."""
+        if request.task is not None:
+            created = await self._tasks.created(envelope, request.name, request.task, request.era, caller)
+            if created is not None:
+                return created
         return tool_result(envelope, request.name, self._listings.of(caller.principal))
 
 
@@ -295,13 +332,10 @@ def _once(state: RequestState, tool: Tool | None) -> str:
 
 def _incapable(tool: Tool, capabilities: frozenset[str]) -> Fault | None:
     binding = tool.binding
-    if not isinstance(binding, FunctionBinding) or not (missing := set(binding.requires) - capabilities):
+    if not isinstance(binding, FunctionBinding) or not (missing := set(binding.requires) - capabilities - {TASKS}):
         return None
-    return Fault(
-        code=MISSING_CAPABILITY,
-        message=f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare",
-        data={"requiredCapabilities": {name: {} for name in sorted(missing)}},
-    )
+    told = f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare"
+    return missing_capability(told, missing)
 
 
 def _wrong(message: str) -> Fault:

@@ -1,0 +1,113 @@
+"""The official SDK's client and tasks of both eras: its types of 2025-11-25, and an extension of it for 2026-07-28."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+from mcp import Client
+from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import (
+    CallToolResult,
+    CreateTaskResult,
+    GetTaskRequest,
+    GetTaskRequestParams,
+    GetTaskResult,
+    Request,
+    RequestParams,
+    Result,
+)
+
+from tests.gateway.clients import bearer
+from tests.gateway.governed import Upstream
+from tests.gateway.mcp.peers import OldPeer
+from tests.gateway.mcp.test_tasks import HEALTH, play
+
+
+class ByTask(RequestParams):
+    task_id: str
+
+
+class GetTask(Request[ByTask, Literal["tasks/get"]]):
+    method: Literal["tasks/get"] = "tasks/get"
+    name_param = "taskId"
+
+
+class Created(Result):
+    result_type: Literal["task"] = "task"
+    task_id: str
+    status: str
+
+
+class Detailed(Result):
+    status: str
+    result: dict[str, Any] | None = None
+
+
+class TaskExtension(ClientExtension):
+    """Waits for what became a task, and gives the caller its result."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self, seen: Upstream) -> None:
+        self.seen, self.followed = seen, list[str]()
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        return (ResultClaim(result_type="task", model=Created, resolve=self._result),)
+
+    async def _result(self, created: Created, context: ClaimContext) -> CallToolResult:
+        self.followed.append(created.task_id)
+        self.seen.answers.set()
+        while True:
+            request = GetTask(params=ByTask(task_id=created.task_id))
+            task = await context.session.send_request(request, Detailed)
+            if task.status not in {"working", "input_required"}:
+                return CallToolResult.model_validate(task.result)
+
+
+def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None:
+    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+        extension = TaskExtension(seen)
+        async with (
+            httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
+            Client(streamable_http_client(f"{urls[0]}/mcp", http_client=http), extensions=[extension]) as client,
+        ):
+            assert client.protocol_version == "2026-07-28"
+            seen.answers.clear()
+            result = await client.call_tool(HEALTH["name"], {})
+            assert result.structured_content is not None
+            assert result.structured_content["data"] == {"ok": True}
+            assert extension.followed == [result.structured_content["call_id"]]
+
+    play(tmp_path, steps, gateways=1)
+
+
+def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> None:
+    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+        async with (
+            httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
+            Client(streamable_http_client(f"{urls[0]}/mcp", http_client=http), mode="legacy") as client,
+        ):
+            assert client.server_capabilities.tasks is not None
+            assert client.server_capabilities.tasks.cancel is not None
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            support = listed["own__greet"].execution
+            assert support is not None
+            assert support.task_support == "required"
+            seen.answers.clear()
+            # This client holds every answer to tools/call against CallToolResult, so another makes the task.
+            maker = OldPeer(urls[0])
+            created = CreateTaskResult.model_validate(await maker.ask("tools/call", **HEALTH, task={"ttl": 60_000}))
+            asked = GetTaskRequest(params=GetTaskRequestParams(task_id=created.task.task_id))
+            assert (await client.session.send_request(asked, GetTaskResult)).status == "working"
+            seen.answers.set()
+            wanted = Request[Any, Any](method="tasks/result", params={"taskId": created.task.task_id})
+            result = await client.session.send_request(wanted, CallToolResult)
+            assert result.structured_content is not None
+            assert result.structured_content["data"] == {"ok": True}
+            assert (await client.session.send_request(asked, GetTaskResult)).status == "completed"
+
+    play(tmp_path, steps, gateways=1)

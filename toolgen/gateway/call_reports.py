@@ -1,0 +1,106 @@
+"""What a call says while it runs, for those who follow it or come back for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from toolgen.gateway.json_body import encode
+from toolgen.model.client_channel import Unasked
+from toolgen.model.result import bounded
+from toolgen.model.schema import Json, JsonObject
+from toolgen.pipeline.middleware import Presence
+from toolgen.state.invocations import Invocation
+
+__all__ = ["CallReports"]
+
+_MAX_PARTS = 50
+_MAX_PARTS_SIZE = 65_536
+
+
+class CallReports:
+    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change.
+
+    `kept` says whether the call goes on without its caller, once that is decided. `ending`: it ends, to be made again with an answer.
+    """
+
+    __slots__ = ("_decided", "_presence", "_size", "count", "ending", "kept", "parts", "progressed", "told")
+
+    def __init__(self, presence: Presence) -> None:
+        self._presence = presence
+        self._size = 0
+        self._decided = asyncio.Event()
+        self.kept = False
+        self.ending = False
+        self.count = 0
+        self.parts: deque[Json] = deque()
+        self.progressed: dict[str, Any] | None = None
+        self.told: Callable[[], None] | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Nothing: its caller need not be there."""
+        return frozenset()
+
+    @property
+    def listens(self) -> bool:
+        """Its caller may come back for it."""
+        return True
+
+    def left(self) -> bool:
+        """Whether its caller called it off, or left it before it was kept."""
+        return self._presence.left()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """How far it has come, as a share too where that is known."""
+        progressed: dict[str, Any] = {"done": done}
+        if total is not None:
+            progressed["total"] = total
+            if total > 0:
+                progressed["percent"] = round(min(100.0, max(0.0, 100 * done / total)), 1)
+        if message:
+            progressed["message"] = bounded(message)
+        self.progressed = progressed
+        self._tell()
+
+    def partial(self, data: Json) -> None:
+        """A piece: those that came last are kept, as far as they have room. One that is no JSON, or too large, is left out."""
+        try:
+            size = len(encode(data))
+        except (TypeError, ValueError, RecursionError):
+            return
+        if size > _MAX_PARTS_SIZE:
+            return
+        self.count += 1
+        self.parts.append(data)
+        self._size += size
+        while self._size > _MAX_PARTS_SIZE or len(self.parts) > _MAX_PARTS:
+            self._size -= len(encode(self.parts.popleft()))
+        self._tell()
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """Raises `Unasked`."""
+        raise Unasked
+
+    def added_to(self, known: Invocation, now: float) -> Invocation:
+        """The call with what it said until now, in seconds since the epoch."""
+        parts = tuple(self.parts)
+        return msgspec.structs.replace(known, progress=self.progressed, partial=self.count, parts=parts, updated=now)
+
+    def decide(self, *, kept: bool) -> None:
+        """The call goes on without its caller from now on, or its caller has to wait."""
+        self.kept = kept
+        self._decided.set()
+
+    async def decided(self) -> bool:
+        """Whether the call goes on without its caller, as soon as that is known."""
+        await self._decided.wait()
+        return self.kept
+
+    def _tell(self) -> None:
+        if self.told is not None:
+            self.told()

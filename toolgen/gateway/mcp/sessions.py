@@ -1,0 +1,71 @@
+"""Sessions of MCP's handshake era: an id that carries what `initialize` said, so that nothing needs to be kept."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from dataclasses import dataclass
+from functools import lru_cache
+
+from toolgen.gateway.asgi.request import Rejected
+from toolgen.gateway.mcp.client_channel import ASKED_WITH
+from toolgen.gateway.mcp.messages import client_label
+
+__all__ = ["NO_SESSION", "Session", "named_session", "opened_session", "session_id"]
+
+_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
+_MAX_SESSION_LENGTH = 677
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What `initialize` said, as it comes back with each request of a session."""
+
+    id: str = ""
+    client: str = ""
+    capabilities: frozenset[str] = frozenset()
+
+
+NO_SESSION = Session()
+
+
+def session_id(client: str, capabilities: frozenset[str]) -> str:
+    """A session id that carries what `initialize` said, so that nothing needs to be kept.
+
+    It grants nothing and proves nothing: each request is authenticated by itself, and what a client says of itself is its own affair.
+    """
+    label = base64.urlsafe_b64encode(client.encode("utf-8")).decode("ascii").rstrip("=")
+    letters = "".join(sorted(name[0] for name in capabilities))
+    return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
+
+
+def named_session(text: str) -> Session:
+    """The session of a request that names one; none where the header is empty. Raises `Rejected` for what is none of ours."""
+    session = opened_session(text) if text else NO_SESSION
+    if session is None:
+        raise Rejected(404, "bad_request", "this session is not one of this gateway's", suggestion="initialize again")
+    return session
+
+
+def opened_session(text: str) -> Session | None:
+    """The session behind a session id; None when it cannot be one of ours."""
+    return _opened(text[: _MAX_SESSION_LENGTH + 1])
+
+
+@lru_cache(maxsize=1024)
+def _opened(text: str) -> Session | None:
+    """What is remembered of an id is what any worker reads in it."""
+    found = _SESSION.match(text)
+    if found is None:
+        return None
+    label = found[2] or ""
+    try:
+        client = base64.b64decode(label + "=" * (-len(label) % 4), altchars=b"-_", validate=True).decode("utf-8")
+    except ValueError:
+        return None
+    return Session(
+        id=found[1],
+        client=client_label({"name": client}) if client else "",
+        capabilities=frozenset(name for name in ASKED_WITH.values() if name[0] in (found[3] or "")),
+    )

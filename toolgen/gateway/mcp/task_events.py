@@ -1,0 +1,76 @@
+"""What a client of 2026-07-28 listens for of its tasks: each change of one (the extension, section Task Status Notifications)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from toolgen.errors import StateError
+from toolgen.gateway.mcp.messages import (
+    INVALID_PARAMS,
+    META_CAPABILITIES,
+    TASKS,
+    Era,
+    Fault,
+    declares_tasks,
+    missing_capability,
+)
+from toolgen.gateway.mcp.tasks import NO_TASKS, Tasks
+from toolgen.model.call import Principal
+
+__all__ = ["Watched", "own_tasks", "task_changes", "tasks_fault"]
+
+MAX_WATCHED = 64
+_MAX_ID_LENGTH = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The tasks that somebody listens for, by their ids, and what their request said of its client."""
+
+    ids: tuple[str, ...]
+    meta: Mapping[str, Any]
+
+
+def tasks_fault(ids: object, meta: Mapping[str, Any]) -> Fault | None:
+    """What is wrong with `notifications.taskIds` of a subscription."""
+    if not declares_tasks(meta.get(META_CAPABILITIES)):
+        return missing_capability(NO_TASKS, (TASKS,))
+    named = ids if isinstance(ids, list) else [None]
+    if len(named) > MAX_WATCHED or any(not isinstance(one, str) or len(one) > _MAX_ID_LENGTH for one in named):
+        message = f"params.notifications.taskIds must be a list of {MAX_WATCHED} ids of tasks at most"
+        return Fault(code=INVALID_PARAMS, message=message)
+    return None
+
+
+async def own_tasks(tasks: Tasks, watched: Watched, principal: Principal) -> Watched:
+    """Those of them that are the principal's own: of others nothing is said."""
+    found = []
+    for one in watched.ids:
+        with suppress(StateError):
+            if await tasks.own(one, principal) is not None:
+                found.append(one)
+    return Watched(tuple(found), watched.meta)
+
+
+async def task_changes(tasks: Tasks, watched: Watched, principal: Principal) -> AsyncIterator[dict[str, object]]:
+    """Each task as it is now, and again whenever that changes, until all have ended."""
+    open_ids, told = list(watched.ids), dict[str, dict[str, object]]()
+    while open_ids:
+        news = tasks.news
+        for one in tuple(open_ids):
+            with suppress(StateError):  # the next look may find it
+                known = await tasks.own(one, principal)
+                if known is None:
+                    open_ids.remove(one)
+                    continue
+                task = await tasks.shown(known, watched.meta, Era.MODERN, principal)
+                said = {key: value for key, value in task.items() if key != "ttlMs"}
+                if told.get(one) != said:
+                    told[one] = said
+                    yield task
+                if known.status == "ended":
+                    open_ids.remove(one)
+        await news.wait()

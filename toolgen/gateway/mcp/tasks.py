@@ -1,0 +1,331 @@
+"""MCP's tasks over the calls that are kept: basic/utilities/tasks of 2025-11-25, and the extension io.modelcontextprotocol/tasks.
+
+A task is its caller's own call, whose id is the task's: REST sees it too, any worker answers, and it survives a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from asyncio import QueueFull
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from toolgen.errors import AuditError, StateError
+from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.caller_questions import CallerQuestions
+from toolgen.gateway.json_body import encode, error_text
+from toolgen.gateway.mcp.client_channel import APPROVAL, ASKED_WITH, answers_question, capabilities_of, form_of, said
+from toolgen.gateway.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    META_CAPABILITIES,
+    META_RELATED_TASK,
+    METHOD_NOT_FOUND,
+    TASKS,
+    Caller,
+    Era,
+    Fault,
+    RequestState,
+    States,
+    declares_tasks,
+    missing_capability,
+)
+from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.mcp.task_shapes import error_of, status_of, task_of
+from toolgen.gateway.protocol import Facade
+from toolgen.gateway.search_tools import CALLING, INPUTS
+from toolgen.gateway.tool_lists import Listings
+from toolgen.model.call import Principal
+from toolgen.model.result import Envelope
+from toolgen.model.tool import FunctionBinding, Tool
+from toolgen.state.invocations import Invocation
+
+__all__ = ["TaskPlan", "Tasks", "requires_task"]
+
+NO_TASKS = "params._meta must declare the extension io.modelcontextprotocol/tasks for this"
+_WITHOUT_TASKS = frozenset({"2025-03-26", "2025-06-18"})
+_PAGE = 100
+_MAX_ID_LENGTH = 128
+_MAX_CURSOR_LENGTH = 512
+_MAX_ANSWERS = 32
+_LOOK_S = 5.0
+_QUESTION = "question"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlan:
+    """When a call becomes a task: after `wait` seconds; None where only one does that waits for somebody. `at_once`: its caller does not
+    wait for it at all. `always`: also one that ended is a task."""
+
+    wait: float | None
+    at_once: bool = False
+    always: bool = False
+
+
+def requires_task(tool: Tool | None) -> bool:
+    """Whether a tool is to be called as a task alone."""
+    binding = None if tool is None else tool.binding
+    return isinstance(binding, FunctionBinding) and TASKS in binding.requires
+
+
+class Tasks:
+    """The tasks of one gateway. `states` seals which question an answer of the handshake era belongs to."""
+
+    def __init__(self, gateway: Facade, listings: Listings, states: States) -> None:
+        self._gateway = gateway
+        self._listings = listings
+        self._states = states
+        self._closed = False
+
+    @property
+    def _approvals(self) -> Approvals:
+        return self._gateway.tool_calls.approvals
+
+    @property
+    def questions(self) -> CallerQuestions:
+        """What calls that became tasks ask their callers."""
+        return CallerQuestions(self._approvals)
+
+    @property
+    def news(self) -> asyncio.Event:
+        """Set with the next change of any task: taken before one is looked at."""
+        return self._approvals.news
+
+    async def own(self, task_id: str, principal: Principal) -> Invocation | None:
+        """A principal's own task; None where there is none. Raises `StateError`."""
+        return await self._approvals.own(task_id, principal)
+
+    def close(self) -> None:
+        """Ends all waiting for results: the gateway goes."""
+        self._closed = True
+        self._approvals.announce()
+
+    def plan(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], tool: Tool | None, era: Era, caller: Caller
+    ) -> TaskPlan | Fault | None:
+        """Whether a call may become a task, by what its client declares; None where it may not."""
+        required = requires_task(tool)
+        if era is Era.MODERN:
+            if not declares_tasks(meta.get(META_CAPABILITIES)):
+                return missing_capability("this tool is called as a task", (TASKS,)) if required else None
+            return TaskPlan(wait=0.0 if required else self._approvals.background.pending_after_s, at_once=required)
+        wanted = params.get("task") if caller.version not in _WITHOUT_TASKS else None
+        if wanted is None:
+            told = "this tool is called as a task alone: send params.task"
+            return Fault(code=METHOD_NOT_FOUND, message=told) if required else None
+        lasts = wanted.get("ttl") if isinstance(wanted, Mapping) else False
+        if isinstance(lasts, bool) or not isinstance(lasts, int | float | None):
+            return _wrong("params.task must be an object, and its ttl a number of milliseconds")
+        if tool is None or (tool.name in INPUTS and tool.name not in CALLING):
+            return Fault(code=METHOD_NOT_FOUND, message="there is no such tool to be called as a task")
+        return TaskPlan(wait=0.0, at_once=True, always=True)
+
+    async def created(
+        self, envelope: Envelope, name: str, plan: TaskPlan, era: Era, caller: Caller
+    ) -> dict[str, object] | Fault | None:
+        """The task that a call has become, kept before it is told of; None where it ended before, and its result is the answer."""
+        try:
+            known = await self._kept(envelope, plan, caller)
+            if known is None:
+                return Fault(code=INVALID_REQUEST, message=error_text(envelope)) if plan.always else None
+            if name != known.tool and not known.via:
+                known = await self._named(known, name)
+            task = task_of(known, await self._approvals.store.now(), era, self._approvals)
+        except StateError:
+            return Fault(code=INTERNAL_ERROR, message="the task could not be kept; the operator's log says why")
+        task["status"] = "working"  # where every task begins (2025-11-25, section Task Status Lifecycle)
+        return {"resultType": "task", **task} if era is Era.MODERN else {"task": task}
+
+    async def _kept(self, envelope: Envelope, plan: TaskPlan, caller: Caller) -> Invocation | None:
+        if envelope.status == "pending":
+            return await self._approvals.own(envelope.call_id, caller.principal)
+        call = caller.presence.under_way
+        if not plan.always or call is None or not envelope.call_id:
+            return None
+        return await self._approvals.background.keep_ended(call, envelope)
+
+    async def _named(self, known: Invocation, name: str) -> Invocation:
+        """The call with the tool that its client named, which says what shape its result has; as it is where others change it now."""
+        for _ in range(3):
+            kept = await self._approvals.store.replace(known, msgspec.structs.replace(known, via=name))
+            if kept is not None:
+                return kept
+            known = await self._approvals.store.get(known.id) or known
+        return known
+
+    async def answer(
+        self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
+    ) -> dict[str, object] | Fault:
+        """The result of one of the methods below tasks/."""
+        if era is Era.MODERN and not declares_tasks(meta.get(META_CAPABILITIES)):
+            return missing_capability(NO_TASKS, (TASKS,))
+        try:
+            if method == "tasks/list":
+                return await self._list(params, era, caller)
+            task_id = params.get("taskId")
+            if not isinstance(task_id, str) or not 0 < len(task_id) <= _MAX_ID_LENGTH:
+                return _wrong("params.taskId must be the id of a task")
+            known = await self._approvals.own(task_id, caller.principal)
+            if known is None:
+                return _unknown()
+            match method:
+                case "tasks/get":
+                    return await self.shown(known, meta, era, caller.principal)
+                case "tasks/result":
+                    return await self._result(known, era, caller)
+                case "tasks/update":
+                    return await self._update(known, params.get("inputResponses"), caller.principal)
+                case _:
+                    return await self._cancel(known, era, caller.principal)
+        except StateError:
+            return Fault(code=INTERNAL_ERROR, message="tasks cannot be read now; the operator's log says why")
+        except AuditError:
+            return Fault(code=INTERNAL_ERROR, message="nothing was changed, because it could not be recorded")
+
+    async def shown(
+        self, known: Invocation, meta: Mapping[str, Any], era: Era, principal: Principal
+    ) -> dict[str, object]:
+        """The task, in the modern era with its result, its error or what it asks for."""
+        task = task_of(known, await self._approvals.store.now(), era, self._approvals)
+        if era is Era.HANDSHAKE:
+            return task
+        match task["status"]:
+            case "completed":
+                task["result"] = {"resultType": "complete", **self._result_of(known, principal)}
+            case "failed":
+                task["error"] = error_of(known, self._approvals)
+            case "input_required":
+                asked = dict(self._asked(known, capabilities_of(meta.get(META_CAPABILITIES))))
+                # Whom this client cannot ask, somebody else does: it has nothing to do but to wait.
+                task |= {"inputRequests": asked} if asked else {"status": "working"}
+        return task
+
+    def _asked(self, known: Invocation, capabilities: frozenset[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What a call asks its caller, by key, as far as this client can be asked."""
+        for key, question in known.asks.items():
+            if key not in known.replies and ASKED_WITH.get(question["method"]) in capabilities:
+                yield key, question
+        form = self._form(known) if "elicitation" in capabilities else None
+        if form is not None:
+            yield APPROVAL, {"method": "elicitation/create", "params": dict(form)}
+
+    def _form(self, known: Invocation) -> Mapping[str, Any] | None:
+        waits = known.kind == "approval" and known.status == "pending" and self._approvals.may_elicit(known)
+        return form_of(known) if waits else None
+
+    def _result_of(self, known: Invocation, principal: Principal) -> dict[str, object]:
+        return tool_result(self._approvals.envelope(known), known.via or known.tool, self._listings.of(principal))
+
+    async def _list(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
+        after = _position(params.get("cursor"))
+        if after is None:
+            return _wrong("params.cursor is none that this gateway gave out")
+        found, more = await self._approvals.owned(caller.principal, after, _PAGE)
+        now = await self._approvals.store.now()
+        listed: dict[str, object] = {"tasks": [task_of(known, now, era, self._approvals) for known in found]}
+        if more is not None:
+            listed["nextCursor"] = base64.urlsafe_b64encode(f"{more[0]!r} {more[1]}".encode()).decode()
+        return listed
+
+    async def _cancel(self, known: Invocation, era: Era, principal: Principal) -> dict[str, object] | Fault:
+        if known.status == "ended":
+            return {} if era is Era.MODERN else _wrong("this task has ended already")
+        await self._approvals.background.cancel(known.id, principal)
+        if era is Era.MODERN:
+            return {}
+        known = await self._approvals.own(known.id, principal) or known
+        if status_of(known, era) == "cancelled":
+            return await self.shown(known, {}, era, principal)
+        return _wrong("this task had ended before it could be cancelled")
+
+    async def _update(self, known: Invocation, given: object, principal: Principal) -> dict[str, object] | Fault:
+        """Takes answers, each to the question of its key; those to questions that nobody asks, or that have one, are left aside."""
+        if not isinstance(given, Mapping) or len(given) > _MAX_ANSWERS:
+            return _wrong(f"params.inputResponses must be an object of {_MAX_ANSWERS} answers at most")
+        wanted = dict(self._asked(known, frozenset(ASKED_WITH.values())))
+        replies = {key: reply for key, reply in given.items() if key in wanted}
+        for key, reply in replies.items():
+            question = wanted[key]
+            if not isinstance(reply, Mapping) or not answers_question(question["method"], question["params"], reply):
+                return _wrong("params.inputResponses has an answer that does not fit its question")
+        if APPROVAL in replies and known.kind == "approval":
+            await said(self._approvals, known.id, replies[APPROVAL], principal)
+        elif replies:
+            await self.questions.answer(known, replies)
+        return {}
+
+    async def _result(self, known: Invocation, era: Era, caller: Caller) -> dict[str, object] | Fault:
+        """Waits until a task has ended, and says meanwhile what it asks for, where the client listens."""
+        told, asked = "", set[str]()
+        while True:
+            news = self._approvals.news_of(known.id)
+            found = await self._approvals.own(known.id, caller.principal)
+            if found is None or self._gateway.callers.current(caller.principal) is None:
+                return _unknown()
+            known = found
+            if known.status == "ended":
+                break
+            if caller.presence.left() or self._closed:
+                return Fault(code=INTERNAL_ERROR, message="the gateway is about to stop; ask for the result again")
+            task = await self.shown(known, {}, era, caller.principal)
+            with suppress(QueueFull):  # who does not read is told less
+                standing = f"{task['status']} {task.get('statusMessage', '')}"
+                if caller.send is not None and standing != told:
+                    caller.send(encode({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task}))
+                    told = standing
+                self._ask(known, caller, asked)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await news.wait()
+        return {**self._result_of(known, caller.principal), "_meta": {META_RELATED_TASK: {"taskId": known.id}}}
+
+    def _ask(self, known: Invocation, caller: Caller, asked: set[str]) -> None:
+        """Asks a client of the handshake era what was not asked over this stream yet."""
+        for key, question in self._asked(known, caller.capabilities):
+            if caller.send is None or key in asked:
+                continue
+            about = {} if key == APPROVAL and known.kind == "approval" else {_QUESTION: key}
+            sealed = self._states.close(caller.principal, "", {}, answers=about, call_id=known.id)
+            params = {**question["params"], "_meta": {META_RELATED_TASK: {"taskId": known.id}}}
+            caller.send(encode({"jsonrpc": "2.0", "id": sealed, "method": question["method"], "params": params}))
+            asked.add(key)
+
+    async def take(self, state: RequestState, result: Mapping[str, Any] | None, principal: Principal) -> bool:
+        """Takes what a client of the handshake era answered to a question of a task; False where its question was another."""
+        key = state.answers.get(_QUESTION)
+        if not isinstance(key, str):
+            return False
+        known = await self._approvals.own(state.call_id, principal)
+        if known is not None and key in known.asks:
+            refused = {"action": "cancel"} if known.asks[key]["method"] == "elicitation/create" else {}
+            await self.questions.answer(known, {key: refused if result is None else result})
+        return True
+
+
+def _position(cursor: object) -> tuple[float, str] | None:
+    """Where a page of tasks begins; None for what is no cursor."""
+    if cursor is None:
+        return 0.0, ""
+    if not isinstance(cursor, str) or len(cursor) > _MAX_CURSOR_LENGTH:
+        return None
+    try:
+        asked, _, call_id = base64.b64decode(cursor, altchars=b"-_", validate=True).decode("ascii").partition(" ")
+        found = float(asked)
+    except (ValueError, binascii.Error):
+        return None
+    return (found, call_id) if call_id and 0 <= found < 1e12 else None
+
+
+def _unknown() -> Fault:
+    return _wrong("there is no such task of yours, or its time is over")
+
+
+def _wrong(message: str) -> Fault:
+    return Fault(code=INVALID_PARAMS, message=message)

@@ -1,0 +1,194 @@
+"""Invocations in a SQLite file: seen by every process of one machine, and there again after a crash."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from toolgen.clock import Clock
+from toolgen.state.call_states import Kind
+from toolgen.state.invocations import Invocation, as_json, counted_as, counted_for, due_at, from_json, may_follow
+from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
+
+__all__ = ["SqliteInvocations"]
+
+T = TypeVar("T")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS invocations (
+  id TEXT PRIMARY KEY, version INTEGER NOT NULL, status TEXT NOT NULL, principal TEXT NOT NULL, asked REAL NOT NULL, ended REAL NOT NULL,
+  body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS counted ON invocations (status, principal);
+CREATE INDEX IF NOT EXISTS due ON invocations (ended) WHERE status <> 'ended';
+CREATE INDEX IF NOT EXISTS over ON invocations (ended) WHERE status = 'ended'
+"""
+_UNFINISHED = ("pending", "approved", "running")
+_COUNTED = (
+    *_UNFINISHED,
+    *(f"{kind} {status}" for kind in ("device", "call", "workflow") for status in _UNFINISHED),
+    "ended",
+)
+"""Everything that `counted_as` may say."""
+_COUNT = "SELECT count(*) FROM invocations"
+_MAX_DUE = 1000
+
+
+class SqliteInvocations:
+    """Made at the first call that has to wait; until then there is no file.
+
+    Columns are what is looked for. `status` is `counted_as`, and `ended` is `due_at`: of a call that an earlier release kept it is 0, so it
+    is looked at until it is over.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._file = SqliteFile(path, kept="the calls that wait", schema=_SCHEMA, pragmas=DURABLE, logs=True)
+        self._clock = clock
+        self._seen = (0, 0, 0)
+
+    async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            like = (counted_as(invocation), counted_for(invocation))
+            with transaction(connection):
+                (everybody,) = connection.execute(f"{_COUNT} WHERE status = ?", like[:1]).fetchone()
+                (own,) = connection.execute(f"{_COUNT} WHERE status = ? AND principal = ?", like).fetchone()
+                if everybody >= total or own >= each:
+                    return False
+                connection.execute("INSERT INTO invocations VALUES (?, ?, ?, ?, ?, ?, ?)", _row(invocation))
+            return True
+
+        return await self._run(work, create=True, absent=False)
+
+    async def get(self, call_id: str) -> Invocation | None:
+        def work(connection: sqlite3.Connection) -> Invocation | None:
+            row = connection.execute("SELECT body FROM invocations WHERE id = ?", (call_id,)).fetchone()
+            return None if row is None else from_json(row[0])
+
+        return await self._run(work, absent=None)
+
+    async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
+        wanted = _UNFINISHED if kind == "approval" else tuple(f"{kind} {status}" for status in _UNFINISHED)
+
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status IN (?, ?, ?) ORDER BY asked, id", wanted
+            )
+            return tuple(from_json(row[0]) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def ended_since(self, since: float) -> tuple[Invocation, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status = 'ended' AND ended >= ? ORDER BY ended LIMIT ?",
+                (since, _MAX_DUE),
+            )
+            return tuple(from_json(row[0]) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        status = "pending" if kind == "approval" else f"{kind} pending"
+
+        def work(connection: sqlite3.Connection) -> Mapping[str, tuple[str, ...]]:
+            found: dict[str, tuple[str, ...]] = {}
+            for principal in principals:
+                rows = connection.execute(
+                    "SELECT id FROM invocations WHERE status = ? AND principal = ? ORDER BY asked, id",
+                    (status, principal),
+                )
+                found[principal] = tuple(row[0] for row in rows)
+            return found
+
+        return await self._run(work, absent={})
+
+    async def owned(self, principals: Sequence[str], after: float, limit: int) -> tuple[Invocation, ...]:
+        counted, wanted = (msgspec.json.encode(names).decode() for names in (_COUNTED, list(principals)))
+
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status IN (SELECT value FROM json_each(?))"
+                " AND principal IN (SELECT value FROM json_each(?)) AND asked >= ? ORDER BY asked, id LIMIT ?",
+                (counted, wanted, after, limit),
+            )
+            return tuple(from_json(row[0]) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def due(self, now: float) -> tuple[Invocation, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            rows = connection.execute(
+                "SELECT body FROM invocations WHERE status <> 'ended' AND ended <= ? ORDER BY ended, asked LIMIT ?",
+                (now, _MAX_DUE),
+            )
+            return tuple(from_json(row[0]) for row in rows)
+
+        return await self._run(work, absent=())
+
+    async def renew(self, call_ids: Sequence[str], until: float) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                connection.executemany(
+                    "UPDATE invocations SET ended = ? WHERE id = ? AND status <> 'ended'",
+                    [(until, call_id) for call_id in call_ids],
+                )
+
+        await self._run(work, absent=None)
+
+    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+        if not may_follow(known, changed):
+            return None
+        kept = msgspec.structs.replace(changed, version=known.version + 1)
+
+        def work(connection: sqlite3.Connection) -> Invocation | None:
+            found = connection.execute(
+                "UPDATE invocations SET version = ?2, status = ?3, principal = ?4, asked = ?5, ended = ?6, body = ?7"
+                " WHERE id = ?1 AND version = ?8 AND status <> 'ended'",
+                (*_row(kept), known.version),
+            )
+            return kept if found.rowcount == 1 else None
+
+        return await self._run(work, absent=None)
+
+    async def now(self) -> float:
+        return self._clock.now()
+
+    async def forget(self, before: float) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            old = "FROM invocations WHERE status = 'ended' AND ended < ?"
+            if connection.execute(f"SELECT 1 {old} LIMIT 1", (before,)).fetchone() is not None:
+                connection.execute(f"DELETE {old}", (before,))
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was removed stands in no log either
+
+        await self._run(work, absent=None)
+
+    async def changed(self) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            # The first changes with commits of other connections, the second with our own.
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            seen, self._seen = self._seen, (self._file.opened, others, connection.total_changes)
+            return seen != self._seen
+
+        return await self._run(work, absent=False)
+
+    async def close(self) -> None:
+        await self._file.close()
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T], *, absent: T, create: bool = False) -> T:
+        """What `work` returns, or `absent` where there is no file and none is to be made."""
+        return await self._file.run(work) if create or self._file else absent
+
+
+def _row(invocation: Invocation) -> tuple[object, ...]:
+    return (
+        invocation.id,
+        invocation.version,
+        counted_as(invocation),
+        counted_for(invocation),
+        invocation.asked,
+        due_at(invocation),
+        as_json(invocation),
+    )

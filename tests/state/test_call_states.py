@@ -163,10 +163,10 @@ class Calls(RuleBasedStateMachine):
             with pytest.raises(Exception, match="cannot be kept"):
                 self.runner.run(self.stores[at].add(msgspec.structs.replace(known, version=1), each=99, total=99))
 
-    @rule(call=calls, until=st.integers(0, 2000), at=st.integers(0, 1))
-    def renew(self, call: str, until: int, at: int) -> None:
-        self.runner.run(self.stores[at].renew([call], float(until)))
-        if (known := self.model.get(call)) is not None and known.status != "ended":
+    @rule(call=calls, until=st.integers(0, 2000), unless=st.sampled_from([-1.0, 0.0, 700.0]), at=st.integers(0, 1))
+    def renew(self, call: str, until: int, unless: float, at: int) -> None:
+        self.runner.run(self.stores[at].renew([call], float(until), unless_due=unless))
+        if (known := self.model.get(call)) is not None and known.status != "ended" and self.due[call] > unless:
             self.due[call] = float(until)
 
     @rule(before=st.integers(0, 30), at=st.integers(0, 1))

@@ -193,7 +193,7 @@ class BackgroundCalls:
         """Says of all calls that were left here that their worker is there."""
         if self._waiting.left and now >= self._renewed + LEASE_S / 3:
             self._renewed = now
-            await self._waiting.store.renew(list(self._waiting.left), now + LEASE_S)
+            await self._waiting.store.renew(list(self._waiting.left), now + LEASE_S, unless_due=now)
 
     async def took(self, known: Invocation, now: float) -> bool:
         """Whether a call that somebody has to look at runs here; it is ended where its caller called it off, at whichever worker."""

@@ -7,7 +7,7 @@
 --   waiting status principal …                          -> for each of these the ids that are counted for it
 --   owned principal after most                          -> the same, those that are counted for it, whatever has become of them
 --   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
---   renew at id …                                       -> 1: these are looked at then
+--   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
 --   replace id known status principal at box kind       -> 1, or 0 where another version is kept, or it has ended
 --   forget before                                       -> how many
 --   changes                                             -> a number that changes with every change
@@ -110,7 +110,10 @@ elseif op == 'owned' then
 elseif op == 'due' then
   return boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due)
 elseif op == 'renew' then
-  for number = 3, #ARGV do redis.call('ZADD', due, 'XX', ARGV[2], ARGV[number]) end
+  for number = 4, #ARGV do
+    local at = redis.call('ZSCORE', due, ARGV[number])
+    if at and tonumber(at) > tonumber(ARGV[3]) then redis.call('ZADD', due, 'XX', ARGV[2], ARGV[number]) end
+  end
   return 1
 elseif op == 'replace' then
   local id, known, status, principal, at, box, kind = unpack(ARGV, 2)

@@ -209,8 +209,9 @@ class Invocations(Protocol):
     async def due(self, now: float) -> tuple[Invocation, ...]:
         """Those of any kind that have not ended and that somebody has to look at (`due_at`), the longest overdue first."""
 
-    async def renew(self, call_ids: Sequence[str], until: float) -> None:
-        """Puts off when these, which run, have to be looked at: their owner is there. Nothing else about them changes."""
+    async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
+        """Puts off when these, which run, have to be looked at: their owner is there. Nothing else about them changes. Those that have to
+        be looked at by `unless_due` still have to: a caller may have called them off."""
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
         """Puts `changed` in place of `known` and returns it as it is kept, or None where that may not be: somebody else was quicker, it

@@ -179,10 +179,10 @@ class RedisInvocations:
         seal = await self._redis.seal()
         return self._all_opened(seal, await self._redis.run("due", repr(now), str(_MAX_DUE)))
 
-    async def renew(self, call_ids: Sequence[str], until: float) -> None:
+    async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         await self._redis.seal()
         for start in range(0, len(call_ids), _MAX_DUE):
-            await self._redis.run("renew", repr(until), *call_ids[start : start + _MAX_DUE])
+            await self._redis.run("renew", repr(until), repr(unless_due), *call_ids[start : start + _MAX_DUE])
 
     def _all_opened(self, seal: Seal, found: list[bytes]) -> tuple[Invocation, ...]:
         opened = []

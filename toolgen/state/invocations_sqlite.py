@@ -128,12 +128,12 @@ class SqliteInvocations:
 
         return await self._run(work, absent=())
 
-    async def renew(self, call_ids: Sequence[str], until: float) -> None:
+    async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
                 connection.executemany(
-                    "UPDATE invocations SET ended = ? WHERE id = ? AND status <> 'ended'",
-                    [(until, call_id) for call_id in call_ids],
+                    "UPDATE invocations SET ended = ? WHERE id = ? AND status <> 'ended' AND ended > ?",
+                    [(until, call_id, unless_due) for call_id in call_ids],
                 )
 
         await self._run(work, absent=None)

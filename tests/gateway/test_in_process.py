@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -91,6 +91,17 @@ def test_functions_are_tools_by_their_own_names() -> None:
         wrong = calls.call("add", {"left": "much"})
         assert wrong.error is not None
         assert wrong.error.code == "validation"
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_one_effect_of_those_that_are_allowed_is_enough(effect: Literal["read", "write"]) -> None:
+    @toolgen.tool(effect=effect)
+    def double(number: int) -> int:
+        """Twice a number."""
+        return 2 * number
+
+    with toolgen.Gateway.from_functions(double) as calls:
+        assert calls.call("double", {"number": 2}).data == 4
 
 
 def test_a_destructive_function_is_no_tool_until_it_is_named() -> None:

@@ -85,7 +85,7 @@ def policy_text(
         f"limits:\n  - {{id: per-{PRINCIPAL}, per: [principal], rate: 60/min, burst: 20}}\n",
         *_sql(manifest, without),
         _egress(manifest, sources),
-        *_tests(manifest, tools),
+        *_tests(manifest, tools, _rule_name(effects)),
     ]
     return "\n".join(parts)
 
@@ -172,9 +172,13 @@ def _rules(patterns: Sequence[str], effects: Sequence[Effect]) -> str:
     if not patterns:
         return " []   # nothing here only reads: name what the principal may call\n"
     globs = ", ".join(f'"{pattern}"' for pattern in patterns)
-    named, what = ", ".join(effects), "reads" if tuple(effects) == (Effect.READ,) else "calls"
-    rule = f"{{id: {PRINCIPAL}-{what}, to: [{PRINCIPAL}], tools: [{globs}], effects: [{named}], verdict: allow}}"
+    named = ", ".join(effects)
+    rule = f"{{id: {_rule_name(effects)}, to: [{PRINCIPAL}], tools: [{globs}], effects: [{named}], verdict: allow}}"
     return f"\n  - {rule}\n"
+
+
+def _rule_name(effects: Sequence[Effect]) -> str:
+    return f"{PRINCIPAL}-reads" if tuple(effects) == (Effect.READ,) else f"{PRINCIPAL}-calls"
 
 
 def _sql(manifest: Manifest, without: Collection[str]) -> list[str]:
@@ -259,9 +263,8 @@ def _place(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _tests(manifest: Manifest, allowed: Sequence[Tool]) -> list[str]:
+def _tests(manifest: Manifest, allowed: Sequence[Tool], rule: str) -> list[str]:
     """One test of what is allowed, and one of what is not, where there is any such tool."""
-    rule = f"{PRINCIPAL}-reads" if all(tool.effect is Effect.READ for tool in allowed) else f"{PRINCIPAL}-calls"
     names = {tool.name for tool in allowed}
     plain = [tool for tool in allowed if not tool.input_schema.get("required")]
     lines = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from toolgen.audit.index.index import Cursor, Found, Page
 from toolgen.audit.index.row import Filter
@@ -106,6 +106,10 @@ class FakeRecords:
 
     def story(self, call_id: str) -> list[dict[str, Any]]:
         return []
+
+
+async def _unrecorded(fields: Mapping[str, Any]) -> int:
+    return 0
 
 
 @dataclass
@@ -258,9 +262,8 @@ class FakeGateway:
 
     @property
     def devices(self) -> DeviceCalls:
-        """Devices that nobody asks anything."""
-        clock = SystemClock()
-        log = AuditLog(Path("/nonexistent"), clock)
+        """Devices that nobody asks anything, and of which nothing is on record."""
+        clock, log = SystemClock(), cast("AuditLog", SimpleNamespace(append=_unrecorded))
         return DeviceCalls(calls=self.approvals, log=log, clock=clock, background=Background())
 
     def ready(self) -> tuple[str, ...]:

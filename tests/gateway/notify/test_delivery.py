@@ -11,7 +11,7 @@ from tests.receivers import Receiver, receiver
 from tests.wiring.test_webhook import OPEN, sender, webhook
 from toolgen.background import FaultLog
 from toolgen.clock import FixedClock
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, StateError
 from toolgen.gateway.notify.delivery import MAX_AGE_S, Delivery, DeliveryCounts
 from toolgen.state.outbox import Message, SqliteOutbox
 
@@ -170,6 +170,26 @@ def test_a_worker_that_stops_hands_on_what_it_was_sending(tmp_path: Path) -> Non
         assert world.ids() == ["msg_1", "msg_1"]
 
     play(tmp_path, ["hang"], work)
+
+
+def test_a_worker_stops_also_where_the_outbox_cannot_be_reached(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.told()
+        running = asyncio.create_task(world.workers[0].run())
+        await world.to.reached(1)
+        gone, world.outbox.settle = world.outbox.settle, unreachable  # type: ignore[method-assign]
+        running.cancel()
+        done, _ = await asyncio.wait({running}, timeout=10)
+        world.outbox.settle = gone  # type: ignore[method-assign]
+        world.to.release.set()
+        assert done == {running}
+        assert running.cancelled()
+
+    play(tmp_path, ["hang"], work)
+
+
+async def unreachable(*_: object) -> bool:
+    raise StateError("nobody is there")
 
 
 def test_a_dead_letter_that_cannot_be_recorded_is_one_all_the_same(tmp_path: Path) -> None:

@@ -347,10 +347,6 @@ def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: P
             async def main() -> list[str]:
                 async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(60):
                     calls = [await ask(gateway) for gateway in (one, two)]
-                    refused = await one.approvals.decide(
-                        calls[0], approve=True, note="", principal=one.principal("ann")
-                    )
-                    assert refused.code == "forbidden"  # type: ignore[union-attr]
                     await to.reached(6)
                     for call_id in calls:
                         await decide(two, call_id)

@@ -83,8 +83,9 @@ class Delivery:
             return False
         try:
             outcome = await self._attempt(claim)
-        except asyncio.CancelledError:  # the gateway stops: another one goes on at once
-            await self._outbox.settle(claim, Later(due=await self._outbox.now(), why="the gateway stopped"))
+        except asyncio.CancelledError:  # the gateway stops: another one goes on at once, or when the lease is over
+            with suppress(StateError):
+                await self._outbox.settle(claim, Later(due=await self._outbox.now(), why="the gateway stopped"))
             raise
         await self._outbox.settle(claim, outcome)
         return True

@@ -30,6 +30,7 @@ DEAD_KEPT_S = 7 * 86_400.0
 """How long dead letters are kept."""
 _EVERY_S = 1.0
 _LEAST_S, _MOST_S = 0.2, 2.0
+_CANCELLED_AGAIN_S = 1.0
 _IDLE_SHARE = 9
 _REMEMBERED_S = 86_400.0
 """How long after a call expired it is remembered what was told of it: longer than it is kept."""
@@ -108,10 +109,11 @@ class Notifier:
 
     async def stop(self) -> None:
         """Ends at once: what is under way is sent again, by who goes on."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        left = set(self._tasks)
+        while left:  # a client library may take one cancellation for a fault of its own
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=_CANCELLED_AGAIN_S)
         await self._outbox.close()
 
     async def _run(self) -> None:

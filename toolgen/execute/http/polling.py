@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
@@ -361,9 +360,7 @@ class _Following:
         task = asyncio.create_task(self._sent_off(url))
         ending.add(task)
         task.add_done_callback(ending.discard)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CALLED_OFF_S):
-                await asyncio.shield(task)
+        await asyncio.wait({task}, timeout=_CALLED_OFF_S)
 
     async def _sent_off(self, url: str) -> None:
         answer = await self._inner.execute(self._request(self._poll.cancel, url))

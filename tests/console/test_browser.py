@@ -355,11 +355,12 @@ def test_on_a_phone_the_name_of_a_tool_comes_first_and_is_in_sight(browser: Brow
     with watched(browser, home, "rita", width=390) as visitor:
         for path in ("calls", "live"):
             visitor.visit(f"{home.url}/console/{path}")
-            row = visitor.page.locator("table.calls tbody tr").first
+            visitor.page.locator("table.calls tbody tr").first.wait_for()
             # In one look: the live page puts other rows in their place at any moment.
-            name, when = row.evaluate(
-                "row => ['.name a', '.time'].map(one => row.querySelector(one).getBoundingClientRect().toJSON())"
+            name, when = visitor.page.evaluate(
+                "['.name a', '.time'].map(one => document.querySelector(`table.calls tbody tr ${one}`).getBoundingClientRect().toJSON())"
             )
+            assert name["width"] > 0
             assert name["right"] <= 390
             assert name["y"] < when["y"]
 

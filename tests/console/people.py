@@ -111,3 +111,12 @@ def watched(
         yield found
     finally:
         context.close()
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Presses Tab until an element has the focus."""
+    for _ in range(120):
+        if page.evaluate("found => document.activeElement.matches(found)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab never came to {selector}")

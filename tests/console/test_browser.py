@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.console.house import KEYS, POLICY, House, house
-from tests.console.people import chromium, needs_chromium, watched
+from tests.console.people import chromium, needs_chromium, tab_to, watched
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 
 pytestmark = needs_chromium
@@ -305,7 +305,7 @@ def test_a_reviewer_gets_by_with_the_keyboard_alone(browser: Browser, home: Hous
     with watched(browser, home) as visitor:
         page = visitor.page
         page.goto(f"{home.url}/console/sign-in")
-        _tab_to(page, "#credential")
+        tab_to(page, "#credential")
         page.keyboard.type(KEYS["paul"])
         page.keyboard.press("Enter")
         page.wait_for_url("**/console/approvals")
@@ -313,25 +313,16 @@ def test_a_reviewer_gets_by_with_the_keyboard_alone(browser: Browser, home: Hous
         assert page.evaluate("document.activeElement.className") == "skip"
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "content"
-        _tab_to(page, f"a.button[href$='{waiting.call_id}']")
+        tab_to(page, f"a.button[href$='{waiting.call_id}']")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
         page.keyboard.press("Enter")
         page.wait_for_url(f"**/approvals/{waiting.call_id}")
-        _tab_to(page, "#note")
+        tab_to(page, "#note")
         page.keyboard.type("by keyboard")
-        _tab_to(page, "button.deny")
+        tab_to(page, "button.deny")
         page.keyboard.press("Enter")
         page.wait_for_selector("h1:has-text('Denied')")
         visitor.check()
-
-
-def _tab_to(page: Page, selector: str) -> None:
-    """Presses Tab until an element has the focus."""
-    for _ in range(80):
-        if page.evaluate("found => document.activeElement.matches(found)", selector):
-            return
-        page.keyboard.press("Tab")
-    raise AssertionError(f"Tab never came to {selector}")
 
 
 def test_a_decision_is_explained_by_choosing_who_what_and_with_which_arguments(browser: Browser, home: House) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from tests.console.house import KEYS, POLICY, House, house
-from tests.console.people import chromium, needs_chromium, watched
+from tests.console.people import chromium, needs_chromium, tab_to, watched
 from tests.gateway.governed import write_policy
 
 pytestmark = needs_chromium
@@ -55,15 +55,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             found.call("orders__list_orders", {"tenant_id": "acme", "status": f"s{number}"})
         found.call("orders__send_mail", {"to": "somebody"})
         yield found
-
-
-def tab_to(page: Page, selector: str) -> None:
-    """Presses Tab until an element has the focus."""
-    for _ in range(120):
-        if page.evaluate("found => document.activeElement.matches(found)", selector):
-            return
-        page.keyboard.press("Tab")
-    raise AssertionError(f"Tab never came to {selector}")
 
 
 def test_tab_reaches_everything_on_a_page_in_its_order_and_shows_where(browser: Browser, home: House) -> None:

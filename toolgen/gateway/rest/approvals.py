@@ -9,13 +9,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.approval_terms import Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.openapi_schemas import DURATION
-from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
+from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, faults_refused, whole
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
 from toolgen.units import parse_duration
@@ -55,20 +54,10 @@ class RestApprovals:
         if found is None and request.path != "/v1/approvals":
             return None
         request.take("GET" if found is None else "POST")
-        try:
+        with faults_refused("the calls that wait cannot be read now; the operator's log says why"):
             return await (
                 self._list(request, principal) if found is None else self._decide(request, principal, found[1])
             )
-        except StateError:
-            message = "the calls that wait cannot be read now; the operator's log says why"
-            raise Rejected(503, "internal", message) from None
-        except AuditError:
-            raise Rejected(
-                503,
-                "audit_unavailable",
-                "nothing was changed, because it could not be recorded",
-                suggestion="try again once the gateway's audit log works",
-            ) from None
 
     async def _list(self, request: Request, principal: Principal) -> Response:
         """What this principal may answer for, the oldest first, with the exact arguments and the request as it would be sent."""

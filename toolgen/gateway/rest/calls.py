@@ -10,18 +10,19 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import StateError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.rest.tools import enveloped, whole
+from toolgen.gateway.rest.tools import enveloped, faults_refused, whole
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 
 __all__ = ["DEFAULT_WAIT_S", "MAX_WAIT_S", "CallEvents", "RestCalls"]
 
 _CALL = re.compile(r"/v1/calls/([^/]{1,128})(/cancel)?\Z")
+_UNREAD = "the calls that wait cannot be read now; the operator's log says why"
 
 
 class RestCalls:
@@ -32,24 +33,13 @@ class RestCalls:
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
         """The answer to a request for one of these routes; None for a path that is another's."""
-        try:
+        with faults_refused(_UNREAD):
             if found := _CALL.match(request.path):
                 request.take("POST" if found[2] else "GET")
                 request.parameters()
                 if found[2]:
                     return _withdrawn(_own(await self._approvals.background.cancel(found[1], principal)))
                 return enveloped(_own(await self._approvals.outcome(found[1], principal)))
-        except StateError:
-            raise Rejected(
-                503, "internal", "the calls that wait cannot be read now; the operator's log says why"
-            ) from None
-        except AuditError:
-            raise Rejected(
-                503,
-                "audit_unavailable",
-                "nothing was changed, because it could not be recorded",
-                suggestion="try again once the gateway's audit log works",
-            ) from None
         return None
 
 
@@ -95,11 +85,8 @@ class CallEvents:
             return None
         request.take("GET")
         wait = whole(request.parameters("wait"), "wait", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
-        try:
+        with faults_refused(_UNREAD):
             known = await self._gateway.tool_calls.approvals.own(found[1], principal)
-        except StateError:
-            message = "the calls that wait cannot be read now; the operator's log says why"
-            raise Rejected(503, "internal", message) from None
         if known is None:
             raise Rejected(404, "not_found", "there is no such call of yours that had to wait")
         if self._open.get(parties(principal), 0) >= _MAX_EACH or sum(self._open.values()) >= _MAX_OPEN:

@@ -26,6 +26,7 @@ def schemas() -> Node:
         **_envelope_schemas(),
         **_message_schemas(),
         **_approval_schemas(),
+        **_grant_schemas(),
         **_device_schemas(),
         "CallBody": {
             **described(
@@ -211,6 +212,15 @@ def _approval_schemas() -> Node:
     status: Node = {"enum": ["approved", "ended", "pending"]}
     decided: Node = {"id": TEXT, "decision": {"enum": ["approve", "deny"]}, "status": status}
     granted: Node = {"grant": {**TEXT, "description": "Id of the grant that the answer brought."}}
+    return {
+        "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
+        "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
+        "Decision": {**described(decision, "decision"), "additionalProperties": False},
+        "Decided": described(decided | granted, *decided),
+    }
+
+
+def _grant_schemas() -> Node:
     grant: Node = {
         **dict.fromkeys(("id", "principal", "on_behalf_of", "tool", "effect", "session", "call_id"), TEXT),
         "kind": {"enum": ["approval"]},
@@ -238,10 +248,6 @@ def _approval_schemas() -> Node:
         "reason": {"type": "string", "minLength": 1, "maxLength": MAX_REASON_LENGTH, "pattern": SOME_TEXT},
     }
     return {
-        "Approval": described({**approval, **shown}, "id", "principal", "tool", "arguments", "expires"),
-        "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
-        "Decision": {**described(decision, "decision"), "additionalProperties": False},
-        "Decided": described(decided | granted, *decided),
         "Grant": described(grant, "kind", "id", "principal", "expires"),
         "RoleGrant": described(role, "kind", "id", "role", "principal", "status", "expires"),
         "RoleWish": {**described(wish, *wish), "additionalProperties": False},

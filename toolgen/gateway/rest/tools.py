@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
 
+from toolgen.errors import AuditError, StateError
 from toolgen.gateway.asgi.request import (
     Rejected,
     Request,
@@ -32,7 +34,7 @@ from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
 
-__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
+__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "faults_refused", "status_of", "whole"]
 
 MAX_PAGE = 1000
 DEFAULT_PAGE = 100
@@ -98,6 +100,22 @@ def status_of(envelope: Envelope) -> int:
         status = STATUS_OF_CODE[envelope.error.code]
         return 403 if status == 202 and envelope.status != "pending" else status
     return _STATUS_OF_STATUS.get(envelope.status, 500)
+
+
+@contextmanager
+def faults_refused(unread: str) -> Iterator[None]:
+    """Refuses a request with 503 where state cannot be reached, with the words `unread`, or where nothing can be recorded."""
+    try:
+        yield
+    except StateError:
+        raise Rejected(503, "internal", unread) from None
+    except AuditError:
+        raise Rejected(
+            503,
+            "audit_unavailable",
+            "nothing was changed, because it could not be recorded",
+            suggestion="try again once the gateway's audit log works",
+        ) from None
 
 
 class Rest:

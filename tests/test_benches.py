@@ -60,7 +60,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "workers": (("--rounds", "1", "--calls", "64"), ()),
 }
 
-PARTS = {"faults", "fuzz_sql_execute", "promises", "result_corpus"}
+PARTS = {"faults", "fuzz_sql_execute", "promises", "result_corpus", "unseen_texts"}
 """What other benches are made of."""
 
 

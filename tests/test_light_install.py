@@ -202,7 +202,7 @@ def test_drivers_bring_what_reads_sql_and_all_brings_what_is_asked_for_by_need()
     }
     for driver in ("postgres", "mysql", "duckdb"):
         assert brought[driver] == {"sql"}
-    # By their own names only: a GPL library, frameworks that one has anyway, weights that come without their package, pictures, and
-    # another engine for policies.
-    apart = {"pglast", "cedar", "langgraph", "openai-agents", "pydantic-ai", "minilm", "plot"}
+    # By their own names only: a GPL library, frameworks that one has anyway, weights that come without their package or take 120 MB,
+    # pictures, and another engine for policies.
+    apart = {"pglast", "cedar", "langgraph", "openai-agents", "pydantic-ai", "minilm", "classifier", "plot"}
     assert brought["all"] == set(extras) - apart - {"all"}

@@ -34,8 +34,9 @@ Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
-_ORDERS = frozenset({"hidden_text", "instructions", "leaks"})
+_ORDERS = frozenset({"hidden_text", "instructions", "leaks", "classifier"})
 _MAX_TIMEOUT_S, _MAX_CACHE_S = 10.0, 3600.0
+_READ_S = 2.0  # that `classifier` has for one answer
 
 
 class _DecisionPoint(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,13 +95,15 @@ class GivenDetector(msgspec.Struct, forbid_unknown_fields=True):
     then: Action | None = None
     label: str | None = None
     kinds: list[str] = []
+    countries: list[str] = []
+    timeout: str | None = None
     tools: list[str] = msgspec.field(default_factory=lambda: ["*"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorSettings:
     """One detector: what it looks for (`kinds`, () for what it usually does), in answers of which tools, what becomes of what it finds,
-    and the label that the session gets, "" for none."""
+    and the label that the session gets, "" for none. `countries` are those of `national_ids`, `timeout_s` is the time of `classifier`."""
 
     detector: str
     where: str
@@ -108,6 +111,8 @@ class DetectorSettings:
     label: str
     kinds: tuple[str, ...]
     tools: tuple[str, ...]
+    countries: tuple[str, ...] = ()
+    timeout_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +139,8 @@ SHIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...], Action, str]] = {
     "instructions": (("instruction",), (), "label", "untrusted"),
     "secrets": (("key", "private_key", "token", "password"), (), "redact", "secret"),
     "personal_data": (("email", "phone", "iban", "card"), ("national_id",), "label", "private"),
+    "national_ids": (("national_id",), (), "label", "private"),
+    "classifier": (("instruction",), (), "label", "untrusted"),
     "leaks": (("image", "data_url"), (), "redact", "untrusted"),
 }
 
@@ -290,6 +297,7 @@ def _detector(document: Document, index: int) -> DetectorSettings:
                 )
     if given.then == "tokenise":
         _check_tokens(document, path, given)
+    _check_options(document, path, given)
     return DetectorSettings(
         detector=given.detector,
         where=where,
@@ -297,4 +305,30 @@ def _detector(document: Document, index: int) -> DetectorSettings:
         label=label if given.label is None else _label(given.label, document, (*path, "label")) if given.label else "",
         kinds=tuple(given.kinds) or usual,
         tools=tuple(given.tools),
+        countries=tuple(dict.fromkeys(given.countries)),
+        timeout_s=_seconds(given.timeout, _READ_S, 0.01, _MAX_TIMEOUT_S, document, (*path, "timeout"))
+        if given.detector == "classifier"
+        else 0.0,
     )
+
+
+def _check_options(document: Document, path: tuple[str | int, ...], given: GivenDetector) -> None:
+    """What only one detector takes."""
+    for name, owner, said in (
+        ("countries", "national_ids", bool(given.countries)),
+        ("timeout", "classifier", given.timeout is not None),
+    ):
+        if said and given.detector != owner:
+            raise ConfigError(f"{name}: belongs to {owner}", where=document.where(*path, name))
+    if given.detector == "national_ids" and not given.countries:
+        raise ConfigError(
+            "national_ids needs countries:",
+            where=document.where(*path),
+            suggestion="name those whose ids may stand in answers, like countries: [DE, PL]",
+        )
+    if given.detector == "classifier" and given.then == "redact":
+        raise ConfigError(
+            "then: what classifier finds has no place that could be redacted",
+            where=document.where(*path, "then"),
+            suggestion="label it or block it",
+        )

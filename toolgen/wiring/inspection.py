@@ -12,10 +12,12 @@ from toolgen.canonical import canonical
 from toolgen.config.checks import SHIPPED, DetectorSettings, InspectionSettings
 from toolgen.errors import ConfigError
 from toolgen.model.detection import Detector, Finding
+from toolgen.policy.detectors.classifier import Classifier, installed_model
 from toolgen.policy.detectors.hidden_text import HiddenText
-from toolgen.policy.detectors.inspector import Inspector, Watch
+from toolgen.policy.detectors.inspector import Inspector, Reader, Watch
 from toolgen.policy.detectors.instructions import Instructions
 from toolgen.policy.detectors.leaks import Leaks
+from toolgen.policy.detectors.national_ids import NationalIds
 from toolgen.policy.detectors.personal_data import PersonalData
 from toolgen.policy.detectors.secrets import Secrets
 from toolgen.policy.detectors.tokens import Tokens
@@ -31,7 +33,13 @@ def inspector_of(settings: InspectionSettings) -> Inspector:
 
 
 def _watch(one: DetectorSettings, settings: InspectionSettings) -> Watch:
-    if one.detector in SHIPPED:
+    detector: Detector
+    reader: Reader | None = None
+    if one.detector == "classifier":
+        model = installed_model()
+        detector = classifier = Classifier(model, one.timeout_s)
+        reader, code = classifier.read, model.digest.encode() + _code_of(classifier)
+    elif one.detector in SHIPPED:
         detector = (
             _shipped(one)
             if set(one.kinds) == set(SHIPPED[one.detector][0])
@@ -56,6 +64,7 @@ def _watch(one: DetectorSettings, settings: InspectionSettings) -> Watch:
         label=one.label,
         tools=one.tools,
         removes=one.detector == "hidden_text",
+        reader=reader,
     )
 
 
@@ -74,6 +83,8 @@ def _shipped(one: DetectorSettings) -> Detector:
             return Secrets()
         case "personal_data":
             return PersonalData(frozenset(one.kinds))
+        case "national_ids":
+            return NationalIds(one.countries, one.where)
         case _:
             return Leaks()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -22,6 +23,7 @@ from toolgen.model.tool import CodeBinding, GraphQLDocumentBinding, Tool, Workfl
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.middleware import Labelling, withheld
 from toolgen.policy.answer_redaction import Hidden
+from toolgen.policy.detectors.classifier import threads
 from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, Watch
 from toolgen.policy.rules import Note
 from toolgen.state.value_vault import Scope, Vault
@@ -72,7 +74,13 @@ class ResultsStage:
         name, said = call.tool.name, _said(result)
         others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         long = (result.delivery.bytes or 0) > _LONG
-        seen = await _run(lambda: self.inspector.look(name, said, *others), apart=long)
+        if self.inspector.takes_long(name, *others):
+            came = time.monotonic()
+            seen = await asyncio.get_running_loop().run_in_executor(
+                threads(), lambda: self.inspector.look(name, said, *others, came=came)
+            )
+        else:
+            seen = await _run(lambda: self.inspector.look(name, said, *others), apart=long)
         if not seen.watches and not seen.resembling:
             return result
         labels = sorted({watch.label for watch in seen.watches if watch.label})

@@ -15,16 +15,18 @@ from toolgen.model.detection import Detector, Finding
 from toolgen.model.schema import Json
 from toolgen.policy.detectors.tokens import Tokens
 
-__all__ = ["Inspector", "OverloadError", "Seen", "Watch"]
+__all__ = ["Inspector", "OverloadError", "Reader", "Seen", "Watch", "texts_of"]
 
 Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
 Value: TypeAlias = tuple[str, str]
 """A kind, and the value that was found."""
+Reader: TypeAlias = Callable[[str, float], Iterable[str]]
+"""The kinds of what a text holds, by somebody who takes long: it is told when the answer came, by the monotonic clock."""
 
 _MAX_LENGTH = 16 * 1024 * 1024
 _MAX_FINDINGS = 20_000
 _MAX_DEPTH = 200
-_MIN_NUMBER = 10**9  # shorter whole numbers are nothing by themselves
+_MIN_NUMBER = 10**8  # shorter whole numbers are nothing by themselves
 _SEPARATOR = "\n"
 
 
@@ -37,7 +39,7 @@ class Watch:
     """A detector, what becomes of its findings, and the label that a session gets for them, "" for none.
 
     `name` and `digest` are for the record, `tools` the patterns of the tools whose answers it looks at. `removes`: what it finds is taken
-    out, and nothing is put in its place.
+    out, and nothing is put in its place. `reader` stands for a detector that takes long.
     """
 
     name: str
@@ -47,9 +49,12 @@ class Watch:
     label: str
     tools: tuple[str, ...]
     removes: bool = False
+    reader: Reader | None = None
 
-    def kinds(self, text: str) -> set[str]:
-        """The kinds of what it finds in a text."""
+    def kinds(self, text: str, came: float) -> set[str]:
+        """The kinds of what it finds in a text of an answer that came at a time."""
+        if self.reader is not None:
+            return set(self.reader(text, came))
         sooner = getattr(self.detector, "kinds", None)
         return set(sooner(text)) if sooner is not None else {finding.kind for finding in self.detector.find(text)}
 
@@ -92,7 +97,11 @@ class Inspector:
             found = self._of[tool] = tuple(watch for watch in self._watches if watch.covers(tool))
         return found
 
-    def look(self, tool: str, data: Json, *others: str) -> Seen:
+    def takes_long(self, *tools: str) -> bool:
+        """Whether looking at an answer of these tools takes so long that it needs a thread of its own."""
+        return any(watch.reader is not None for tool in tools for watch in self.of(tool))
+
+    def look(self, tool: str, data: Json, *others: str, came: float = 0.0) -> Seen:
         """What an answer of a tool holds, which may stand for `others` too. Raises `OverloadError`, and whatever a detector raises."""
         seen, texts = Seen(), _texts(data)
         together = _SEPARATOR.join(texts)
@@ -102,7 +111,7 @@ class Inspector:
         if others:
             watches = tuple(one for one in self._watches if any(one in self.of(name) for name in (tool, *others)))
         for watch in watches:
-            kinds = watch.kinds(together)
+            kinds = watch.kinds(together, came)
             if not kinds:
                 continue
             seen.watches.append(watch)
@@ -131,6 +140,11 @@ class Inspector:
         if self.tokens is None or not (watches or seen.resembling):
             return data
         return _replaced(data, _Tokenising(self.tokens, watches, numbers, {}), 0)
+
+
+def texts_of(data: Json) -> str:
+    """All texts of an answer, as they are looked at together. Raises `OverloadError`."""
+    return _SEPARATOR.join(_texts(data))
 
 
 class _Tokenising:
@@ -175,6 +189,8 @@ def _texts(data: Json) -> list[str]:
                 if isinstance(item, str):
                     found.append(f"{key}: {item}")
                     length += len(item)
+                elif _is_long(item):
+                    found.append(f"{key}: {item}")
                 else:
                     found.append(key)
                     if item is not None and item is not True and item is not False:
@@ -185,11 +201,15 @@ def _texts(data: Json) -> list[str]:
             waiting.extend([(name, item) for item in value])
         elif isinstance(value, Mapping):
             waiting.append((name, dict(value)))
-        elif type(value) is int and not -_MIN_NUMBER < value < _MIN_NUMBER:
+        elif _is_long(value):
             found.append(str(value))
     if length > _MAX_LENGTH:
         raise OverloadError
     return found
+
+
+def _is_long(value: Json) -> bool:
+    return type(value) is int and not -_MIN_NUMBER < value < _MIN_NUMBER
 
 
 def _apart(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -228,16 +248,17 @@ def _replaced(value: Json, clean: Callable[[str], str], depth: int) -> Json:
             name = clean(key)
             while name in made:
                 name += "'"
-            if isinstance(item, str):
-                start = f"{key}: "
-                whole = clean(start + item)  # what it is may only show behind its name
-                made[name] = whole[len(start) :] if whole.startswith(start) else clean(item)
+            if isinstance(item, str) or _is_long(item):
+                start, text = f"{key}: ", str(item)
+                whole = clean(start + text)  # what it is may only show behind its name
+                cleaned = whole[len(start) :] if whole.startswith(start) else clean(text)
+                made[name] = item if cleaned == text else cleaned
             else:
                 made[name] = _replaced(item, clean, depth + 1)
         return made
     if isinstance(value, list | tuple):
         return [_replaced(item, clean, depth + 1) for item in value]
-    if type(value) is int and not -_MIN_NUMBER < value < _MIN_NUMBER:
+    if _is_long(value):
         text = str(value)
         cleaned = clean(text)
         return value if cleaned == text else cleaned

@@ -165,3 +165,28 @@ def test_a_role_that_may_not_be_given_is_not(toolgen: Run, options: tuple[str, .
     refused = toolgen("grant", *options)
     assert (refused.code, message in refused.err) == (code, True), refused.err
     assert toolgen("grant", "--list").out == "nothing is granted\n"
+
+
+@pytest.mark.usefixtures("giving")
+def test_commands_that_say_as_whom_go_by_the_roles_given_now(upstream: Upstream, toolgen: Run, project: Path) -> None:
+    path = project / "policies" / "policy.yaml"
+    policy = json.loads(path.read_text(encoding="utf-8"))
+    policy["rules"].append({"id": "nights-too", "to": ["oncall"], "tools": ["pets__delete_pet"], "verdict": "ask"})
+    policy["approvals"]["approvers"].append("oncall")
+    path.write_text(json.dumps(policy), encoding="utf-8")
+    with serving_here() as url:
+        call_id = ask(url)
+
+        def seen() -> tuple[list[str], list[str], str]:
+            listed = toolgen("tools", "--as", "clerk", "--json")
+            waiting = toolgen("approvals", "list", "--as", "clerk", "--json")
+            told = toolgen("policy", "explain", "pets__get_pet", "petId=1", "--as", "clerk", "--json").json()
+            return [one["name"] for one in listed.json()], [one["id"] for one in waiting.json()], told["verdict"]
+
+        assert seen() == ([], [], "deny")
+        assert toolgen("grant", "oncall", *GIVE).code == 0
+        names, waits, verdict = seen()
+        assert ("pets__get_pet" in names, waits, verdict) == (True, [call_id], "allow")
+        (grant,) = toolgen("grant", "--list", "--json").json()
+        assert toolgen("grants", "revoke", grant["id"], "--as", "ops").code == 0
+        assert seen() == ([], [], "deny")

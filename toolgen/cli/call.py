@@ -46,6 +46,13 @@ class Caller:
             raise click.UsageError("--user-claims goes with --on-behalf-of")
         return gateway.callers.named(name, self.user, claims=self.claims, user_claims=self.user_claims)
 
+    def by_now(self, gateway: Administration) -> Principal:
+        """The principal that is meant, with the roles that it was given for some time: for commands that do not open the gateway."""
+        roles = gateway.tool_calls.approvals.role_grants
+        if roles is not None:
+            asyncio.run(roles.look())
+        return self.principal(gateway)
+
 
 def caller(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--as` and `--on-behalf-of`, each with the claims that make somebody of a user of an issuer; the command is given a `Caller`."""

@@ -129,7 +129,7 @@ def explain_call(
     No call came before it but those of --after, the first one first.
     """
     gateway = Gateway.load(config_path)
-    who = caller.principal(gateway)
+    who = caller.by_now(gateway)
     known = gateway.manifest.tools.get(tool)
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")

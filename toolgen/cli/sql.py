@@ -14,7 +14,7 @@ from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, PolicyError
-from toolgen.gateway.protocol import Project
+from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal, Statement
 from toolgen.model.database import Database
@@ -117,11 +117,11 @@ def _scope(gateway: Project, dialect: str | None, source: str | None) -> tuple[D
     return database, scope
 
 
-def _principal(gateway: Project, caller: Caller, scope: SqlScope) -> Principal:
+def _principal(gateway: Administration, caller: Caller, scope: SqlScope) -> Principal:
     """Who asks; nobody in particular when no row filter wants to know."""
     if caller.name is None and not row_attributes(scope):
         return Principal(id="")
-    return caller.principal(gateway)
+    return caller.by_now(gateway)
 
 
 def _values(given: str | None) -> list[Json]:

@@ -88,7 +88,7 @@ def _load(
         manifest = catalog_of(settings)
         return settings, manifest, list(manifest.tools.values()), 0
     gateway = Gateway.load(config_path)
-    who = caller.principal(gateway)
+    who = caller.by_now(gateway)
     catalog = gateway.tool_calls.catalog(who)
     hidden = len(gateway.manifest.tools) - len(catalog)
     return gateway.settings, gateway.manifest, catalog if whole else gateway.tool_calls.offered(who), hidden

@@ -86,6 +86,13 @@ class RoleGrants:
             self._task.cancel()
             await asyncio.wait((self._task,))
 
+    async def look(self) -> None:
+        """Reads them once, for a command that opens nothing else."""
+        try:
+            await self.refresh()
+        finally:
+            await self.store.close()
+
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)

@@ -119,7 +119,7 @@ class Calls(RuleBasedStateMachine):
         made = invocation(self.number, principal=who, kind=kind, status=status, lease=10.0 * self.number)
         like = [one for one in self.model.values() if (one.kind, one.status) == (kind, status)]
         room = len([one for one in like if one.principal.id == who]) < 3 and len(like) < 5
-        assert self.runner.run(self.stores[at].add(made, each=3, total=5)) is room
+        assert (self.runner.run(self.stores[at].add(made, each=3, total=5)) is not None) is room
         if room:
             kept = self.runner.run(self.stores[at].get(made.id))
             assert kept is not None

@@ -55,7 +55,7 @@ def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
 
 
 async def kept(store: SqliteInvocations, item: Invocation) -> bool:
-    return await store.add(item, each=100, total=100)
+    return await store.add(item, each=100, total=100) is not None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_storm_is_bounded_for_each_principal_and_for_all_together(tmp_path: Pa
             workers[number % 4].add(invocation(number, principal=f"bot{number % 3}"), each=5, total=12)
             for number in range(60)
         ]
-        assert sum(await asyncio.gather(*storm)) == 12
+        assert len([one for one in await asyncio.gather(*storm) if one is not None]) == 12
         waiting = await workers[0].unfinished()
         assert max(sum(item.principal.id == f"bot{number}" for item in waiting) for number in range(3)) <= 5
         # What is answered makes room again.

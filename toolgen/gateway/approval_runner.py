@@ -63,6 +63,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._forgot = 0.0
         self.trouble = FaultLog(clock, "calls that wait are not looked after")
 
     def start(self) -> None:
@@ -79,12 +80,12 @@ class Runner:
     async def _run(self) -> None:
         due = 0.0
         while self._tasks or not self._stopping:
-            await self._approvals.changed(_INTERVAL_S)
+            await self._approvals.due(_INTERVAL_S)
             try:
                 changed = await self._store.changed()
                 if changed or self._clock.monotonic() >= due:
                     due = self._clock.monotonic() + _ROUND_S
-                    if changed:
+                    if changed and self._store.by_others:
                         self._approvals.announce()
                     await self.round()
                 self.trouble.clear()
@@ -104,7 +105,9 @@ class Runner:
                 raise
             except Exception as error:  # noqa: BLE001 - a call that nobody can look after holds up no other
                 _logger.error("call %s is left alone: %s", known.id, place_of(error))  # noqa: TRY400
-        await self._store.forget(now - KEPT_S)
+        if now >= self._forgot + _ROUND_S:
+            self._forgot = now
+            await self._store.forget(now - KEPT_S)
 
     async def _look_after(self, known: Invocation) -> None:
         now = await self._store.now()
@@ -149,6 +152,7 @@ class Runner:
         if claimed is None:
             return
         self._claims[known.id] = claimed
+        self._approvals.announce(known.id)
         task = asyncio.create_task(self._carry(claimed, governance, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -156,7 +160,7 @@ class Runner:
     async def _carry(self, claimed: Invocation, governance: Governance, call: Call) -> None:
         try:
             trail = Trail()
-            trail.presence.begun = asyncio.Event()
+            trail.presence.begun = asyncio.get_running_loop().create_future()
             with self._background_calls.running(call.id, trail.presence):
                 envelope = await self._carry_out(governance, call, trail)
             if envelope.status != "pending":  # its device is asked, and ends it

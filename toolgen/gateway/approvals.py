@@ -142,8 +142,7 @@ class Approvals(Answers):
         made = msgspec.structs.replace(
             _invocation(question, now), kind="workflow", status="approved", resume=dict(resume), waits=tuple(waits)
         )
-        if (adding := self.left.get(call.id)) is not None:
-            await adding
+        await self.is_left(call.id)
         while (known := await self.store.get(call.id)) is not None:
             if known.status == "ended":
                 raise StateError("the call was given up meanwhile")

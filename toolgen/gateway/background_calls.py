@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -48,7 +49,8 @@ class BackgroundCalls:
         self._running: dict[str, Presence] = {}
         self._renewed = 0.0
         self._each = Counter[tuple[str, ...]]()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._telling: dict[str, asyncio.Task[None]] = {}
 
     async def call(
         self,
@@ -71,22 +73,26 @@ class BackgroundCalls:
 
     async def left_after(self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: Presence) -> Envelope:
         """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end."""
-        begun = presence.begun = asyncio.Event()
+        begun = presence.begun = asyncio.get_running_loop().create_future()
+        presence.alone = True
         if presence.line is None:
             presence.line = CallReports(presence)
         task = asyncio.create_task(making)
         try:
-            await asyncio.wait((task,), timeout=wait)
-            if not (task.done() or begun.is_set()) and wait < _GUARDS_S:
-                await _either(task, begun, _GUARDS_S - wait)
+            if wait > 0:
+                await asyncio.wait((task,), timeout=wait)
+            if not (task.done() or begun.done()) and wait < _GUARDS_S:
+                await asyncio.wait((task, begun), timeout=_GUARDS_S - wait, return_when=asyncio.FIRST_COMPLETED)
             if not task.done() and (call := presence.under_way) is not None and not _asks(presence):
                 known = await asyncio.shield(self._leave(task, call, presence))
                 if known is not None:
                     return self._waiting.envelope(known)
-            return await task
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if presence.under_way is None or presence.under_way.id not in self._waiting.left:
-                task.cancel()  # the pipeline knows what to do with a call whose caller left
+            if (call := presence.under_way) is None:
+                task.cancel()
+            elif call.id not in self._waiting.left:
+                presence.leave()  # the pipeline knows what to do with a call whose caller left
             raise
 
     async def _leave(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> Invocation | None:
@@ -98,23 +104,28 @@ class BackgroundCalls:
         kept = False
         try:
             known = _invocation(call, waiting.owner, await waiting.store.now())
-            kept = await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS)
+            kept = await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS) is not None
         except StateError as fault:
             _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
         finally:
             adding.set_result(kept)
-            if not kept:
+            if kept:
+                waiting.left[call.id] = True
+            else:
                 del waiting.left[call.id]
             if isinstance(presence.line, CallReports):
                 presence.line.decide(kept=kept)
         if not kept:
             return None
         presence.stay()
-        who = parties(call.principal)
-        self._each[who] += 1
-        ending = asyncio.create_task(self._ended(task, call.id, who, presence))
-        self._tasks.add(ending)
-        ending.add_done_callback(self._tasks.discard)
+        self._each[parties(call.principal)] += 1
+        self._running[call.id] = presence
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._over, call, presence))
+        if isinstance(line := presence.line, CallReports):
+            line.told = partial(self._said, call.id, line)
+            if line.news:
+                line.told()
         waiting.announce(call.id)
         return known
 
@@ -140,37 +151,42 @@ class BackgroundCalls:
         finally:
             del self._running[call_id]
 
-    async def _ended(
-        self, task: asyncio.Task[Envelope], call_id: str, who: tuple[str, ...], presence: Presence
-    ) -> None:
+    def _over(self, call: Call, presence: Presence, task: asyncio.Task[Envelope]) -> None:
+        """Has kept how a call ended. One that was cut off is looked after by others: nobody knows how far it came."""
+        ending = asyncio.create_task(self._ended(task, call, presence))
+        self._tasks.add(ending)
+        ending.add_done_callback(self._tasks.discard)
+        self._tasks.discard(task)
+
+    async def _ended(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> None:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
-        telling: asyncio.Task[None] | None = None
-        if isinstance(line := presence.line, CallReports):
-            telling = asyncio.create_task(self._tell(call_id, line))
         try:
-            with self.running(call_id, presence), suppress(asyncio.CancelledError):
-                await self._settle(call_id, await asyncio.shield(task), presence.line)
+            if not task.cancelled():
+                await self._settle(call.id, task.result(), presence.line)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
-                "how call %s ended could not be kept for its caller; the record has it: %s", call_id, place_of(error)
+                "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
             )
         finally:
-            if telling is not None:
+            if (telling := self._telling.get(call.id)) is not None:
                 telling.cancel()
-            del self._waiting.left[call_id]
+            del self._running[call.id]
+            del self._waiting.left[call.id]
+            who = parties(call.principal)
             self._each[who] -= 1
             if not self._each[who]:
                 del self._each[who]
 
+    def _said(self, call_id: str, line: CallReports) -> None:
+        """Has kept what a call says."""
+        if call_id not in self._telling and call_id in self._running:
+            telling = self._telling[call_id] = asyncio.create_task(self._tell(call_id, line))
+            telling.add_done_callback(lambda _: self._telling.pop(call_id, None))
+
     async def _tell(self, call_id: str, line: CallReports) -> None:
         """Keeps what a call says, for its followers at every worker."""
-        news = asyncio.Event()
-        line.told = news.set
-        if line.progressed is not None or line.count:
-            news.set()
-        while True:
-            await news.wait()
-            news.clear()
+        while line.news:
+            line.news = False
             with suppress(StateError):  # the next one may be kept
                 known, now = await self._waiting.store.get(call_id), await self._waiting.store.now()
                 if known is None or known.status != "running":
@@ -233,15 +249,6 @@ class BackgroundCalls:
 def _asks(presence: Presence) -> bool:
     """Whether a call is ending because it has a question, and is to be made again with the answer."""
     return isinstance(presence.line, CallReports) and presence.line.ending
-
-
-async def _either(task: asyncio.Task[Envelope], begun: asyncio.Event, seconds: float) -> None:
-    """Returns when a call has ended or an executor has it, or after so many seconds."""
-    other = asyncio.ensure_future(begun.wait())
-    try:
-        await asyncio.wait((task, other), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        other.cancel()
 
 
 def _invocation(call: Call, owner: str, now: float) -> Invocation:

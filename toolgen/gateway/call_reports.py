@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,21 +22,23 @@ _MAX_PARTS_SIZE = 65_536
 
 
 class CallReports:
-    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change.
+    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change, and `news` says
+    that there was one since it was set back.
 
     `kept` says whether the call goes on without its caller, once that is decided. `ending`: it ends, to be made again with an answer.
     """
 
-    __slots__ = ("_decided", "_presence", "_size", "count", "ending", "kept", "parts", "progressed", "told")
+    __slots__ = ("_decided", "_presence", "_size", "count", "ending", "kept", "news", "parts", "progressed", "told")
 
     def __init__(self, presence: Presence) -> None:
         self._presence = presence
         self._size = 0
-        self._decided = asyncio.Event()
+        self._decided: asyncio.Future[None] | bool = False
         self.kept = False
         self.ending = False
         self.count = 0
-        self.parts: deque[Json] = deque()
+        self.news = False
+        self.parts: list[Json] = []
         self.progressed: dict[str, Any] | None = None
         self.told: Callable[[], None] | None = None
 
@@ -79,7 +80,7 @@ class CallReports:
         self.parts.append(data)
         self._size += size
         while self._size > _MAX_PARTS_SIZE or len(self.parts) > _MAX_PARTS:
-            self._size -= len(encode(self.parts.popleft()))
+            self._size -= len(encode(self.parts.pop(0)))
         self._tell()
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
@@ -94,13 +95,19 @@ class CallReports:
     def decide(self, *, kept: bool) -> None:
         """The call goes on without its caller from now on, or its caller has to wait."""
         self.kept = kept
-        self._decided.set()
+        if isinstance(self._decided, asyncio.Future):
+            self._decided.set_result(None)
+        self._decided = True
 
     async def decided(self) -> bool:
         """Whether the call goes on without its caller, as soon as that is known."""
-        await self._decided.wait()
+        if self._decided is False:
+            self._decided = asyncio.get_running_loop().create_future()
+        if isinstance(decided := self._decided, asyncio.Future):
+            await asyncio.shield(decided)
         return self.kept
 
     def _tell(self) -> None:
+        self.news = True
         if self.told is not None:
             self.told()

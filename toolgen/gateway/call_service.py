@@ -3,7 +3,6 @@ down, and what is made of its answer."""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -29,14 +28,14 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
-from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.middleware import Presence, Running, Trail
 from toolgen.pipeline.stages.results import masked
 from toolgen.policy.credentials import TokenRule
 from toolgen.responses.answer_argument import WHOLE, Reading
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import Turns
 
-__all__ = ["GONE", "REVIEWER", "Asked", "Callers", "Calls", "Running"]
+__all__ = ["GONE", "REVIEWER", "Asked", "Callers", "Calls"]
 
 GONE = Error(
     code="forbidden",
@@ -112,7 +111,8 @@ class Callers:
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as the policy in force has it, or None when that has it no more: for those who keep one for long."""
-        return self._current.governance.current(principal)
+        governance = self._current.governance
+        return principal if principal.under is governance.identity.mark else governance.current(principal)
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not let it."""
@@ -152,37 +152,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arguments: JsonObject
     principal: Principal
-
-
-class Running:
-    """The calls under way: each runs to its end if its caller disconnects, unless its trail says that its caller's absence ends it."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Result]] = set()
-
-    async def run(self, governance: Governance, call: Call, trail: Trail) -> Result:
-        """One call through the whole pipeline."""
-        task = asyncio.create_task(governance.run(call, trail))
-        self._tasks.add(task)
-        trail.presence.under_way = call
-        if trail.seat is not None:
-            trail.seat.hold(task)
-        task.add_done_callback(self._tasks.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            trail.presence.leave()  # the caller that is cancelled here waits no more
-            raise
-
-    def cut_off(self) -> None:
-        """Cancels them all: the process ends."""
-        for task in self._tasks:
-            task.cancel()
-
-    async def ended(self) -> None:
-        """Returns when none of those that are under way now is."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
 
 class Calls:
@@ -352,7 +321,7 @@ class Calls:
         """One call to its end, and where it failed its fallback's; `last` has none."""
         started = self._clock.monotonic()
         trail = trail or Trail()
-        result = await self._running.run(governance, call, trail)
+        result = await self._running.run(governance.run, call, trail)
         if call.restored:
             result = masked(result, call)
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None

@@ -14,12 +14,13 @@ from toolgen.emit.diff import compare, lines
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Executor
-from toolgen.gateway.call_service import Calls, Running
+from toolgen.gateway.call_service import Calls
 from toolgen.gateway.compiled_policy import Runtime
 from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, state_of
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.response_shaping import Answering
 from toolgen.model.manifest import Manifest
+from toolgen.pipeline.middleware import Running
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.wiring.renewal import Renewed
 

@@ -20,7 +20,7 @@ from toolgen.execute.base import Executor
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
-from toolgen.gateway.call_service import Callers, Calls, Running
+from toolgen.gateway.call_service import Callers, Calls
 from toolgen.gateway.catalog_reloader import CatalogReloader, Followers
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.device_calls import DeviceCalls
@@ -45,7 +45,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import Presence, Running
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.responses.pagination import Pagings

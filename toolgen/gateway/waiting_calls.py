@@ -20,6 +20,7 @@ from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.state.call_states import Kind, Status
 from toolgen.state.invocations import Invocation, Invocations, Party
+from toolgen.state.remembered_calls import RememberedCalls
 
 __all__ = ["LEASE_S", "WaitingCalls", "of_party", "party_of"]
 
@@ -34,22 +35,23 @@ class WaitingCalls:
     """The calls of every kind that are kept in one store. `tells` has what the caller of a kind that is so far is told while it waits."""
 
     def __init__(self, *, store: Invocations, log: AuditLog) -> None:
-        self.store = store
+        self.store: Invocations = RememberedCalls(store)
         self.owner = secrets.token_hex(8)
         self.tells: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
-        self.left: dict[str, asyncio.Future[bool]] = {}
-        """The calls of this worker that go on without their callers: whether each is kept by now."""
+        self.left: dict[str, asyncio.Future[bool] | bool] = {}
+        """The calls of this worker that go on without their callers: that each is kept, or what says whether it is."""
         self.resumes: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
         self.news = asyncio.Event()
         """Set with the next announcement: taken before calls are looked at, so that no change is missed in between."""
+        self._due = asyncio.Event()
         self._about: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
         """A caller's own call, as it is kept; None for one that is another's, or none."""
         known = await self.store.get(call_id)
-        return known if known is not None and parties(of_party(known.principal)) == parties(caller) else None
+        return known if known is not None and _same(known.principal, caller) else None
 
     async def owned(
         self, caller: Principal, after: tuple[float, str], limit: int
@@ -64,7 +66,7 @@ class WaitingCalls:
         ]
         page = looked_at[:limit]
         more = (page[-1].asked, page[-1].id) if len(looked_at) > limit else None
-        return tuple(known for known in page if parties(of_party(known.principal)) == who), more
+        return tuple(known for known in page if _same(known.principal, caller)), more
 
     async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
         """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
@@ -84,9 +86,8 @@ class WaitingCalls:
 
     async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
         """Keeps a call that has to wait for somebody from now on; False where too many do. Its caller may have left it already."""
-        adding = self.left.get(invocation.id)
-        if adding is None or not await adding:
-            return await self.store.add(invocation, each=each, total=total)
+        if not await self.is_left(invocation.id):
+            return await self.store.add(invocation, each=each, total=total) is not None
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
             if known.cancel:  # called off at another worker: nobody is asked any more
                 return False
@@ -95,6 +96,11 @@ class WaitingCalls:
                 self.announce()
                 return True
         return False
+
+    async def is_left(self, call_id: str) -> bool:
+        """Whether a call of this worker goes on without its caller."""
+        adding = self.left.get(call_id, False)
+        return adding if isinstance(adding, bool) else await asyncio.shield(adding)
 
     async def repeated(self, envelope: Envelope, caller: Principal) -> Envelope:
         """What a repetition of a call is told, whose first waited for a person: how that stands now."""
@@ -147,9 +153,10 @@ class WaitingCalls:
             known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written, asks={}, replies={}
         )
         kept = await self.store.replace(known, ended)
+        self.announce(known.id)
         if known.parent:  # which may wait for this one
             await self.store.renew((known.parent,), ended.ended)
-        self.announce(known.id)
+            self.look()
         return kept
 
     def envelope(self, known: Invocation) -> Envelope:
@@ -168,8 +175,15 @@ class WaitingCalls:
             found = self._about[call_id] = asyncio.Event()
         return found
 
+    def look(self) -> None:
+        """Has what is due looked after at once."""
+        self._due.set()
+
     def announce(self, call_id: str = "") -> None:
-        """Wakes those who wait for a change: of one call, of any, or, without an id, of whichever call."""
+        """Wakes those who wait for a change: of one call, of any, or, without an id, of whichever call.
+
+        Without one, what is due is looked after, too.
+        """
         news, self.news = self.news, asyncio.Event()
         news.set()
         for about in [self._about.pop(call_id, None)] if call_id else [*self._about.values()]:
@@ -177,12 +191,20 @@ class WaitingCalls:
                 about.set()
         if not call_id:
             self._about.clear()
+            self.look()
 
     async def changed(self, within: float) -> None:
         """Returns when something was announced, or after `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self.news.wait()
+
+    async def due(self, within: float) -> None:
+        """Returns when what is due is to be looked after at once, or after `within` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._due.wait()
+        self._due.clear()
 
     async def hold(self, known: Invocation) -> Invocation | None:
         """Takes a call in hand, so that it is moved on by nobody else for a while; None where somebody else has it, or was quicker."""
@@ -233,6 +255,13 @@ def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Which calls had been made inside of one that waits, by its steps."""
     made = resume.get("done") or {}
     return [{"step": key, "tool": one.get("tool"), "call_id": one.get("call_id")} for key, one in made.items()]
+
+
+def _same(party: Party | None, caller: Principal | None) -> bool:
+    """Whether these are the same principals, acting for the same ones."""
+    while party is not None and caller is not None and party.id == caller.id:
+        party, caller = party.on_behalf_of, caller.on_behalf_of
+    return party is None and caller is None
 
 
 def of_party(party: Party) -> Principal:

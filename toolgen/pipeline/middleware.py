@@ -19,7 +19,19 @@ from toolgen.model.verdict import Consent, Deny, Verdict
 from toolgen.policy.rules import Note
 from toolgen.state.turn_counter import Seat
 
-__all__ = ["Guard", "Next", "Presence", "Stage", "Trail", "Whole", "Wordless", "compose", "guarded", "refused"]
+__all__ = [
+    "Guard",
+    "Next",
+    "Presence",
+    "Running",
+    "Stage",
+    "Trail",
+    "Whole",
+    "Wordless",
+    "compose",
+    "guarded",
+    "refused",
+]
 
 T = TypeVar("T")
 
@@ -29,8 +41,9 @@ class Presence:
 
     Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
     `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
-    `trace` where the request says which trace it belongs to. `begun` is for a call that may go on without its caller: set once an
-    executor has it. `under_way` is that call.
+    `trace` where the request says which trace it belongs to. `begun` is for a call that may go on without its caller: done once an
+    executor has it. `under_way` is that call, and `alone` says that it is made in a task
+    of its own, which nobody cancels who waits for it.
     """
 
     __slots__ = (
@@ -38,6 +51,7 @@ class Presence:
         "_left",
         "_stays",
         "_tasks",
+        "alone",
         "begun",
         "called_off",
         "elicits",
@@ -50,13 +64,14 @@ class Presence:
         self.elicits = False
         self.line: Line | None = None
         self.trace: Trace | None = None
-        self.begun: asyncio.Event | None = None
+        self.alone = False
+        self.begun: asyncio.Future[None] | None = None
         self.under_way: Call | None = None
         self.called_off = False
         self._carrying: asyncio.Task[Any] | None = None
         self._left = False
         self._stays = False
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: tuple[asyncio.Task[Any], ...] = ()
 
     def leave(self) -> None:
         """Nobody waits any more."""
@@ -84,9 +99,9 @@ class Presence:
         task = self._carrying = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in one
         if ends_early:
-            self._tasks.add(task)
-        if self.begun is not None:
-            self.begun.set()
+            self._tasks = (*self._tasks, task)
+        if self.begun is not None and not self.begun.done():
+            self.begun.set_result(None)
         try:
             return await work
         except asyncio.CancelledError:
@@ -95,7 +110,7 @@ class Presence:
             return None
         finally:
             self._carrying = None
-            self._tasks.discard(task)
+            self._tasks = tuple(one for one in self._tasks if one is not task)
             if self._ended(ends_early) and task.cancelling():  # ours, also when `work` ended in spite of it
                 task.uncancel()
 
@@ -136,7 +151,7 @@ class Presence:
             return None
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in one
-        self._tasks.add(task)
+        self._tasks = (*self._tasks, task)
         try:
             return await work
         except asyncio.CancelledError:
@@ -144,7 +159,7 @@ class Presence:
                 raise
             return None
         finally:
-            self._tasks.discard(task)
+            self._tasks = tuple(one for one in self._tasks if one is not task)
             if self.left():  # the one cancellation that was ours, also when `work` ended in spite of it
                 task.uncancel()
 
@@ -223,6 +238,54 @@ class Trail:
 
 
 Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]
+
+
+Pipeline: TypeAlias = Callable[[Call, Trail], Coroutine[Any, Any, Result]]
+"""A call through all the stages."""
+
+
+class Running:
+    """The calls under way: each runs to its end if its caller disconnects, unless its trail says that its caller's absence ends it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def run(self, pipeline: Pipeline, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
+        """One call through the whole pipeline."""
+        trail.presence.under_way = call
+        return (self._here if trail.presence.alone else self._apart)(pipeline, call, trail)
+
+    async def _here(self, pipeline: Pipeline, call: Call, trail: Trail) -> Result:
+        """In the task that it has already."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
+        self._tasks.add(task)
+        try:
+            return await pipeline(call, trail)
+        finally:
+            self._tasks.discard(task)
+
+    async def _apart(self, pipeline: Pipeline, call: Call, trail: Trail) -> Result:
+        task = asyncio.create_task(pipeline(call, trail))
+        self._tasks.add(task)
+        if trail.seat is not None:
+            trail.seat.hold(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            trail.presence.leave()  # the caller that is cancelled here waits no more
+            raise
+
+    def cut_off(self) -> None:
+        """Cancels them all: the process ends."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def ended(self) -> None:
+        """Returns when none of those that are under way now is."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 Guard: TypeAlias = Callable[[Call, Trail], Awaitable[Call | Result]]

@@ -188,8 +188,13 @@ def due_at(invocation: Invocation) -> float:
 class Invocations(Protocol):
     """Where invocations are kept, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
 
-    async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        """Keeps a new one; False where its principal has `each` of this kind that are as far, or all principals together `total`."""
+    @property
+    def by_others(self) -> bool:
+        """Whether others than this process may have changed any, when `changed` was asked last."""
+
+    async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
+        """Keeps a new one and returns it as it is kept; None where its principal has `each` of this kind that are as far, or all
+        principals together `total`."""
 
     async def get(self, call_id: str) -> Invocation | None:
         """The invocation of a call, as it is now."""

@@ -124,17 +124,18 @@ class RedisInvocations:
         self._redis = SealedScript(link, seal, _SCRIPT, "calls", kept="calls that wait")
         self._begun = begun
         self._seen = -1
+        self.by_others = False
         self._moved: OrderedDict[str, int] = OrderedDict()
         self._unusable: set[bytes] = set()
 
-    async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
+    async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         seal = await self._redis.seal()
         kept = msgspec.structs.replace(invocation, home=await self._begun.home())
         box = seal.close(as_json(kept), _about(invocation.id, 1))
         limits = (str(each), str(total))
         what = (kept.kind, counted_as(kept), repr(due_at(kept)))
         added = await self._redis.run("add", kept.id, _who(kept), *limits, repr(kept.asked), box, *what)
-        return bool(added == 1)
+        return kept if added == 1 else None
 
     async def get(self, call_id: str) -> Invocation | None:
         seal = await self._redis.seal()
@@ -230,8 +231,8 @@ class RedisInvocations:
 
     async def changed(self) -> bool:
         number = await self._redis.run("changes")
-        news, self._seen = bool(number != self._seen), number
-        return news
+        self.by_others, self._seen = bool(number != self._seen), number
+        return self.by_others
 
     async def close(self) -> None:
         await self._redis.close()

@@ -12,7 +12,7 @@ import msgspec
 from toolgen.clock import Clock
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import Invocation, as_json, counted_as, counted_for, due_at, from_json, may_follow
-from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
+from toolgen.state.sqlite_file import DURABLE, SqliteFile
 
 __all__ = ["SqliteInvocations"]
 
@@ -48,19 +48,20 @@ class SqliteInvocations:
         self._file = SqliteFile(path, kept="the calls that wait", schema=_SCHEMA, pragmas=DURABLE, logs=True)
         self._clock = clock
         self._seen = (0, 0, 0)
+        self.by_others = False
 
-    async def add(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        def work(connection: sqlite3.Connection) -> bool:
-            like = (counted_as(invocation), counted_for(invocation))
-            with transaction(connection):
-                (everybody,) = connection.execute(f"{_COUNT} WHERE status = ?", like[:1]).fetchone()
-                (own,) = connection.execute(f"{_COUNT} WHERE status = ? AND principal = ?", like).fetchone()
-                if everybody >= total or own >= each:
-                    return False
-                connection.execute("INSERT INTO invocations VALUES (?, ?, ?, ?, ?, ?, ?)", _row(invocation))
-            return True
+    async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
+        row, like = _row(invocation), (counted_as(invocation), counted_for(invocation))
 
-        return await self._run(work, create=True, absent=False)
+        def work(connection: sqlite3.Connection) -> Invocation | None:
+            (everybody,) = connection.execute(f"{_COUNT} WHERE status = ?", like[:1]).fetchone()
+            (own,) = connection.execute(f"{_COUNT} WHERE status = ? AND principal = ?", like).fetchone()
+            if everybody >= total or own >= each:
+                return None
+            connection.execute("INSERT INTO invocations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            return invocation
+
+        return await self._file.write(work)
 
     async def get(self, call_id: str) -> Invocation | None:
         def work(connection: sqlite3.Connection) -> Invocation | None:
@@ -83,7 +84,7 @@ class SqliteInvocations:
     async def ended_since(self, since: float) -> tuple[Invocation, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
             rows = connection.execute(
-                "SELECT body FROM invocations WHERE status = 'ended' AND ended >= ? ORDER BY ended LIMIT ?",
+                "SELECT body FROM invocations INDEXED BY over WHERE status = 'ended' AND ended >= ? ORDER BY ended LIMIT ?",
                 (since, _MAX_DUE),
             )
             return tuple(from_json(row[0]) for row in rows)
@@ -130,35 +131,36 @@ class SqliteInvocations:
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            with transaction(connection):
-                connection.executemany(
-                    "UPDATE invocations SET ended = ? WHERE id = ? AND status <> 'ended' AND ended > ?",
-                    [(until, call_id, unless_due) for call_id in call_ids],
-                )
+            connection.executemany(
+                "UPDATE invocations SET ended = ? WHERE id = ? AND status <> 'ended' AND ended > ?",
+                [(until, call_id, unless_due) for call_id in call_ids],
+            )
 
-        await self._run(work, absent=None)
+        if self._file:
+            await self._file.write(work)
 
     async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
         if not may_follow(known, changed):
             return None
         kept = msgspec.structs.replace(changed, version=known.version + 1)
+        row = (*_row(kept), known.version)
 
         def work(connection: sqlite3.Connection) -> Invocation | None:
             found = connection.execute(
                 "UPDATE invocations SET version = ?2, status = ?3, principal = ?4, asked = ?5, ended = ?6, body = ?7"
                 " WHERE id = ?1 AND version = ?8 AND status <> 'ended'",
-                (*_row(kept), known.version),
+                row,
             )
             return kept if found.rowcount == 1 else None
 
-        return await self._run(work, absent=None)
+        return await self._file.write(work) if self._file else None
 
     async def now(self) -> float:
         return self._clock.now()
 
     async def forget(self, before: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            old = "FROM invocations WHERE status = 'ended' AND ended < ?"
+            old = "FROM invocations INDEXED BY over WHERE status = 'ended' AND ended < ?"
             if connection.execute(f"SELECT 1 {old} LIMIT 1", (before,)).fetchone() is not None:
                 connection.execute(f"DELETE {old}", (before,))
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was removed stands in no log either
@@ -167,9 +169,10 @@ class SqliteInvocations:
 
     async def changed(self) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
-            # The first changes with commits of other connections, the second with our own.
+            # The second changes with commits of other connections, the third with our own.
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             seen, self._seen = self._seen, (self._file.opened, others, connection.total_changes)
+            self.by_others = seen[:2] != self._seen[:2]
             return seen != self._seen
 
         return await self._run(work, absent=False)
@@ -177,9 +180,9 @@ class SqliteInvocations:
     async def close(self) -> None:
         await self._file.close()
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T], *, absent: T, create: bool = False) -> T:
-        """What `work` returns, or `absent` where there is no file and none is to be made."""
-        return await self._file.run(work) if create or self._file else absent
+    async def _run(self, work: Callable[[sqlite3.Connection], T], *, absent: T) -> T:
+        """What `work` returns, or `absent` where there is no file."""
+        return await self._file.run(work) if self._file else absent
 
 
 def _row(invocation: Invocation) -> tuple[object, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -55,6 +56,8 @@ class SqliteFile:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=path.stem)
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
+        self._writes: deque[tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]] = deque()
+        self._writing = False
         self.opened = 0
         """How many connections were made: another one sees the file again."""
 
@@ -65,6 +68,39 @@ class SqliteFile:
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns. Raises `StateError` when the file cannot be read or written, or holds what nobody here wrote."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `run`, in one transaction with all else that is to be written by then: one sync for all. It is on the disk before anybody is
+        told. `work` begins no transaction of its own, and may be called again where another one failed."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+        self._writes.append((work, done))
+        if not self._writing:
+            self._writing = True
+            self._thread.submit(self._write_all)
+        found: T = await done
+        return found
+
+    def _write_all(self) -> None:
+        """Writes what is to be written by now, and tells who waits for it."""
+        self._writing = False
+        asked = []
+        with suppress(IndexError):
+            while True:
+                asked.append(self._writes.popleft())
+        try:
+            found = self._work(lambda connection: _all_of([work for work, _ in asked], connection)) if asked else []
+        except Exception as error:  # noqa: BLE001 - whatever it is, who waits is told
+            found = [error] if len(asked) == 1 else [self._alone(work) for work, _ in asked]
+        for (_, done), one in zip(asked, found, strict=True):
+            done.get_loop().call_soon_threadsafe(_tell, done, one)
+
+    def _alone(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
+        """What one comes to where not all of several could be written."""
+        try:
+            return self._work(lambda connection: _all_of([work], connection)[0])
+        except Exception as error:  # noqa: BLE001 - as above
+            return error
 
     async def close(self) -> None:
         """Closes the file."""
@@ -121,3 +157,17 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _all_of(works: Sequence[Callable[[sqlite3.Connection], Any]], connection: sqlite3.Connection) -> list[Any]:
+    with transaction(connection):
+        return [work(connection) for work in works]
+
+
+def _tell(done: asyncio.Future[Any], found: object) -> None:
+    if done.done():
+        return
+    if isinstance(found, Exception):
+        done.set_exception(found)
+    else:
+        done.set_result(found)

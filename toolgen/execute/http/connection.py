@@ -120,7 +120,14 @@ class Connection(asyncio.Protocol):
             self._watch()
         try:
             transport.write(data)
-            return await self._answer(places)
+            while (outcome := self._outcome) is None:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+                if self._turn is False and self._outcome is None:
+                    await self._take_turn(places)
+            if isinstance(outcome, Exception):
+                raise outcome  # noqa: TRY301 - one frame less for each call under way
+            return outcome  # noqa: TRY300 - what is below is said of every ending
         except BaseException:
             self.close()
             raise
@@ -134,16 +141,6 @@ class Connection(asyncio.Protocol):
             self._heard = self._loop.time()
             # The parser and this hold each other: what they have would stay until the collector comes.
             self._parser = self._body = self._outcome = self._waiter = self._listener = None
-
-    async def _answer(self, places: asyncio.Semaphore) -> Reply:
-        while self._outcome is None:
-            self._waiter = self._loop.create_future()
-            await self._waiter
-            if self._turn is False and self._outcome is None:
-                await self._take_turn(places)
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
 
     async def _take_turn(self, places: asyncio.Semaphore) -> None:
         """Reads on once there is a place; until then the body waits at its server."""

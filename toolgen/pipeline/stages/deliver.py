@@ -5,7 +5,7 @@ Whether an answer is what its tool's output schema says, so that the record can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 
 import jsonschema_rs
@@ -75,7 +75,7 @@ def _called_off(call: Call, trail: Trail) -> Cancelled | Failed:
     begun = trail.presence.begun
     if not trail.presence.called_off:
         return Cancelled(error=_LEFT)
-    if call.tool.effect is Effect.READ or begun is None or not begun.is_set():
+    if call.tool.effect is Effect.READ or begun is None or not begun.done():
         return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))
     return Failed(
         error=Error(
@@ -96,10 +96,10 @@ class Deliver:
     caching: Caching | None = None
     promises: Promises = field(default_factory=Promises)
 
-    async def __call__(self, call: Call, trail: Trail) -> Result:
+    def __call__(self, call: Call, trail: Trail) -> Awaitable[Result]:
         if self.caching is None:
-            return await self._send(call, trail)
-        return await self.caching(call, self.policy_digest, lambda: self._send(call, trail))
+            return self._send(call, trail)
+        return self.caching(call, self.policy_digest, lambda: self._send(call, trail))
 
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused

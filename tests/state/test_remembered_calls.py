@@ -1,0 +1,145 @@
+"""What a process wrote itself of a call is not read again; what others wrote is seen, and a change is made against the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.state.test_invocations import invocation
+from toolgen.clock import SystemClock
+from toolgen.state.invocations import Invocation
+from toolgen.state.invocations_sqlite import SqliteInvocations
+from toolgen.state.remembered_calls import RememberedCalls
+
+
+class Counted(SqliteInvocations):
+    """Says how often it was read."""
+
+    reads = 0
+
+    async def get(self, call_id: str) -> Invocation | None:
+        self.reads += 1
+        return await super().get(call_id)
+
+
+def using(path: Path, work: Callable[[RememberedCalls, Counted, RememberedCalls], Awaitable[None]]) -> None:
+    """Runs a test at one worker, with the store below it, and another worker beside it."""
+
+    async def main() -> None:
+        here, there = Counted(path, SystemClock()), SqliteInvocations(path, SystemClock())
+        try:
+            await work(RememberedCalls(here), here, RememberedCalls(there))
+        finally:
+            await here.close()
+            await there.close()
+
+    asyncio.run(main())
+
+
+def running(**changes: Any) -> Invocation:
+    return invocation(kind="call", status="running", lease=50.0, **changes)
+
+
+async def added(store: RememberedCalls, item: Invocation) -> Invocation:
+    kept = await store.add(item, each=9, total=9)
+    assert kept is not None
+    return kept
+
+
+def test_a_call_of_this_worker_and_its_end_are_not_read_again(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        known = await added(calls, running())
+        assert await calls.get(known.id) == known
+        told = await calls.replace(known, msgspec.structs.replace(known, progress={"done": 1.0}))
+        assert told is not None
+        assert await calls.get(known.id) == told
+        ended = await calls.replace(told, msgspec.structs.replace(told, status="ended", ended=60.0))
+        assert await calls.get(known.id) == ended
+        assert (store.reads, await other.get(known.id)) == (0, ended)
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        known = await added(calls, running())
+        await calls.changed()
+        called_off = await other.replace(known, msgspec.structs.replace(known, cancel=True))
+        assert called_off is not None
+        assert (await calls.changed(), calls.by_others) == (True, True)
+        assert await calls.get(known.id) == called_off
+        lost = await other.replace(called_off, msgspec.structs.replace(called_off, status="ended", ended=60.0))
+        assert await calls.get(known.id) == lost  # one that is called off is read each time
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_no_change_is_made_over_what_another_worker_wrote(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        known = await added(calls, running())
+        lost = await other.replace(known, msgspec.structs.replace(known, status="ended", ended=60.0))
+        stale = await calls.get(known.id)
+        assert stale == known
+        assert await calls.replace(stale, msgspec.structs.replace(stale, progress={"done": 1.0})) is None
+        assert await calls.get(known.id) == lost
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_own_changes_are_no_reason_to_read_again(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        known = await added(calls, running())
+        await calls.changed()
+        await calls.replace(known, msgspec.structs.replace(known, progress={"done": 1.0}))
+        assert (await calls.changed(), calls.by_others) == (True, False)
+        await calls.get(known.id)
+        assert store.reads == 0
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_what_others_may_answer_or_what_is_large_is_read_each_time(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        asks = {"q": {"method": "elicitation/create", "params": {}}}
+        for number, item in enumerate(
+            (
+                invocation(),
+                running(asks=asks),
+                running(parts=("x" * 20_000,)),
+                invocation(kind="device", status="running"),
+                invocation(kind="workflow", status="running"),
+            )
+        ):
+            known = await added(calls, msgspec.structs.replace(item, id=f"call_{number}"))
+            assert await calls.get(known.id) == await calls.get(known.id) == known
+        assert store.reads == 10
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_what_is_forgotten_is_forgotten_here_too(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        known = await added(calls, running())
+        await calls.replace(known, msgspec.structs.replace(known, status="ended", ended=60.0))
+        await calls.forget(60.0)
+        assert await calls.get(known.id) is not None
+        await calls.forget(60.1)
+        assert await calls.get(known.id) is None
+
+    using(tmp_path / "calls.db", work)
+
+
+def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        for number in range(600):
+            await calls.add(running(id=f"call_{number}"), each=999, total=999)
+        await calls.get("call_599")
+        assert store.reads == 0
+        await calls.get("call_0")
+        assert store.reads == 1
+
+    using(tmp_path / "calls.db", work)

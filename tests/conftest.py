@@ -40,41 +40,67 @@ settings.load_profile("same")
 
 
 MAX_LENGTH = (
-    "test_readme",
-    "test_policy_cookbook",
-    "test_site",
-    "test_drain",
+    "test_corpus",
     "test_browser",
-    "test_tls",
-    "test_supervisor",
-    "test_backup",
-    "test_bridging",
-    "test_shared_commands",
     "test_approvals",
-    "test_differential",
-    "test_sandbox_pool",
-    "test_examination",
-    "test_departures",
-    "test_one_verdict",
-    "test_shared_calls",
+    "test_light_install",
+    "test_shared_commands",
+    "test_tutorials",
+    "test_large_inputs",
     "test_wheel",
-    "test_canaries_served",
-    "test_analysts",
+    "test_references",
+    "test_words",
+    "test_supervisor",
+    "test_bridging",
+    "test_examination",
+    "test_readme",
+    "test_differential",
     "test_bombs",
-    "test_hostile",
-    "test_hostile_servers",
+    "test_device_calls",
     "test_single_answers",
-    "test_policy_reloader",
+    "test_package",
     "test_graphql_calls",
-    "test_mcp_bad_input",
+    "test_canaries_served",
+    "test_revoking",
+    "test_corrections",
+    "test_cascades",
+    "test_one_verdict",
+    "test_drain",
+    "test_background_calls",
+    "test_hostile_servers",
+    "test_shared_devices",
+    "test_schema",
+    "test_planted",
+    "test_executed",
+    "test_parameters",
+    "test_up",
     "test_described",
-    "test_mcp_stdio_client",
-    "test_traces",
-    "test_planted_faults",
-    "test_accounts",
-    "test_crash",
+    "test_deployment",
+    "test_departures",
+    "test_row_filters",
+    "test_call_states",
+    "test_notifier",
+    "test_orders",
+    "test_functions_served",
+    "test_mcp_bad_input",
+    "test_duckdb",
+    "test_logs",
+    "test_read",
+    "test_tasks",
+    "test_names",
+    "test_http",
+    "test_context",
+    "test_policy_cookbook",
+    "test_architecture",
+    "test_mysql",
+    "test_requests",
+    "test_backup",
+    "test_catalog_reloader",
+    "test_analysts",
+    "test_troubleshooting",
+    "test_keyboard",
 )
-"""Files that take five seconds and more: they run first, so that no process is left with one when the others have nothing to do."""
+"""Files that take long, the longest first: they run first, so that no process is left with one when the others have nothing to do."""
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
@@ -95,10 +121,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if _SWEEP.search(collection_path.read_text(encoding="utf-8")) else True
 
 
+def pytest_collection() -> None:
+    """What is collected lives until the end: the garbage collector need not look at some million objects again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was collected lives until the end: the garbage collector need not look at some million objects again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

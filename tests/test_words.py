@@ -175,8 +175,10 @@ def test_messages_use_the_terms_of_the_field() -> None:
 
 
 def remarks(path: Path) -> Iterator[str]:
-    """The comments and docstrings of a module."""
+    """The comments and docstrings of a module, or none where no such word stands in it at all."""
     text = path.read_text(encoding="utf-8")
+    if not REMARKS.search(text):
+        return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string.startswith('"""')):
             yield token.string

@@ -5,8 +5,10 @@ A test marked `sweep` tries more of the same then; one marked `exhaustive` runs 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import pytest
 
 _Case = TypeVar("_Case")
 
@@ -21,6 +23,16 @@ def size(variable: str, default: int, exhaustive: int) -> int:
 def part(cases: Sequence[_Case], every: int) -> Sequence[_Case]:
     """All cases of a sweep, or the first and each `every`th after it, in the default run."""
     return cases if EXHAUSTIVE else cases[::every]
+
+
+def spread(cases: Iterable[Any], every: int) -> list[Any]:
+    """Parameters of a test: the first and each `every`th after it as they are, and those between them marked `exhaustive`."""
+    return [
+        case
+        if place % every == 0
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.exhaustive)
+        for place, case in enumerate(cases)
+    ]
 
 
 def examples(exhaustive: int) -> int:

@@ -109,6 +109,7 @@ def test_marks_tell_which_faults_were_come_by_and_change_nothing(module: Path, t
     assert (spoken["f"](0), reached()) == (3, ["returns nothing", "3 becomes 4"])
 
 
+@pytest.mark.exhaustive
 def test_a_run_says_what_lives_and_goes_on_where_it_was(
     module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_tests_that_come_by_a_fault_are_the_modules_own_first_and_the_quick_ones
     assert mutants.upto(["a::slow", "a::quick"], reach, 2.0) == ["a::slow"]
 
 
+@pytest.mark.exhaustive
 def test_faults_are_drawn_from_all_packages_that_guard_and_the_same_ones_every_time() -> None:
     first = mutants.drawn(200, 0)
     assert first == mutants.drawn(200, 0) != mutants.drawn(200, 1)

@@ -173,6 +173,7 @@ def test_two_workers_have_one_process_and_one_memory_and_it_has_nothing_of_their
     assert not [one for one in folder.iterdir() if os.readlink(one).startswith("socket:") and int(one.name) > 2]
 
 
+@pytest.mark.exhaustive
 def test_a_command_that_is_killed_is_told_to_all_and_begun_once_more(world: World) -> None:
     with world.waiting() as clients:
         (before,) = world.commands()
@@ -204,6 +205,7 @@ def test_a_worker_that_is_killed_takes_its_own_calls_with_it_and_no_others(world
     assert world.heard().count("initialize") == 1
 
 
+@pytest.mark.exhaustive
 def test_callers_that_leave_and_long_answers_in_either_worker_end_their_own_calls(world: World) -> None:
     with world.waiting() as clients:
         pass
@@ -219,6 +221,7 @@ def test_callers_that_leave_and_long_answers_in_either_worker_end_their_own_call
     _the_command_ends_with(world, signal.SIGTERM)
 
 
+@pytest.mark.exhaustive
 def test_the_command_ends_with_a_gateway_that_is_killed(world: World) -> None:
     _the_command_ends_with(world, signal.SIGKILL)
 
@@ -246,6 +249,7 @@ def test_workers_share_one_session_of_each_caller_over_http(far_world: World) ->
     assert len(set(asked)) == len(asked)
 
 
+@pytest.mark.exhaustive
 def test_workers_meet_a_server_again_together_that_forgot_their_session(far_world: World) -> None:
     assert counts(far_world, 16) == list(range(1, 17))
     (far_world.root / "state.json").write_text(json.dumps({"own": True, "unknown": 404, "run": 1}), encoding="utf-8")
@@ -253,6 +257,7 @@ def test_workers_meet_a_server_again_together_that_forgot_their_session(far_worl
     assert far_world.heard().count("initialize") == 2
 
 
+@pytest.mark.exhaustive
 def test_a_session_outlives_the_worker_that_began_it(far_world: World) -> None:
     assert counts(far_world, 16) == list(range(1, 17))
     for worker in far_world.workers():

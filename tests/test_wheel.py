@@ -150,6 +150,7 @@ def test_the_metadata_says_which_pythons_it_is_for(wheels: dict[str, Path]) -> N
     assert ruff["target-version"] == "py" + versions[0].replace(".", "")
 
 
+@pytest.mark.exhaustive
 def test_the_tutorial_works_from_a_wheel_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "tutorials" / "first-tool.md").read_text(encoding="utf-8")
     commands = "\n".join(re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
@@ -222,6 +223,7 @@ def test_two_commands_lead_to_a_governed_call_of_a_real_client(installed: Path, 
     assert "orders__get_health" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_mypy_strict_passes_a_program_that_uses_the_wheel(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "revealed.py").write_text(PROGRAM + REVEALED)

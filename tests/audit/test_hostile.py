@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit.logs import PLAIN, in_segments, opened, with_key, write
+from tests.exhaustive import spread
 from toolgen.audit import log as log_module
 from toolgen.audit.checkpoint import Checkpoint, Removal, append_line, checkpoint_path, removal_path, statements
 from toolgen.audit.entry import seal
@@ -73,22 +74,25 @@ def _line(**fields: object) -> Callable[[Path], None]:
 
 @pytest.mark.parametrize(
     ("name", "plant", "told", "indexed"),
-    [
-        (ACTIVE, os.mkfifo, "unreadable", (6, 1)),
-        (PACKED, os.mkfifo, "unreadable", (6, 1)),
-        (ACTIVE, Path.mkdir, "unreadable", (6, 1)),
-        (ACTIVE, lambda path: path.symlink_to("/etc/passwd"), "unreadable", (6, 1)),
-        (ACTIVE, _sparse, "unreadable", (6, 1)),
-        (PACKED, _bomb, "unreadable", (6, 1)),
-        (PACKED, lambda path: path.write_bytes(b"\x1f\x8b no archive"), "unreadable", (6, 1)),
-        (PACKED, lambda path: path.write_bytes(gzip.compress(b"x" * 9000)[:-9]), "unreadable", (6, 1)),
-        (ACTIVE, lambda path: path.write_bytes(b"\n" * 300_000), "unreadable", (6, 0)),
-        (ACTIVE, _line(event="intent", call_id="c", seq=-1), "unreadable", (6, 1)),
-        (ACTIVE, _line(event="intent", call_id="c", seq=2**41), "removed", (6, 1)),
-        (ACTIVE, _line(event="intent", call_id="c", time="0001-01-01"), "", (7, 0)),
-        ("gateway-1.checkpoints", os.mkfifo, "unreadable", (6, 0)),
-        ("gateway-1.checkpoints", _sparse, "unreadable", (6, 0)),
-    ],
+    spread(
+        [
+            (ACTIVE, os.mkfifo, "unreadable", (6, 1)),
+            (PACKED, os.mkfifo, "unreadable", (6, 1)),
+            (ACTIVE, Path.mkdir, "unreadable", (6, 1)),
+            (ACTIVE, lambda path: path.symlink_to("/etc/passwd"), "unreadable", (6, 1)),
+            (ACTIVE, _sparse, "unreadable", (6, 1)),
+            (PACKED, _bomb, "unreadable", (6, 1)),
+            (PACKED, lambda path: path.write_bytes(b"\x1f\x8b no archive"), "unreadable", (6, 1)),
+            (PACKED, lambda path: path.write_bytes(gzip.compress(b"x" * 9000)[:-9]), "unreadable", (6, 1)),
+            (ACTIVE, lambda path: path.write_bytes(b"\n" * 300_000), "unreadable", (6, 0)),
+            (ACTIVE, _line(event="intent", call_id="c", seq=-1), "unreadable", (6, 1)),
+            (ACTIVE, _line(event="intent", call_id="c", seq=2**41), "removed", (6, 1)),
+            (ACTIVE, _line(event="intent", call_id="c", time="0001-01-01"), "", (7, 0)),
+            ("gateway-1.checkpoints", os.mkfifo, "unreadable", (6, 0)),
+            ("gateway-1.checkpoints", _sparse, "unreadable", (6, 0)),
+        ],
+        2,
+    ),
 )
 def test_what_is_planted_is_told_of_and_neither_waited_for_nor_held(
     tmp_path: Path, name: str, plant: Callable[[Path], None], told: str, indexed: tuple[int, int]

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.console.house import KEYS, POLICY, House, house
 from tests.console.people import chromium, needs_chromium, tab_to, watched
+from tests.exhaustive import spread
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 
 pytestmark = needs_chromium
@@ -78,7 +79,9 @@ def serious(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 380)])
+@pytest.mark.parametrize(
+    ("scheme", "width"), spread([("light", 1280), ("dark", 1280), ("light", 390), ("dark", 380)], 3)
+)
 def test_every_page_is_accessible_in_both_schemes_and_fits_narrow_screens(
     browser: Browser, home: House, scheme: str, width: int
 ) -> None:

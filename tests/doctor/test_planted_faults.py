@@ -104,7 +104,7 @@ PLANTED: dict[str, Planted] = {
     "nothing is private": Planted(egress, "_is_private", lambda _: False),
     "databases are anywhere": Planted(egress.Egress, "check_database", allows),
     "key sets are anywhere": Planted(egress.Egress, "check_keys", allows),
-    "egress.allow opens everything": Planted(egress.Egress, "check", listed_opens_all, default=True),
+    "egress.allow opens everything": Planted(egress.Egress, "check", listed_opens_all),
     "places of a source are not asked for": Planted(egress.Egress, "check", no_sources),
     "redirects are always followed": Planted(egress.Egress, "check_redirect", allows),
     "redirects go anywhere": Planted(redirects, "origin_of", lambda _: ("", "", 0)),
@@ -134,7 +134,7 @@ PLANTED: dict[str, Planted] = {
     "every signature is good": Planted(jwks, "_signed_by", lambda *_: True, default=True),
     "tokens are for anybody": Planted(token_claims, "audience_fits", lambda *_: True),
     "tokens never expire": Planted(principals, "check_claims", lambda _, now: now + 60),
-    "forms are not checked": Planted(console_app, "_check_form", lambda _, form: dict(form), default=True),
+    "forms are not checked": Planted(console_app, "_check_form", lambda _, form: dict(form)),
     "nothing is synced": Planted(segment, "_fdatasync", lambda _: None, default=True),
     "entries are not hashed again": Planted(verify, "_in_order", lambda line, head: verify._link(line)),
 }

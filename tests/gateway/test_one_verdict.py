@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import FunctionModel
 
 from tests.cli.commands import runner
+from tests.exhaustive import spread
 from tests.gateway.governed import project, upstream
 from toolgen.adapters.langgraph import tools as langchain_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
@@ -274,7 +275,7 @@ def one_call(path: Path, front: Front, name: str, arguments: dict[str, Any]) -> 
     return ending, recorded(path)
 
 
-@pytest.mark.parametrize("case", CALLS)
+@pytest.mark.parametrize("case", spread(CALLS, 3))
 def test_a_call_ends_the_same_whatever_it_came_in_by(
     case: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

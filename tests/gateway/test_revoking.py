@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli.commands import Run
+from tests.exhaustive import spread
 from tests.gateway.clients import run
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
 from tests.gateway.test_identity_keys import project, toolgen
@@ -103,7 +104,7 @@ async def accepts(gateway: Gateway, credential: str) -> bool:
     return isinstance(await gateway.callers.authenticate(credential), Principal)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", spread(WAYS, 3))
 @pytest.mark.parametrize("state", BROKEN)
 def test_a_revocation_is_written_down_whatever_state_the_policy_is_in(
     project: Path, toolgen: Run, state: str, way: str

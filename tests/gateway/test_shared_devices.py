@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from tests.exhaustive import size
 from tests.gateway.devices import ALLOW, HERE, Served, device_project, recorded
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway import device_calls
 from toolgen.gateway.project_files import seal_file
 from toolgen.state.encryption import seal_of
+
+COUNT = size("TOOLGEN_DEVICE_CALLS", 100, 1_000)
 
 
 @pytest.fixture
@@ -121,18 +124,19 @@ def test_what_is_put_back_in_redis_is_answered_no_second_time_and_nothing_of_it_
     assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in recorded(one)) == 1
 
 
-def test_a_thousand_calls_wait_at_once_and_each_is_answered_at_the_other_gateway(
+@pytest.mark.sweep
+def test_many_calls_wait_at_once_and_each_is_answered_at_the_other_gateway(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_calls, "MAX_EACH", 2_000)
 
     async def work(first: Served, second: Served) -> None:
         made = await asyncio.gather(
-            *(first.gateway.call("phone__get_location", {"reason": f"{n}"}, principal="ann") for n in range(1_000))
+            *(first.gateway.call("phone__get_location", {"reason": f"{n}"}, principal="ann") for n in range(COUNT))
         )
         calls = {envelope.call_id for envelope in made}
         assert {envelope.status for envelope in made} == {"pending"}
-        assert len(calls) == 1_000
+        assert len(calls) == COUNT
         async with second.http("ann") as device, first.http("ann") as caller:
             shown = (await device.get("/v1/device/requests")).json()["requests"]
             assert {one["request"]["id"] for one in shown} == calls
@@ -144,4 +148,4 @@ def test_a_thousand_calls_wait_at_once_and_each_is_answered_at_the_other_gateway
             assert (await device.get("/v1/device/requests")).json()["requests"] == []
 
     record = both(tmp_path, server, work)
-    assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == 1_000
+    assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == COUNT

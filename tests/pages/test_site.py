@@ -44,6 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @installed
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_every_page_is_in_the_site(site: Path, page: Path) -> None:
     built = site / page.with_suffix(".html")
@@ -53,11 +54,13 @@ def test_every_page_is_in_the_site(site: Path, page: Path) -> None:
 
 
 @installed
+@pytest.mark.exhaustive
 def test_it_begins_where_a_browser_looks(site: Path) -> None:
     assert (site / "index.html").read_bytes() == (site / "README.html").read_bytes()
 
 
 @installed
+@pytest.mark.exhaustive
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
     pages = [*site.rglob("*.html")]
     fetched = {

@@ -17,6 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from tests.exhaustive import spread
 from toolgen.audit.reader import entries
 from toolgen.cli.clients import CLIENTS
 
@@ -177,7 +178,7 @@ def held(folder: Path, said: str) -> None:
     assert {entry["principal"] for entry in intents} == {"agent"}
 
 
-@pytest.mark.parametrize("name", IN_PROCESS)
+@pytest.mark.parametrize("name", spread(IN_PROCESS, 3))
 def test_an_agent_with_the_gateway_in_its_process_does_what_its_page_says(name: str, tmp_path: Path) -> None:
     folder = typed(name, tmp_path)
     held(folder, run(Path(sys.executable), program(name, folder)))
@@ -215,7 +216,7 @@ def test_an_agent_that_speaks_mcp_does_what_its_page_says(name: str, tmp_path: P
     held(folder, said)
 
 
-@pytest.mark.parametrize("name", CLIENT_PAGES)
+@pytest.mark.parametrize("name", spread(CLIENT_PAGES, 3))
 def test_the_entry_that_a_client_is_given_starts_a_gateway_that_does_what_its_page_says(
     name: str, tmp_path: Path
 ) -> None:

@@ -24,7 +24,6 @@ from toolgen.audit.verify import verify
 from toolgen.server.signals import SAME_S
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
-BOTH = pytest.mark.parametrize("workers", [1, 2])
 SEVERAL_TOO = pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 
 
@@ -67,7 +66,7 @@ def told_again(served: Served, number: signal.Signals) -> int:
     return served.process.wait(120)
 
 
-@BOTH
+@SEVERAL_TOO
 def test_it_is_not_ready_first_and_takes_calls_until_the_grace_is_over(tmp_path: Path, workers: int) -> None:
     with world(tmp_path, workers, grace="50m", drain="1h") as (served, _):
         assert readiness(served).status_code == 200
@@ -104,7 +103,7 @@ def test_somebody_at_the_keyboard_waits_for_no_grace(tmp_path: Path, workers: in
         assert messages(served)[-1] == "stopped: SIGINT"
 
 
-@BOTH
+@SEVERAL_TOO
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)])
 def test_told_twice_it_ends_at_once_and_records_what_it_left(
     tmp_path: Path, workers: int, number: signal.Signals

@@ -124,6 +124,7 @@ def test_workers_without_redis_share_every_count_and_a_kill_neither_frees_nor_lo
         assert verify(tmp_path / "p" / "var" / "audit").ok
 
 
+@pytest.mark.exhaustive
 def test_a_kill_an_edit_a_pause_and_a_revocation_hold_in_every_worker(
     tmp_path: Path, redis: RedisServer, toolgen: Run
 ) -> None:

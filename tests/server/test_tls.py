@@ -21,6 +21,7 @@ import pytest
 import uvloop
 
 from tests.authorities import CLIENT, Authority
+from tests.exhaustive import spread
 from tests.gateway.clients import JSON, bearer
 from tests.gateway.gateways import FakeGateway
 from tests.gateway.governed import project, upstream
@@ -356,7 +357,7 @@ def test_the_end_of_a_certificate_is_told(
     assert bool(caplog.text) is bool(said)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", spread([1, 2], 2))
 def test_a_gateway_serves_over_tls_and_reads_its_files_again(ca: Authority, tmp_path: Path, workers: int) -> None:
     found = files(ca)
     (tmp_path / "b").mkdir()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.exhaustive import spread
 from toolgen.sources.base import SourceConfig
 from toolgen.verify import Failed, Proven, Unproven, verify_source
 from toolgen.verify import source as proving
@@ -74,7 +75,7 @@ def document(version: str, place: str, schema: dict[str, Any]) -> dict[str, Any]
     return {"openapi": version, "servers": [{"url": "http://h.test"}], "components": {"schemas": bad}, **written}
 
 
-@pytest.mark.parametrize("place", ["query", "body", "header", "path"])
+@pytest.mark.parametrize("place", spread(["query", "body", "header", "path"], 2))
 @pytest.mark.parametrize("version", ["2.0", "3.0.3", "3.1.0"])
 def test_no_schema_ends_or_fails_the_proof_of_its_tool(tmp_path: Path, version: str, place: str) -> None:
     path = tmp_path / "odd.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import duckdb_file, sql_call, statement
-from tests.exhaustive import EXHAUSTIVE
+from tests.exhaustive import EXHAUSTIVE, spread
 from toolgen.execute.sql import sandbox_pool
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
@@ -73,7 +73,7 @@ UNINTERRUPTIBLE: list[tuple[str, str, tuple[Json, ...]]] = [
 
 
 @pytest.mark.parametrize(
-    ("dialect", "sql", "parameters"), UNINTERRUPTIBLE, ids=[row[1][:30] for row in UNINTERRUPTIBLE]
+    ("dialect", "sql", "parameters"), spread(UNINTERRUPTIBLE, 3), ids=[row[1][:30] for row in UNINTERRUPTIBLE]
 )
 def test_a_function_that_looks_at_no_clock_is_ended(
     dialect: str, sql: str, parameters: tuple[Json, ...], locations: dict[str, str]

@@ -9,6 +9,7 @@ import pytest
 
 from bench.inspect_results import inspector, scores
 from bench.result_corpus import corpus
+from tests.exhaustive import spread
 from toolgen.model.detection import Detector
 from toolgen.policy.detectors.hidden_text import HiddenText
 from toolgen.policy.detectors.instructions import Instructions
@@ -80,8 +81,9 @@ def test_an_instruction_is_found_however_it_is_written(text: str) -> None:
 )
 @pytest.mark.parametrize(
     "piece",
-    ["a", "1", "1 ", "+(", "@", "a@", "a@b.", "![", "![a](//", "<img ", "data:a/b;", "eyJa", "eyJabcdefgh.", "-----BEGIN PRIVATE KEY-----",
-     "password:", "://a:", "ignore all ", "agent must ", "\u200b", "DE89 ", "sk-", "send the secret to "],
+    spread(["a", "1", "1 ", "+(", "@", "a@", "a@b.", "![", "![a](//", "<img ", "data:a/b;", "eyJa", "eyJabcdefgh.",
+     "-----BEGIN PRIVATE KEY-----", "password:", "://a:", "ignore all ", "agent must ", "\u200b", "DE89 ", "sk-",
+     "send the secret to "], 3),
 )  # fmt: skip
 def test_no_text_takes_more_than_its_length_says(detector: Detector, piece: str) -> None:
     """Against patterns that go back and forth: with one that takes the square of the length this test would not end."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.databases import mysql_database, postgres_database
+from tests.exhaustive import spread
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.database import Column, Database, Table
@@ -130,7 +131,7 @@ def test_a_number_of_a_tenant_may_be_written_as_text_and_is_never_guessed(tmp_pa
     )
 
 
-@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("column", spread(COLUMNS, 3))
 def test_an_attribute_finds_rows_by_columns_of_its_own_kind_alone(tmp_path: Path, location: str, column: str) -> None:
     found = found_rows(tmp_path, location, f"{column} = :tenant", [json.loads(value) for value in ATTRIBUTES])
     for value, rows in zip(ATTRIBUTES, found, strict=True):

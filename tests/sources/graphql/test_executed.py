@@ -31,6 +31,7 @@ from graphql.utilities.get_default_value_ast import get_default_value_ast
 from jsonschema import Draft202012Validator
 
 import toolgen
+from tests.exhaustive import spread
 from tests.sources.graphql.reading import FIXTURES, binding
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, Tool
@@ -182,7 +183,7 @@ def whole(value: object) -> object:
             return value
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", spread(SCHEMAS, 4), ids=lambda path: path.stem)
 def test_what_a_tool_takes_arrives_unchanged_and_what_it_answers_is_promised(tmp_path: Path, path: Path) -> None:
     manifest, schema = _tools(tmp_path, path.read_text(encoding="utf-8"))
     chance = random.Random(path.stem)

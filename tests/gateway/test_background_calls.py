@@ -294,3 +294,55 @@ def test_what_is_kept_of_a_call_that_runs_has_none_of_its_arguments(tmp_path: Pa
             await ended(one, call_id)
 
     play(tmp_path, steps, gateways=1)
+
+
+def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
+    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+        calls = [{"type": "tool_call", "id": f"c{n}", "name": "orders__get_health", "args": {}} for n in range(3)]
+        refused = {"type": "tool_call", "id": "no", "name": "orders__nothing", "args": {}}
+        seen.answers.clear()
+        async with http(urls[0]) as client:
+            answer = await client.post("/v1/tool_calls?wait=0", json=[*calls, refused])
+            assert answer.status_code == 200, answer.text
+            *told, no = answer.json()
+            assert no["content"].startswith("unknown_tool: ")
+            assert [(one["tool_call_id"], one["status"]) for one in told] == [(f"c{n}", "error") for n in range(3)]
+            ids = [one["content"].rpartition("/v1/calls/")[2] for one in told]
+            assert len(set(ids)) == 3
+            await asyncio.to_thread(seen.reached, 3)
+            assert (await client.post(f"/v1/calls/{ids[1]}/cancel")).json()["status"] == "cancelled"
+            seen.answers.set()
+            for call_id, status in zip(ids, ("ok", "cancelled", "ok"), strict=True):
+                assert (await ended(client, call_id)).json()["status"] == status
+            again = await client.post("/v1/tool_calls?wait=100", json=calls)
+            assert [one["status"] for one in again.json()] == ["success"] * 3
+            for wrong in ("-1", "301", "1e2", "", "nan"):
+                answer = await client.post(f"/v1/tool_calls?wait={wrong}", json=calls)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (400, "validation")
+        assert endings(path) == ["ok"] * 5 + ["cancelled"]
+
+    play(tmp_path, steps, gateways=1)
+
+
+def endings(path: Path) -> list[str]:
+    """How the calls to the API ended, as the record has it."""
+    recorded = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "outcome"]
+    return sorted((one["status"] for one in recorded if one["tool"] == "orders__get_health"), reverse=True)
+
+
+def test_a_batch_whose_client_leaves_before_it_is_told_is_made_to_its_end(tmp_path: Path) -> None:
+    paths: list[Path] = []
+
+    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+        calls = [{"type": "tool_call", "id": f"c{n}", "name": "orders__get_health", "args": {}} for n in range(2)]
+        paths.append(path)
+        seen.answers.clear()
+        async with http(urls[0]) as client:
+            asking = asyncio.create_task(client.post("/v1/tool_calls?wait=100", json=calls))
+            await asyncio.to_thread(seen.reached, 2)
+            asking.cancel()
+            await asyncio.wait((asking,))
+        seen.answers.set()
+
+    play(tmp_path, steps, gateways=1)
+    assert endings(paths[0]) == ["ok"] * 2

@@ -6,7 +6,8 @@ The client may leave before there is an answer; what only reads for it is ended 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -49,6 +50,7 @@ class Presence:
     __slots__ = (
         "_carrying",
         "_left",
+        "_others",
         "_stays",
         "_tasks",
         "alone",
@@ -70,6 +72,7 @@ class Presence:
         self.called_off = False
         self._carrying: asyncio.Task[Any] | None = None
         self._left = False
+        self._others: tuple[Presence, ...] = ()
         self._stays = False
         self._tasks: tuple[asyncio.Task[Any], ...] = ()
 
@@ -79,6 +82,22 @@ class Presence:
             self._left = True
             for task in self._tasks:
                 task.cancel()
+            for other in self._others:
+                other.leave()
+
+    @contextmanager
+    def several(self, count: int) -> Iterator[tuple[Presence, ...]]:
+        """So many that leave when this one does: for calls that were made with one request, and of which each may be left alone."""
+        made = tuple(Presence() for _ in range(count))
+        for one in made:
+            one.trace = self.trace
+            if self._left:
+                one.leave()
+        self._others = made
+        try:
+            yield made
+        finally:
+            self._others = ()
 
     def stay(self) -> None:
         """From now on nobody's leaving ends the call: its caller comes back for the result."""

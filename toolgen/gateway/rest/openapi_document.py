@@ -105,7 +105,7 @@ def _call_paths() -> Node:
             "callTools",
             "The tool calls of one turn of a model, made at once, and their answers in the same order and form",
             responses(answer("One message a call, in order.", "ToolMessages"), "403", "404"),
-            [*_OF_CALLS, *_CALLER],
+            [_WAIT, *_OF_CALLS, *_CALLER],
             "ToolCalls",
         ),
     }
@@ -291,6 +291,11 @@ _CONVERSATION: Node = {
     "description": "The conversation this call belongs to: its turns are counted, and rules about earlier calls of a session look at it.",
     "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
 }
+_WAIT = query(
+    "wait",
+    {"type": "number", "minimum": 0, "maximum": 300},
+    "How many seconds each call is waited for; what has not ended by then goes on by itself.",
+)
 _OF_CALLS: tuple[Node, ...] = (
     _CONVERSATION,
     {

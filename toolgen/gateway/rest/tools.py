@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
+from toolgen.pipeline.middleware import Presence
 
 __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "faults_refused", "status_of", "whole"]
 
@@ -41,6 +42,8 @@ DEFAULT_PAGE = 100
 MAX_FOUND = 1000
 _MAX_CLIENT_LENGTH = 120
 _APPROVAL_WAIT_S = 30.0
+_MAX_WAIT_S = 300.0
+_SECONDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?\Z")
 _MEDIA_TYPE = re.compile(
     r"(?:image/(?:png|jpeg|gif|webp)|application/(?:pdf|zip|gzip|octet-stream)|audio/[a-z0-9.+-]+|video/[a-z0-9.+-]+)\Z"
 )
@@ -159,24 +162,52 @@ class Rest:
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
         """POST /v1/tool_calls: the tool calls of one turn of a model, made at once; their answers in the same order, each in its form."""
-        request.parameters()
+        wait = _seconds(request.parameters("wait"))
         data = await read_json_body(request)
         try:
             calls = batch(data)
         except Malformed as error:
             raise malformed(error) from None
         made = partial(
-            self._gateway.tool_calls.call,
-            principal=principal,
-            session=_conversation(request),
-            client=_client(request),
-            presence=request.presence,
+            self._gateway.tool_calls.call, principal=principal, session=_conversation(request), client=_client(request)
         )
         key = header_key(request)
         # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
-        envelopes = await asyncio.gather(*(_of_batch(*each, made) for each in zip(calls, keys, strict=True)))
+        if wait is None:
+            made = partial(made, presence=request.presence)
+            answers = [_of_batch(*each, made) for each in zip(calls, keys, strict=True)]
+            envelopes = await asyncio.gather(*answers)
+        else:
+            making = partial(self._left, made, principal, wait)
+            # Each may be left alone, so each has somebody of its own who waits for it.
+            with request.presence.several(len(calls)) as presences:
+                answers = [
+                    _of_batch(call, key, partial(making, presence))
+                    for call, key, presence in zip(calls, keys, presences, strict=True)
+                ]
+                envelopes = await asyncio.gather(*answers)
         return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
+
+    async def _left(
+        self,
+        made: Callable[..., Coroutine[Any, Any, Envelope]],
+        principal: Principal,
+        wait: float,
+        presence: Presence,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        idempotency_key: str,
+    ) -> Envelope:
+        """How a call stands, or ends within `wait` seconds."""
+        approvals, until = self._gateway.tool_calls.approvals, asyncio.get_running_loop().time() + wait
+        making = made(name, arguments, idempotency_key=idempotency_key, presence=presence)
+        envelope = await approvals.background.call(name, making, caller=principal, wait=wait, presence=presence)
+        if envelope.status == "pending":
+            left = until - asyncio.get_running_loop().time()
+            envelope = await approvals.outcome(envelope.call_id, principal, left) or envelope
+        return envelope
 
     async def tools(self, request: Request, principal: Principal) -> Response:
         """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
@@ -300,3 +331,13 @@ def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> in
     if not text.isascii() or not text.isdigit() or len(text) > 16 or not 1 <= int(text) <= most:
         raise Rejected(400, "validation", f"the query parameter {name} must be a whole number from 1 to {most}")
     return int(text)
+
+
+def _seconds(query: Mapping[str, str]) -> float | None:
+    """The query parameter `wait`; None where there is none."""
+    text = query.get("wait")
+    if text is None:
+        return None
+    if not _SECONDS.match(text) or float(text) > _MAX_WAIT_S:
+        raise Rejected(400, "validation", f"the query parameter wait must be a number from 0 to {_MAX_WAIT_S:g}")
+    return float(text)

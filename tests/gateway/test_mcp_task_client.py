@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import (
@@ -111,3 +115,57 @@ def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> N
             assert (await client.session.send_request(asked, GetTaskResult)).status == "completed"
 
     play(tmp_path, steps, gateways=1)
+
+
+@asynccontextmanager
+async def over_stdio(path: Path, mode: str, *extensions: ClientExtension) -> AsyncIterator[Client]:
+    """The SDK's client of a gateway of the project that it starts itself."""
+    command = ["-m", "toolgen", "serve", "--stdio", "--as", "bot"]
+    server = StdioServerParameters(command=sys.executable, args=command, cwd=path.parent)
+    async with Client(server, mode=mode, extensions=list(extensions)) as client:
+        yield client
+
+
+def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_path: Path) -> None:
+    async def steps(_urls: list[str], seen: Upstream, path: Path) -> None:
+        extension = TaskExtension(seen)
+        async with over_stdio(path, "2026-07-28", extension) as client:
+            seen.answers.clear()
+            result = await client.call_tool(HEALTH["name"], {})
+            assert result.structured_content is not None
+            assert result.structured_content["data"] == {"ok": True}
+            assert extension.followed == [result.structured_content["call_id"]]
+
+    play(tmp_path, steps, gateways=0)
+
+
+def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path: Path) -> None:
+    async def steps(_urls: list[str], seen: Upstream, path: Path) -> None:
+        command = ("-m", "toolgen", "serve", "--stdio", "--as", "bot")
+        # As above another makes the task; it is a process of its own, and both share what is kept.
+        maker = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=path.parent, stdin=-1, stdout=-1)
+        assert maker.stdin is not None
+        assert maker.stdout is not None
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}
+        call = {**HEALTH, "task": {"ttl": 60_000}, "_meta": {"progressToken": 7}}
+        seen.answers.clear()
+        for number, (method, params) in enumerate((("initialize", hello), ("tools/call", call))):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            maker.stdin.write(json.dumps(message).encode() + b"\n")
+        said = [json.loads(await maker.stdout.readline()) for _ in range(2)]
+        created = CreateTaskResult.model_validate(said[1]["result"])
+        async with over_stdio(path, "legacy") as client:
+            asked = GetTaskRequest(params=GetTaskRequestParams(task_id=created.task.task_id))
+            assert (await client.session.send_request(asked, GetTaskResult)).status == "working"
+            seen.answers.set()
+            wanted = Request[Any, Any](method="tasks/result", params={"taskId": created.task.task_id})
+            result = await client.session.send_request(wanted, CallToolResult)
+            assert result.structured_content is not None
+            assert result.structured_content["data"] == {"ok": True}
+        while (told := json.loads(await maker.stdout.readline()))["params"]["status"] != "completed":
+            assert told["method"] == "notifications/tasks/status"
+        assert told["params"]["taskId"] == created.task.task_id
+        maker.stdin.close()
+        assert await maker.wait() == 0
+
+    play(tmp_path, steps, gateways=0)

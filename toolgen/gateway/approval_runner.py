@@ -13,7 +13,7 @@ from toolgen.clock import Clock
 from toolgen.errors import ToolgenError, place_of
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.waiting_calls import LEASE_S, of_party
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, of_party
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Trail
@@ -21,12 +21,10 @@ from toolgen.state.count_connection import UnreachableError
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pauses, SharedPauses
 
-__all__ = ["KEPT_S", "Runner"]
+__all__ = ["Runner"]
 
 _logger = logging.getLogger(__name__)
 
-KEPT_S = 3600.0
-"""How long a caller can fetch how its call ended."""
 _INTERVAL_S = 0.2
 _ROUND_S = 1.0
 _MAX_AT_ONCE = 32

@@ -146,7 +146,9 @@ class Approvals(Answers):
         while (known := await self.store.get(call.id)) is not None:
             if known.status == "ended":
                 raise StateError("the call was given up meanwhile")
-            changed = msgspec.structs.replace(made, home=known.home, version=known.version, asked=known.asked)
+            changed = msgspec.structs.replace(
+                made, home=known.home, version=known.version, asked=known.asked, task=known.task
+            )
             if await self.store.replace(known, changed) is not None:
                 self.announce()
                 return _waits(made)

@@ -22,7 +22,7 @@ from toolgen.gateway.waiting_calls import LEASE_S, WaitingCalls, party_of
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Presence
-from toolgen.state.invocations import Invocation
+from toolgen.state.invocations import Invocation, TaskWish
 
 __all__ = ["MAX_CALLS", "MAX_CALLS_EACH", "BackgroundCalls"]
 
@@ -103,7 +103,7 @@ class BackgroundCalls:
         adding = waiting.left[call.id] = asyncio.get_running_loop().create_future()
         kept = False
         try:
-            known = _invocation(call, waiting.owner, await waiting.store.now())
+            known = _invocation(call, waiting.owner, await waiting.store.now(), presence.task)
             kept = await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS) is not None
         except StateError as fault:
             _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
@@ -129,7 +129,7 @@ class BackgroundCalls:
         waiting.announce(call.id)
         return known
 
-    async def keep_ended(self, call: Call, envelope: Envelope) -> Invocation | None:
+    async def keep_ended(self, call: Call, envelope: Envelope, task: TaskWish | None = None) -> Invocation | None:
         """Keeps a call that ended before it was left, for its caller to come back to; None where too many of its caller's go on.
 
         Raises `StateError`.
@@ -137,7 +137,9 @@ class BackgroundCalls:
         waiting = self._waiting
         if (known := await waiting.store.get(envelope.call_id)) is not None:
             return known
-        made = msgspec.structs.replace(_invocation(call, waiting.owner, await waiting.store.now()), id=envelope.call_id)
+        made = msgspec.structs.replace(
+            _invocation(call, waiting.owner, await waiting.store.now(), task), id=envelope.call_id
+        )
         if not await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS):
             return None
         return await waiting.end(made, envelope)
@@ -251,7 +253,7 @@ def _asks(presence: Presence) -> bool:
     return isinstance(presence.line, CallReports) and presence.line.ending
 
 
-def _invocation(call: Call, owner: str, now: float) -> Invocation:
+def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> Invocation:
     """A call that runs, as it is kept: without its arguments, which nobody needs again."""
     return Invocation(
         id=call.id,
@@ -271,6 +273,7 @@ def _invocation(call: Call, owner: str, now: float) -> Invocation:
         expires=0.0,
         owner=owner,
         lease=now + LEASE_S,
+        task=task,
     )
 
 

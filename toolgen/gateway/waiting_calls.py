@@ -22,9 +22,13 @@ from toolgen.state.call_states import Kind, Status
 from toolgen.state.invocations import Invocation, Invocations, Party
 from toolgen.state.remembered_calls import RememberedCalls
 
-__all__ = ["LEASE_S", "WaitingCalls", "of_party", "party_of"]
+__all__ = ["KEPT_S", "LEASE_S", "WaitingCalls", "kept_until", "of_party", "party_of"]
 
 _logger = logging.getLogger(__name__)
+KEPT_S = 3600.0
+"""How long a caller can fetch how its call ended."""
+GRACE_S = 60.0
+"""How long at least, whatever its client asked for."""
 LEASE_S = 10.0
 """How long a worker that stopped may hold a call before others look after it."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -51,7 +55,13 @@ class WaitingCalls:
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
         """A caller's own call, as it is kept; None for one that is another's, or none."""
         known = await self.store.get(call_id)
-        return known if known is not None and _same(known.principal, caller) else None
+        return known if known is not None and _same(known.principal, caller) and not await self._lapsed(known) else None
+
+    async def _lapsed(self, known: Invocation) -> bool:
+        """Whether a call is kept no longer than its client asked for, and that time is over."""
+        if known.status != "ended" or known.task is None or not known.task.keep_s:
+            return False
+        return kept_until(known, now := await self.store.now()) <= now
 
     async def owned(
         self, caller: Principal, after: tuple[float, str], limit: int
@@ -66,7 +76,8 @@ class WaitingCalls:
         ]
         page = looked_at[:limit]
         more = (page[-1].asked, page[-1].id) if len(looked_at) > limit else None
-        return tuple(known for known in page if _same(known.principal, caller)), more
+        own = [known for known in page if _same(known.principal, caller)]
+        return tuple([known for known in own if not await self._lapsed(known)]), more
 
     async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
         """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
@@ -91,7 +102,7 @@ class WaitingCalls:
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
             if known.cancel:  # called off at another worker: nobody is asked any more
                 return False
-            changed = msgspec.structs.replace(invocation, home=known.home, version=known.version)
+            changed = msgspec.structs.replace(invocation, home=known.home, version=known.version, task=known.task)
             if await self.store.replace(known, changed) is not None:
                 self.announce()
                 return True
@@ -255,6 +266,14 @@ def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Which calls had been made inside of one that waits, by its steps."""
     made = resume.get("done") or {}
     return [{"step": key, "tool": one.get("tool"), "call_id": one.get("call_id")} for key, one in made.items()]
+
+
+def kept_until(known: Invocation, now: float) -> float:
+    """Until when its caller can come back for a call, as far as that is known: an hour after its end, or less where it asked for less."""
+    longest = (known.ended or max(now, known.expires)) + KEPT_S
+    if known.task is None or not known.task.keep_s:
+        return longest
+    return min(longest, max(known.asked + known.task.keep_s, (known.ended or now) + GRACE_S))
 
 
 def _same(party: Party | None, caller: Principal | None) -> bool:

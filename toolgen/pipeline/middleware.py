@@ -18,6 +18,7 @@ from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Consent, Deny, Verdict
 from toolgen.policy.rules import Note
+from toolgen.state.invocations import TaskWish
 from toolgen.state.turn_counter import Seat
 
 __all__ = [
@@ -42,9 +43,9 @@ class Presence:
 
     Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
     `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
-    `trace` where the request says which trace it belongs to. `begun` is for a call that may go on without its caller: done once an
-    executor has it. `under_way` is that call, and `alone` says that it is made in a task
-    of its own, which nobody cancels who waits for it.
+    `trace` where the request says which trace it belongs to, `task` where it wishes something of the task that the call becomes.
+    `begun` is for a call that may go on without its caller: done once an executor has it. `under_way` is that call, and `alone` says
+    that it is made in a task of its own, which nobody cancels who waits for it.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Presence:
         "called_off",
         "elicits",
         "line",
+        "task",
         "trace",
         "under_way",
     )
@@ -65,6 +67,7 @@ class Presence:
     def __init__(self) -> None:
         self.elicits = False
         self.line: Line | None = None
+        self.task: TaskWish | None = None
         self.trace: Trace | None = None
         self.alone = False
         self.begun: asyncio.Future[None] | None = None

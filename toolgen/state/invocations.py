@@ -17,6 +17,7 @@ __all__ = [
     "Need",
     "Party",
     "Remember",
+    "TaskWish",
     "Vote",
     "as_json",
     "counted_as",
@@ -66,6 +67,14 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remember: Remember | None = None
 
 
+class TaskWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a client of MCP asked for when it made a call a task: how long the task is kept from then on, in seconds and 0 for as long as
+    others, and what it wants to be told its progress by."""
+
+    keep_s: float = 0.0
+    token: int | str | None = None
+
+
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """One call on its way: it waits for an answer (`pending`), may be carried out (`approved`), is being so (`running`) or `ended`.
 
@@ -83,7 +92,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
     `asks` are the questions of a call that runs to its caller, by their keys, and `replies` the answers that it has not taken yet. `via` is
-    the tool that its caller named, where that is another (`call_tool`). `updated` is when it said something last.
+    the tool that its caller named, where that is another (`call_tool`), and `task` what it wished of it. `updated` is when it said
+    something last.
 
     `resume` is what a call goes on from that waits for others that it made, `waits`. `http_status` is that of the answer it ended with.
     """
@@ -138,6 +148,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     asks: dict[str, Any] = {}
     replies: dict[str, Any] = {}
     via: str = ""
+    task: TaskWish | None = None
     updated: float = 0.0
 
     @property

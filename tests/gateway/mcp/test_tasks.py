@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.mcp.peers import OldPeer, Peer, close_peers
+from tests.gateway.mcp.peers import OldPeer, Peer, close_peers, messages
 from tests.gateway.test_background_calls import http
 from toolgen.audit.reader import entries
 from toolgen.gateway.asgi.app import App
@@ -391,5 +392,83 @@ def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
             seen.answers.set()
             last = (await anext(heard))["params"]
             assert (last["status"], last["result"]["isError"]) == ("completed", False)
+
+    play(tmp_path, steps)
+
+
+def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp_path: Path) -> None:
+    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+        one, two = await greeted(urls[0], elicitation={}), await greeted(urls[1], elicitation={})
+        wanted = {"name": "own__greet", "arguments": {}, "task": {}}
+        made = [await one.ask("tools/call", **wanted, _meta=meta) for meta in ({"progressToken": "p-1"}, {})]
+        for task_id, token in zip([item["task"]["taskId"] for item in made], ("p-1", None), strict=True):
+            async with two.stream("tasks/result", taskId=task_id) as heard:
+                told: list[dict[str, Any]] = []
+                async for message in heard:
+                    told.append(message)
+                    if message.get("method") == "elicitation/create":
+                        break
+            progress = [item["params"] for item in told if item["method"] == "notifications/progress"]
+            about = {RELATED: {"taskId": task_id}}
+            full = {"progressToken": token, "progress": 1, "total": 4, "message": "asking", "_meta": about}
+            assert progress == ([full] if token else [])
+            assert "input_required" in {item["params"].get("status") for item in told}
+            assert (await two.ask("tasks/cancel", taskId=task_id))["status"] == "cancelled"
+
+    play(tmp_path, steps)
+
+
+@asynccontextmanager
+async def listens(peer: OldPeer) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    headers = {**peer.written("", {})[1], "accept": "text/event-stream"}
+    async with peer.http.stream("GET", peer.url, headers=headers) as answer:
+        assert answer.status_code == 200
+        yield messages(answer)
+
+
+def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) -> None:
+    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+        one, other = await greeted(urls[0]), await greeted(urls[0], "ann")
+        other.session = one.session  # the id of a session is no secret that anything hangs on
+        seen.answers.clear()
+        async with listens(one) as heard, listens(other) as heard_elsewhere:
+            ids = [(await peer.ask("tools/call", **HEALTH, task={}))["task"]["taskId"] for peer in (one, other)]
+            seen.answers.set()
+            for messages_of, task_id in ((heard, ids[0]), (heard_elsewhere, ids[1])):
+                statuses = []
+                async for message in messages_of:
+                    assert (message["method"], message["params"]["taskId"]) == ("notifications/tasks/status", task_id)
+                    statuses.append(message["params"]["status"])
+                    if statuses[-1] == "completed":
+                        break
+                assert set(statuses) <= {"working", "completed"}
+
+    play(tmp_path, steps, gateways=1)
+
+
+def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgen.gateway.waiting_calls.GRACE_S", 0.0)
+
+    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+        one, two = await greeted(urls[0]), await greeted(urls[1])
+        seen.answers.clear()
+        for asked, given in ((100_000, 100_000), (1e18, 3_600_000), (-5, 1000)):
+            task = (await one.ask("tools/call", **HEALTH, task={"ttl": asked}))["task"]
+            assert given <= task["ttl"] <= given + 60_000
+            task = await two.ask("tasks/get", taskId=task["taskId"])
+            assert given <= task["ttl"] <= given + 60_000
+        short = (await one.ask("tools/call", **HEALTH, task={"ttl": 1}))["task"]["taskId"]
+        kept = (await one.ask("tools/call", **HEALTH, task={}))["task"]["taskId"]
+        seen.answers.set()
+        assert (await one.ask("tasks/result", taskId=kept))["isError"] is False
+        while "status" in (gone := await two.ask("tasks/get", taskId=short)):
+            pass
+        assert gone["code"] == -32602
+        assert (await one.ask("tasks/result", taskId=short))["code"] == -32602
+        listed = {task["taskId"] for task in (await two.ask("tasks/list"))["tasks"]}
+        assert kept in listed
+        assert short not in listed
 
     play(tmp_path, steps)

@@ -12,7 +12,7 @@ from toolgen.gateway.asgi.request import Rejected, Response, Stream
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Fault, Id, Reply, failed, response
 from toolgen.gateway.mcp.server import Mcp
-from toolgen.gateway.mcp.task_events import Watched, own_tasks, task_changes
+from toolgen.gateway.mcp.task_events import Watched, own_tasks, session_changes, task_changes
 from toolgen.model.call import Principal, parties
 from toolgen.pipeline.middleware import Presence
 
@@ -139,10 +139,15 @@ class Listeners:
         """Ends every stream, so that nobody waits for one when the gateway stops."""
         self._closing.set()
 
-    def of_session(self, principal: Principal, presence: Presence) -> Stream:
-        """The handshake era's stream: a notification whenever the tools have changed."""
+    def of_session(self, principal: Principal, presence: Presence, session: str) -> Stream:
+        """The handshake era's stream: a notification whenever the tools, or a task that the session made here, have changed."""
         self._admit(principal)
-        return Stream(events=self._counted(principal, self._changes(principal, presence, {})))
+        changes = _together(self._changes(principal, presence, {}), self._made(principal, session))
+        return Stream(events=self._counted(principal, changes))
+
+    async def _made(self, principal: Principal, session: str) -> AsyncIterator[bytes]:
+        async for message in session_changes(self._mcp.tasks, principal, session):
+            yield event(encode(message))
 
     def of_request(
         self, request: Id, principal: Principal, presence: Presence, *, tools: bool, watched: Watched | None = None

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from toolgen.gateway.json_body import MAX_BODY_SIZE
+from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import LIST_CHANGED, acknowledged, ended, notification, subscribed, watch
 from toolgen.gateway.mcp.messages import (
@@ -33,6 +33,7 @@ from toolgen.gateway.mcp.messages import (
     parse,
 )
 from toolgen.gateway.mcp.server import Mcp
+from toolgen.gateway.mcp.task_events import session_changes
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
@@ -61,7 +62,7 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     session = _Session(gateway, principal, sink)
     lines = _Lines(source)
     async with asyncio.TaskGroup() as group:
-        speaking = [group.create_task(session.speak()), group.create_task(session.watch())]
+        speaking = [group.create_task(work) for work in (session.speak(), session.watch(), session.tell())]
         while line := await lines.next():
             await session.take(line, group)
         await session.end()
@@ -124,6 +125,11 @@ class _Session:
             for subscription, tools in self._subscriptions.items() if changed else ():
                 if tools:
                     await self._said.put(notification(LIST_CHANGED, {"_meta": subscribed(subscription)}))
+
+    async def tell(self) -> None:
+        """Says how the tasks of this peer go on."""
+        async for message in session_changes(self._mcp.tasks, self._principal, self._id):
+            await self._said.put(encode(message))
 
     async def end(self) -> None:
         """Waits for the answers on their way. Where nobody is left to read them, the client has disconnected."""

@@ -130,10 +130,11 @@ class McpEndpoint:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
         session = request.text(SESSION_HEADER) if request.method == "GET" else ""
         old = request.text(VERSION_HEADER) in {"", *HANDSHAKE_VERSIONS}
-        if not session or opened_session(session) is None or not old or not _takes(request, _EVENTS):
+        opened = opened_session(session) if session else None
+        if opened is None or not old or not _takes(request, _EVENTS):
             message = "this endpoint takes POST, and GET for the event stream of a session that initialize opened"
             raise Rejected(405, "bad_request", message, headers=((b"allow", b"POST"),))
-        return self._listeners.of_session(principal, request.presence)
+        return self._listeners.of_session(principal, request.presence, opened.id)
 
     async def _handshake(
         self, request: Request, message: Message, principal: Principal, version: str

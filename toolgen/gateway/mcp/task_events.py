@@ -17,10 +17,11 @@ from toolgen.gateway.mcp.messages import (
     declares_tasks,
     missing_capability,
 )
+from toolgen.gateway.mcp.session_tasks import Told
 from toolgen.gateway.mcp.tasks import NO_TASKS, Tasks
 from toolgen.model.call import Principal
 
-__all__ = ["Watched", "own_tasks", "task_changes", "tasks_fault"]
+__all__ = ["Watched", "own_tasks", "session_changes", "task_changes", "tasks_fault"]
 
 MAX_WATCHED = 64
 _MAX_ID_LENGTH = 128
@@ -73,4 +74,22 @@ async def task_changes(tasks: Tasks, watched: Watched, principal: Principal) -> 
                     yield task
                 if known.status == "ended":
                     open_ids.remove(one)
+        await news.wait()
+
+
+async def session_changes(tasks: Tasks, principal: Principal, session: str) -> AsyncIterator[dict[str, object]]:
+    """What is to be said of the tasks that a session of the handshake era made here, from now on and as long as somebody listens."""
+    told: dict[str, Told] = {}
+    while True:
+        news, made = tasks.news, tasks.news_of.of(principal, session)
+        for one in made:
+            with suppress(StateError):  # the next look may find it
+                known = await tasks.own(one, principal)
+                if known is not None:
+                    task = await tasks.shown(known, {}, Era.HANDSHAKE, principal)
+                    for message in told.setdefault(one, Told()).news(known, task):
+                        yield message
+                if known is None or known.status == "ended":
+                    tasks.news_of.drop(principal, session, one)
+                    told.pop(one, None)
         await news.wait()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from toolgen.gateway.approval_runner import KEPT_S
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Era
-from toolgen.gateway.waiting_calls import WaitingCalls
+from toolgen.gateway.waiting_calls import WaitingCalls, kept_until
 from toolgen.model.result import Error, bounded
 from toolgen.state.call_states import CallState
 from toolgen.state.invocations import Invocation
@@ -36,13 +35,12 @@ def status_of(known: Invocation, era: Era) -> str:
 def task_of(known: Invocation, now: float, era: Era, calls: WaitingCalls) -> dict[str, object]:
     """The task, without how it ended. Times are ISO 8601 in UTC, lengths of time in whole milliseconds."""
     lasts, polled = ("ttlMs", "pollIntervalMs") if era is Era.MODERN else ("ttl", "pollInterval")
-    until = (known.ended or max(now, known.expires)) + KEPT_S
     shaped: dict[str, object] = {
         "taskId": known.id,
         "status": status_of(known, era),
         "createdAt": _time(known.asked),
         "lastUpdatedAt": _time(max(known.asked, known.updated, known.ended)),
-        lasts: int((until - known.asked) * 1000),
+        lasts: int((kept_until(known, now) - known.asked) * 1000),
         polled: POLL_MS,
     }
     if message := _message(known, calls):

@@ -38,6 +38,7 @@ from toolgen.gateway.mcp.messages import (
     missing_capability,
 )
 from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.mcp.session_tasks import SessionTasks, Told
 from toolgen.gateway.mcp.task_shapes import error_of, status_of, task_of
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import CALLING, INPUTS
@@ -62,11 +63,12 @@ _QUESTION = "question"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
     """When a call becomes a task: after `wait` seconds; None where only one does that waits for somebody. `at_once`: its caller does not
-    wait for it at all. `always`: also one that ended is a task."""
+    wait for it at all. `always`: also one that ended is a task. `keep_s` is how long its client wants it kept, 0 where it did not say."""
 
     wait: float | None
     at_once: bool = False
     always: bool = False
+    keep_s: float = 0.0
 
 
 def requires_task(tool: Tool | None) -> bool:
@@ -83,6 +85,7 @@ class Tasks:
         self._listings = listings
         self._states = states
         self._closed = False
+        self.news_of = SessionTasks()
 
     @property
     def _approvals(self) -> Approvals:
@@ -125,7 +128,8 @@ class Tasks:
             return _wrong("params.task must be an object, and its ttl a number of milliseconds")
         if tool is None or (tool.name in INPUTS and tool.name not in CALLING):
             return Fault(code=METHOD_NOT_FOUND, message="there is no such tool to be called as a task")
-        return TaskPlan(wait=0.0, at_once=True, always=True)
+        keep_s = 0.0 if lasts is None else max(1.0, lasts / 1000)
+        return TaskPlan(wait=0.0, at_once=True, always=True, keep_s=keep_s)
 
     async def created(
         self, envelope: Envelope, name: str, plan: TaskPlan, era: Era, caller: Caller
@@ -138,6 +142,8 @@ class Tasks:
             if name != known.tool and not known.via:
                 known = await self._named(known, name)
             task = task_of(known, await self._approvals.store.now(), era, self._approvals)
+            if era is Era.HANDSHAKE:
+                self.news_of.note(caller.principal, caller.connection, known.id)
         except StateError:
             return Fault(code=INTERNAL_ERROR, message="the task could not be kept; the operator's log says why")
         task["status"] = "working"  # where every task begins (2025-11-25, section Task Status Lifecycle)
@@ -149,7 +155,7 @@ class Tasks:
         call = caller.presence.under_way
         if not plan.always or call is None or not envelope.call_id:
             return None
-        return await self._approvals.background.keep_ended(call, envelope)
+        return await self._approvals.background.keep_ended(call, envelope, caller.presence.task)
 
     async def _named(self, known: Invocation, name: str) -> Invocation:
         """The call with the tool that its client named, which says what shape its result has; as it is where others change it now."""
@@ -263,7 +269,7 @@ class Tasks:
 
     async def _result(self, known: Invocation, era: Era, caller: Caller) -> dict[str, object] | Fault:
         """Waits until a task has ended, and says meanwhile what it asks for, where the client listens."""
-        told, asked = "", set[str]()
+        told, asked = Told(), set[str]()
         while True:
             news = self._approvals.news_of(known.id)
             found = await self._approvals.own(known.id, caller.principal)
@@ -276,10 +282,9 @@ class Tasks:
                 return Fault(code=INTERNAL_ERROR, message="the gateway is about to stop; ask for the result again")
             task = await self.shown(known, {}, era, caller.principal)
             with suppress(QueueFull):  # who does not read is told less
-                standing = f"{task['status']} {task.get('statusMessage', '')}"
-                if caller.send is not None and standing != told:
-                    caller.send(encode({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": task}))
-                    told = standing
+                if caller.send is not None:
+                    for message in told.news(known, task):
+                        caller.send(encode(message))
                 self._ask(known, caller, asked)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):

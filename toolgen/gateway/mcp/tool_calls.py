@@ -48,6 +48,7 @@ from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool
+from toolgen.state.invocations import TaskWish
 
 __all__ = ["ToolCalls"]
 
@@ -115,6 +116,8 @@ class ToolCalls:
         told = request.token is not None and tool is not None and _tells(tool)
         line = self._line(request, era, caller) if speaks or told else None
         presence.line = line
+        if plan is not None and plan.always:
+            presence.task = TaskWish(keep_s=plan.keep_s, token=request.token)
         if plan is not None and line is not None:
             first = None if plan.at_once else line
             presence.line = TaskLine(presence, self._tasks.questions, request.capabilities, first)

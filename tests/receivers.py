@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,8 +67,8 @@ class Receiver:
 
 
 @contextmanager
-def receiver() -> Iterator[Receiver]:
-    """One on a port of its own, until the block ends."""
+def receiver(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """One on a port of its own, until the block ends; with `tls`, over https."""
     made = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -90,8 +91,10 @@ def receiver() -> Iterator[Receiver]:
         def log_message(self, *_: Any) -> None: ...
 
     server = LocalServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     with running(server):
-        made.url = server.url
+        made.url = server.url if tls is None else f"https://localhost:{server.server_port}"
         try:
             yield made
         finally:

@@ -6,10 +6,12 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import ssl
 from pathlib import Path
 
 import pytest
 
+from tests.authorities import Authority
 from tests.receivers import Receiver, receiver
 from toolgen.config.notify import Webhook
 from toolgen.execute.base import Destination
@@ -23,7 +25,7 @@ SECRETS = tuple("whsec_" + base64.b64encode(key).decode() for key in KEYS)
 NOW = 1_700_000_000.5
 
 
-def webhook(url: str, *secrets: str) -> Webhook:
+def webhook(url: str, *secrets: str, authorities: str = "") -> Webhook:
     return Webhook(
         name="ops",
         url=parse_reference(url),
@@ -31,6 +33,7 @@ def webhook(url: str, *secrets: str) -> Webhook:
         format="generic",
         events=frozenset({"approval_requested"}),
         arguments=True,
+        authorities=parse_reference(authorities) if authorities else None,
     )
 
 
@@ -162,3 +165,23 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tm
             monkeypatch.setenv(name, proxy.url)
         asyncio.run(sender(webhook(to.url)).send("msg_1", b"{}", NOW))
         assert (len(to.got), proxy.got) == (1, [])
+
+
+def test_a_receiver_is_believed_whose_certificate_one_of_the_named_authorities_signed(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    certificate, key = ours.issue("hooks")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    believed = tmp_path / "believed.pem"
+    with receiver(context) as to:
+        assert not failure(sender(webhook(to.url))).lasting
+        for text in (other.path.read_text(), "no certificate", ""):
+            believed.write_text(text)
+            why = failure(sender(webhook(to.url, authorities=f"${{file:{believed}}}"))).why
+            assert "BEGIN" not in why
+        assert to.got == []
+        believed.write_text(ours.path.read_text())  # it is read again for each message
+        asyncio.run(sender(webhook(to.url, authorities=f"${{file:{believed}}}")).send("msg_1", b"{}", NOW))
+        wrong = to.url.replace("localhost", "127.0.0.2")  # a name that the certificate does not have
+        assert failure(sender(webhook(wrong, authorities=f"${{file:{believed}}}")))
+        assert [one.id for one in to.got] == ["msg_1"]

@@ -41,12 +41,14 @@ class GivenNotify(msgspec.Struct, forbid_unknown_fields=True):
         default_factory=lambda: list(get_args(NotifyEvent))
     )
     arguments: bool = True
+    authorities: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
     """One receiver. Its address and its secrets are read when something is sent; with two secrets, each signs. `arguments` says whether
-    the arguments of calls are sent, as the record shows them."""
+    the arguments of calls are sent, as the record shows them. `authorities` are certificates, PEM, of those who may have signed the
+    receiver's besides the usual ones."""
 
     name: str
     url: SecretReference
@@ -54,6 +56,7 @@ class Webhook:
     format: Format
     events: frozenset[str]
     arguments: bool
+    authorities: SecretReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,13 @@ def _webhook(name: str, document: Document, warnings: list[str]) -> Webhook:
             raise ConfigError("secret: is none that signs webhooks", where=at, suggestion=_HOW)
         if secret.provider == "literal":
             warnings.append(f"{at}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
+    authorities = None
+    if given.authorities is not None:
+        at = document.where(*path, "authorities")
+        authorities = _reference(given.authorities, "authorities", at)
+        literal = authorities.provider == "literal"
+        if authorities.prefix or (literal and "-----BEGIN CERTIFICATE-----" not in authorities.locator):
+            raise ConfigError("authorities: are no PEM certificates", where=at, suggestion="write ${file:/path/ca.pem}")
     return Webhook(
         name=name,
         url=url,
@@ -113,6 +123,7 @@ def _webhook(name: str, document: Document, warnings: list[str]) -> Webhook:
         format=given.format,
         events=frozenset(given.events),
         arguments=given.arguments,
+        authorities=authorities,
     )
 
 

@@ -159,6 +159,8 @@ def _references(gateway: Gateway) -> Iterator[tuple[str, SecretReference]]:
         yield from _inside(f"notify.{name}.url", webhook.url)
         for secret in webhook.secrets:
             yield from _inside(f"notify.{name}.secret", secret)
+        if webhook.authorities is not None:
+            yield from _inside(f"notify.{name}.authorities", webhook.authorities)
     for index, entry in enumerate(gateway.policy.assignments):
         yield from _inside(f"credentials[{index}].use", entry.use)
 

@@ -10,7 +10,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.http.response import retry_after
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse, RefusedError, Via
+from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse, RefusedError, Tls, Via
 from toolgen.execute.secrets import Secrets
 from toolgen.model.webhook import key_of, signed_headers, url_fault
 
@@ -49,7 +49,7 @@ class WebhookSender:
 
         The address is put to the policy as for a tool call, whatever it resolves to.
         """
-        url, keys = await self._target()
+        url, keys, tls = await self._target()
         headers = {
             "content-type": "application/json",
             "user-agent": f"toolgen/{version('toolgen')}",
@@ -57,7 +57,7 @@ class WebhookSender:
         }
         asked = OutboundRequest(method="POST", url=url, headers=headers, body=body, reads=False)
         anywhere = Destination(host="", port=0)
-        via = Via(permit=self._permit, destination=anywhere, resolver=self._resolver, total_s=_TOTAL_S)
+        via = Via(permit=self._permit, destination=anywhere, resolver=self._resolver, tls=tls, total_s=_TOTAL_S)
         try:
             answer = await ask(asked, via)
         except RefusedError as error:
@@ -67,11 +67,13 @@ class WebhookSender:
         if not 200 <= answer.status < 300:
             raise _refused(answer, now)
 
-    async def _target(self) -> tuple[str, tuple[bytes, ...]]:
-        """Where to, and the keys that sign, as they are now."""
+    async def _target(self) -> tuple[str, tuple[bytes, ...], Tls]:
+        """Where to, the keys that sign, and the authorities that are believed, as they are now."""
         try:
             url = (await self._secrets.fetch(self._webhook.url)).reveal()
             texts = [(await self._secrets.fetch(one)).reveal() for one in self._webhook.secrets]
+            believed = self._webhook.authorities
+            authorities = "" if believed is None else (await self._secrets.fetch(believed)).reveal()
         except SecretError as error:
             raise UnsentError(why=error.message, code="secret_unavailable") from None
         if fault := url_fault(url):
@@ -79,7 +81,7 @@ class WebhookSender:
         keys = [key_of(text) for text in texts]
         if None in keys:
             raise UnsentError(why="secret: is not whsec_ and the base64 of 24 to 64 bytes", code="secret_unavailable")
-        return url, tuple(key for key in keys if key is not None)
+        return url, tuple(key for key in keys if key is not None), Tls(authorities=authorities)
 
 
 def _refused(answer: OutboundResponse, now: float) -> UnsentError:

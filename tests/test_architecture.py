@@ -452,7 +452,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "current",
         ),
         *("callers", "tool_calls", "operations"),  # the three protocols of gateway/protocol.py
-        *("call", "preview", "principal", "approvals", "pausing", "monitoring", "unknown_outcomes"),
+        *("call", "preview", "principal", "approvals", "pausing", "monitoring", "unknown_outcomes", "tools"),
     }
 
 

@@ -70,13 +70,15 @@ def policy_text(
     key_digest: str = "",
     effects: Sequence[Effect] = (Effect.READ,),
     without: Collection[str] = (),
+    patterns: Sequence[str] = (),
 ) -> str:
     """A policy that lets one principal call the tools with these effects, and nothing else reach anything.
 
-    `key_digest` is the hex SHA-256 of its key, "" for a principal that nobody can show a key of. `without` are tables that stay closed.
+    `patterns` are which tools, those of each source where none is given. `key_digest` is the hex SHA-256 of its key, "" for a principal
+    that nobody can show a key of. `without` are tables that stay closed.
     """
     tools = [tool for tool in manifest.tools.values() if tool.effect in effects]
-    named = list(dict.fromkeys(_pattern(tool) for tool in tools))
+    named = list(patterns if tools and patterns else dict.fromkeys(_pattern(tool) for tool in tools))
     key = f'    api_key: "sha256:{key_digest}"\n' if key_digest else ""
     parts = [
         "# Who may do what. Whatever no rule allows is denied. `toolgen policy check` runs the tests at the end.\n"

@@ -28,6 +28,7 @@ from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.mock.description import Description
 from toolgen.mock.server import MockApp, mocked
+from toolgen.model.manifest import Manifest
 from toolgen.policy.credentials import ApiKey, PrincipalEntry
 from toolgen.policy.document.policy import Policy, load_credentials
 from toolgen.policy.document.policy import load as load_policy
@@ -148,10 +149,10 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
         manifest = catalog_of(settings)
     state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
 
-    def read() -> Policy:
-        return _policy(load_policy(settings.policies, manifest, settings.labels), settings, keys, services)
+    def read(known: Manifest) -> Policy:
+        return _policy(load_policy(settings.policies, known, settings.labels), settings, keys, services)
 
-    return Gateway(settings=settings, manifest=manifest, policy=read(), state=state, read_policy=read)
+    return Gateway(settings=settings, manifest=manifest, policy=read(manifest), state=state, read_policy=read)
 
 
 def _mocked(source: SourceSettings, url: str) -> SourceSettings:

@@ -30,7 +30,7 @@ _DATABASES = ("calls.db", "keys.db", "answers.db", "begun.db", "seen.db", "grant
 """Calls that wait and approvals, idempotency keys, long answers, calls that were begun, policies in force and when keys were used, grants,
 messages to webhooks.
 The others of the folder are made again: the index of the log, sessions of the console, tokens of services, vectors of searching."""
-_FILES = ("pauses.json",)
+_FILES = ("pauses.json", "tools.json")
 _BLOCK = 1024 * 1024
 
 

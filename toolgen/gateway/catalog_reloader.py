@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,14 +14,15 @@ from toolgen.emit.diff import compare, lines
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Executor
+from toolgen.functions.signature import Offer
 from toolgen.gateway.call_service import Calls
 from toolgen.gateway.compiled_policy import Runtime
 from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, state_of
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.tool_overlay import Overlay
 from toolgen.model.manifest import Manifest
 from toolgen.pipeline.middleware import Running
-from toolgen.policy.document.policy import load as load_policy
 from toolgen.wiring.renewal import Renewed
 
 __all__ = ["CatalogReloader", "Followers"]
@@ -31,6 +32,8 @@ _logger = logging.getLogger(__name__)
 
 Renewal = Callable[[Manifest, Manifest], Renewed]
 """The executors of a catalog that comes into force after another."""
+Carried = Callable[[Mapping[str, Executor] | None, Mapping[str, Offer]], Mapping[str, Executor]]
+"""These executors, or those in force, and what carries out calls of functions that were added."""
 
 
 class Follower(Protocol):
@@ -55,10 +58,16 @@ class CatalogReloader:
     A catalog that cannot be read, or that the policy does not fit, changes nothing; it is tried again when a file of either changes.
     """
 
-    def __init__(self, policies: PolicyReloader, renewed: Renewal, followers: Followers) -> None:
+    def __init__(self, policies: PolicyReloader, renewed: Renewal, followers: Followers, carried: Carried) -> None:
         self._policies = policies
         self._renewed = renewed
         self._followers = followers
+        self._carried = carried
+        self._changing = asyncio.Lock()
+        self.built = policies.runtime.manifest
+        """The catalog as it was built, without what was added and removed since."""
+        self.overlay = Overlay()
+        """What was added and removed since."""
         self._watching: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.unread = ""
@@ -80,20 +89,49 @@ class CatalogReloader:
     async def reload(self) -> bool:
         """Reads the catalog again and puts it in force whole. False when it cannot be used: then what was in force stays so.
 
-        Either is in the log and on record.
+        Either is in the log and on record. What was added and removed since stays added and removed.
         """
+        async with self._changing:
+            return await self._reload()
+
+    @property
+    def in_force(self) -> Manifest:
+        """The catalog in force."""
+        return self._policies.runtime.manifest
+
+    async def change(self, overlay: Overlay, begin: Callable[[Manifest, Manifest], Awaitable[None]]) -> None:
+        """Puts what was added and removed in force, in place of what was before. `begin` comes just before, with the catalogs in force
+        before and after.
+
+        Raises `ToolgenError` where the policy does not fit, and what `begin` raises: nothing changes then. What only takes tools away
+        leaves the policy as it is.
+        """
+        async with self._changing:
+            overlay.check(self.built)
+            before, runtime = self._policies.runtime.manifest, self._runtime(self.built, overlay)
+            put = self._policies.narrow if overlay.narrows(self.overlay) else self._policies.adopt
+            await put(runtime, lambda: begin(before, runtime.manifest))
+            self.overlay = overlay
+            self._follow(runtime.manifest)
+
+    async def _reload(self) -> bool:
         runtime = self._policies.runtime
-        before = runtime.manifest
+        before, built = runtime.manifest, self.built
         try:
             manifest = await asyncio.to_thread(built_catalog, runtime.settings)
             manifest = None if manifest is None else as_served(runtime.settings, manifest)
-            if manifest is None or manifest.digest == before.digest:
+            if manifest is None or manifest.digest == built.digest:
                 self.unread = ""
                 return manifest is not None
-            made = self._renewed(before, manifest)
-            changed = _runtime(runtime, manifest, made.by_source)
+            self.overlay.check(manifest)
+            made = self._renewed(built, manifest)
+            changed = replace(
+                self._runtime(manifest, self.overlay, made.by_source),
+                caching=caching_of(runtime.settings, manifest, runtime.clock),
+                pagings=pagings_of(runtime.settings, manifest),
+            )
             fallbacks = fallbacks_of(runtime.settings, manifest)
-            await self._policies.adopt(changed, made.begin)
+            await self._policies.adopt(changed, _then(made.begin))
         except Exception as error:  # noqa: BLE001 - also a fault of ours: the next build must still be looked at
             said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
             self.unread = f"what was built is not in force: {said}"
@@ -101,12 +139,24 @@ class CatalogReloader:
             await self._policies.note({"event": "catalog", "status": "error", "arguments": {"in_force": before.digest}})
             return False
         self._followers.calls.fallbacks, self._followers.answering.pagings = fallbacks, changed.pagings
+        self.built, self.unread = manifest, ""
+        self._follow(changed.manifest)
+        self._close_later(made.left)
+        await self._tell(before, changed.manifest)
+        return True
+
+    def _runtime(self, built: Manifest, overlay: Overlay, made: Mapping[str, Executor] | None = None) -> Runtime:
+        offers = {one.offer.name: one.offer for one in overlay.added.values()}
+        return replace(
+            self._policies.runtime,
+            manifest=overlay.in_force(built),
+            known=overlay.known(built),
+            executors=self._carried(made, offers),
+        )
+
+    def _follow(self, manifest: Manifest) -> None:
         for follower in self._followers.others:
             follower.manifest = manifest
-        self.unread = ""
-        self._close_later(made.left)
-        await self._tell(before, manifest)
-        return True
 
     def _close_later(self, left: tuple[Executor, ...]) -> None:
         """Once every call that began under the catalog before has ended."""
@@ -151,16 +201,11 @@ class CatalogReloader:
         return built, state_of(settings.policies) if self.unread else ()
 
 
-def _runtime(runtime: Runtime, manifest: Manifest, executors: Mapping[str, Executor]) -> Runtime:
-    settings = runtime.settings
-    return replace(
-        runtime,
-        manifest=manifest,
-        read_policy=lambda: load_policy(settings.policies, manifest, settings.labels),
-        executors=executors,
-        caching=caching_of(settings, manifest, runtime.clock),
-        pagings=pagings_of(settings, manifest),
-    )
+def _then(begin: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    async def begun() -> None:
+        begin()
+
+    return begun
 
 
 _STATUSES = ("added", "changed", "renamed", "removed")

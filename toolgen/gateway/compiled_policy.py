@@ -33,13 +33,7 @@ from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
-from toolgen.pipeline.stages.guards import (
-    ArgumentsStage,
-    CurrentStage,
-    InspectStage,
-    PauseStage,
-    SqlGuard,
-)
+from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage, SqlGuard
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
@@ -103,11 +97,12 @@ class CurrentPolicy:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now, and
-    `read_policy` reads what it may have become."""
+    `read_policy` reads what it may have become, about the tools in force (`manifest`) and those removed at run time (`known` has both)."""
 
     settings: Settings
     manifest: Manifest
-    read_policy: Callable[[], Policy]
+    known: Manifest
+    read_policy: Callable[[Manifest], Policy]
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]
@@ -256,6 +251,8 @@ class Governance:
         key = (tool.digest, principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
         found = self._concerns.get(key)
         if found is None:
+            if (own := self._tools.get(tool.name)) is not None and own.digest == tool.digest:
+                tool = own  # the same one, of another catalog
             found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
         return found
 
@@ -267,7 +264,7 @@ class Governance:
         )
 
     def tool(self, name: str) -> Tool | None:
-        """The catalog's tool of this name, whether or not a caller may see it."""
+        """The catalog's tool of this name, seen or not."""
         return self._tools.get(name)
 
     async def withheld(self, call: Call) -> Error | None:

@@ -32,6 +32,8 @@ __all__ = ["InProcess", "of_functions", "of_openapi"]
 
 _NUMBERS = count(1)
 _MODULE = "toolgen_functions_{}"
+_ALL = ("*",)
+"""The tools that are added later, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,7 @@ def _finished(
 ) -> InProcess:
     key, digest = new_key()
     settings.policies.mkdir()
-    text = policy_text(manifest, settings.sources, key_digest=digest, effects=effects)
+    text = policy_text(manifest, settings.sources, key_digest=digest, effects=effects, patterns=_ALL)
     (settings.policies / "policy.yaml").write_text(text, encoding="utf-8")
     policy = load_policy(settings.policies, manifest)
     return InProcess(

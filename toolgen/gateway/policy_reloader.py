@@ -152,7 +152,7 @@ class PolicyReloader:
         """
         async with self._reloading:
             try:
-                policy = await asyncio.to_thread(self.runtime.read_policy)
+                policy = await asyncio.to_thread(self.runtime.read_policy, self.runtime.known)
             except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
                 said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
                 self._failed += 1
@@ -175,19 +175,26 @@ class PolicyReloader:
                 await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
             return True
 
-    async def adopt(self, runtime: Runtime, begin: Callable[[], None]) -> None:
+    async def adopt(self, runtime: Runtime, begin: Callable[[], Awaitable[None]]) -> None:
         """Puts another catalog in force, and the policy as it reads with it. `begin` comes just before.
 
-        Raises `ToolgenError` where it cannot be read so: nothing changes then.
+        Raises `ToolgenError` where it cannot be read so, and what `begin` raises: nothing changes then.
         """
         async with self._reloading:
-            policy = await asyncio.to_thread(runtime.read_policy)
+            policy = await asyncio.to_thread(runtime.read_policy, runtime.known)
             before = self._current.governance.policy
-            begin()
+            await begin()
             self.runtime, self.unread = runtime, ""
             self._put(policy)
             if policy.digest != before.digest:
                 await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+
+    async def narrow(self, runtime: Runtime, begin: Callable[[], Awaitable[None]]) -> None:
+        """Puts a catalog in force that has fewer tools, under the policy in force: no broken edit of that holds it up."""
+        async with self._reloading:
+            await begin()
+            self.runtime = runtime
+            self._put(self._read)
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""

@@ -31,9 +31,9 @@ from toolgen.gateway.own_checks import checks_of
 from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
-from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.role_grants import RoleGrants
+from toolgen.gateway.runtime_tools import runtime_tools
 from toolgen.gateway.shared_state import WorkerSockets, share
 from toolgen.gateway.standing import Standing
 from toolgen.gateway.status import Status, load_spans, systems_of
@@ -62,6 +62,7 @@ from toolgen.wiring.executors import (
     make_executors,
     make_fetch,
     make_function_runtime,
+    with_added,
 )
 from toolgen.wiring.renewal import renewed_executors
 
@@ -80,9 +81,10 @@ class Gateway(Standing):
     and commands the project and `pausing`, `unknown_outcomes` and `preview` beside.
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
-    `stand_in` carries calls out, by source, in place of what the settings name: for trial runs that must reach nobody.
+    `tools` adds and removes tools while it is open. `stand_in` carries calls out, by source, in place of what the settings name: for
+    trial runs that must reach nobody.
     `above` are the ways of one of several workers to the process above it.
-    `read_policy` is how the policy is read again when its files change, where that is more than to read them. `key` is the API key of the
+    `read_policy` is how the policy is read again for a catalog, where that is more than to read its files. `key` is the API key of the
     only principal, of a gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project.
 
     In code that is not asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
@@ -98,7 +100,7 @@ class Gateway(Standing):
         state: State | None = None,
         stand_in: Mapping[str, Executor] | None = None,
         above: WorkerSockets | None = None,
-        read_policy: Callable[[], Policy] | None = None,
+        read_policy: Callable[[Manifest], Policy] | None = None,
         key: str = "",
         middleware: Sequence[object] = (),
     ) -> None:
@@ -109,6 +111,7 @@ class Gateway(Standing):
         self._meaning = meaning_of(settings, manifest.tools.values())
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
+        self._systems = lambda: systems_of(self._reloader.runtime.executors)
         self._checks = checks_of(settings, middleware, current.permit, clock, functions.apart)
         self.operations = status = Status(
             log=log,
@@ -175,11 +178,13 @@ class Gateway(Standing):
         self._role_grants = self.approvals.role_grants = RoleGrants(
             shared.roles, log, current, clock, self._reloader.give, self._background
         )
-        self._reloader.catalog = CatalogReloader(
+        self._reloader.catalog = catalog = CatalogReloader(
             self._reloader,
             lambda old, new: renewed_executors(make(new), self._reloader.runtime.executors, old, new),
             Followers(self._running, self.tool_calls, self._answering, (self, self.pausing, self.unknown_outcomes)),
+            lambda made, offers: with_added(made or self._reloader.runtime.executors, offers, functions),
         )
+        self.tools = runtime_tools(catalog, shared, settings, log.append, clock, in_process=bool(key))
 
     def _made_calls(self, clock: Clock) -> Calls:
         return Calls(
@@ -200,13 +205,14 @@ class Gateway(Standing):
         clock: Clock,
         exchanged: Callable[[Call], bool],
         pagings: Pagings,
-        read_policy: Callable[[], Policy] | None,
+        read_policy: Callable[[Manifest], Policy] | None,
     ) -> Runtime:
         shared, settings, manifest = self._shared, self.settings, self.manifest
         return Runtime(
             settings=settings,
             manifest=manifest,
-            read_policy=read_policy or (lambda: load_policy(settings.policies, manifest, settings.labels)),
+            known=manifest,
+            read_policy=read_policy or (lambda known: load_policy(settings.policies, known, settings.labels)),
             clock=clock,
             log=self._log,
             executors=self._executors,
@@ -302,6 +308,7 @@ class Gateway(Standing):
             await self._meaning.open()
         self._log.open()
         await self._shared.start()
+        await self.tools.start(self._background)
         await self._role_grants.start()
         self._reloader.start()
         self._runner.start()
@@ -318,6 +325,7 @@ class Gateway(Standing):
         self.entered = False
         self.operations.leave()
         await self._role_grants.stop()
+        await self.tools.stop()
         await self._reloader.stop()
         await self.monitoring.stop()
         await self._runner.stop()
@@ -330,6 +338,7 @@ class Gateway(Standing):
         """The gateway for one command: calls are made and recorded, but what others approved is left to a gateway that stays."""
         self._log.open()
         await self._shared.start()
+        await self.tools.sync()
         await self._role_grants.refresh()
         try:
             yield self
@@ -389,9 +398,3 @@ class Gateway(Standing):
         """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none.
         `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of its user)."""
         return self.callers.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
-
-    def _standing(self) -> Snapshot:
-        """What is measured beside the process itself."""
-        systems, waiting = systems_of(self._reloader.runtime.executors), self._shared.buckets.waiting
-        told = self.monitoring.notifications
-        return Snapshot(policy_digest=self.policy.digest, systems=systems, limit_waiting=waiting, notifications=told)

@@ -28,6 +28,7 @@ from toolgen.state.redis_connection import RedisClock, RedisLink
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.tool_changes import FileChanges, RedisChanges, ToolChangesStore
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 from toolgen.state.value_vault import RedisVault, SqliteVault, Vault
 
@@ -61,6 +62,7 @@ class Shared:
     turns: Turns | None
     ledger: Ledger
     vault: Vault
+    tools: ToolChangesStore
     ledger_key: Callable[[], bytes] | None
     background: Background
     clock: RedisClock | None = None
@@ -109,6 +111,7 @@ class Shared:
         await self.roles.close()
         await self.ledger.close()
         await self.vault.close()
+        await self.tools.close()
         if self.counts is not None:
             self.counts.end()
 
@@ -139,6 +142,7 @@ def share(
             counts=client,
             ledger=SqliteLedger(settings.state_dir / "keys.db", clock),
             vault=SqliteVault(settings.state_dir / "values.db", clock, _sealing(settings)),
+            tools=FileChanges(settings.state_dir / "tools.json"),
             ledger_key=None,
             background=background,
         )
@@ -154,6 +158,7 @@ def share(
         turns=_turns(settings, clock, background, _link(state)),
         ledger=RedisLedger(_link(state), sealing),
         vault=RedisVault(_link(state), sealing),
+        tools=RedisChanges(_link(state), sealing),
         ledger_key=lambda: sealing().ledger,
         background=background,
         clock=shared_clock,

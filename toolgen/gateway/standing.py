@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from toolgen.background import FaultLog
+from toolgen.execute.base import SystemHealth
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.monitoring import Monitoring
+from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.role_grants import RoleGrants
+from toolgen.gateway.runtime_tools import RuntimeTools
 from toolgen.gateway.shared_state import Shared
 
 __all__ = ["Standing"]
@@ -22,13 +27,21 @@ class Standing:
     _runner: Runner
     _devices: DeviceCalls
     _shared: Shared
+    _systems: Callable[[], Mapping[str, tuple[SystemHealth, ...]]]
+    tools: RuntimeTools
 
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""
-        own = (self._runner.trouble, self._devices.trouble, self._role_grants.trouble)
+        own = (self._runner.trouble, self._devices.trouble, self._role_grants.trouble, self.tools.trouble)
         return (*own, *self._shared.troubles, *self.monitoring.troubles)
 
     def _refusing(self, counted: bool) -> tuple[str, ...]:
         """Why every call would be refused now by what is shared."""
         governance = self.current.governance
         return self._shared.refusing(tolerant=governance.tolerant, counted=counted or not governance.policy.limits)
+
+    def _standing(self) -> Snapshot:
+        """What is measured beside the process itself."""
+        systems, waiting = self._systems(), self._shared.buckets.waiting
+        told, digest = self.monitoring.notifications, self.current.governance.policy.digest
+        return Snapshot(policy_digest=digest, systems=systems, limit_waiting=waiting, notifications=told)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from toolgen.errors import ConfigError
 from toolgen.gateway.call_service import Callers, Calls
+from toolgen.gateway.runtime_tools import RuntimeTools
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
@@ -21,10 +22,11 @@ T = TypeVar("T")
 
 
 class _Gateway(Protocol):
-    """What of a gateway is used here: opening and closing it, and calls."""
+    """What of a gateway is used here: opening and closing it, calls, and tools that are added."""
 
     callers: Callers
     tool_calls: Calls
+    tools: RuntimeTools
 
     async def __aenter__(self) -> Any: ...
 
@@ -70,6 +72,21 @@ class SyncGateway:
         who = self._who(principal)
         named = self._gateway.callers.named(who) if isinstance(who, str) else who
         return self._gateway.tool_calls.catalog(named)
+
+    def add_tool(
+        self, function: Callable[..., Any], *, name: str = "", effect: str = "", title: str = "", description: str = ""
+    ) -> Tool:
+        """As `Gateway.tools.add`."""
+        said = {"name": name, "effect": effect, "title": title, "description": description}
+        return self._wait(self._gateway.tools.add(function, **said))
+
+    def remove_tool(self, name: str) -> None:
+        """As `Gateway.tools.remove`."""
+        self._wait(self._gateway.tools.remove(name))
+
+    def restore_tool(self, name: str) -> Tool | None:
+        """As `Gateway.tools.restore`."""
+        return self._wait(self._gateway.tools.restore(name))
 
     def close(self) -> None:
         """Waits for the calls in flight, and closes the gateway."""

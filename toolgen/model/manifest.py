@@ -19,7 +19,18 @@ from toolgen.model.shown_schema import closure, outline
 from toolgen.model.stored_schemas import MAX_REPEATED, Opened, Stored
 from toolgen.model.tool import Binding, Effect, GraphQLBinding, Seals, Tool
 
-__all__ = ["FORMAT", "Level", "Manifest", "Problem", "SecurityScheme", "SourceInfo", "assemble", "load", "tool_names"]
+__all__ = [
+    "FORMAT",
+    "Level",
+    "Manifest",
+    "Problem",
+    "SecurityScheme",
+    "SourceInfo",
+    "assemble",
+    "load",
+    "tool_names",
+    "with_tools",
+]
 
 FORMAT = 1
 Level = str  # error | warning | info
@@ -120,6 +131,18 @@ class Manifest:
             "tools": [_in_parts(tool, stored.get(tool.source)).to_dict() for tool in self.tools.values()],
             "problems": msgspec.to_builtins(self.problems),
         }
+
+
+def with_tools(manifest: Manifest, sources: Mapping[str, SourceInfo], tools: Iterable[Tool]) -> Manifest:
+    """A manifest with these sealed tools, of these sources, and the problems of another."""
+    ordered = sorted(tools, key=lambda tool: tool.name)
+    infos = {name: sources[name] for name in sorted(sources)}
+    return Manifest(
+        digest=_digest(infos, ordered, manifest.problems),
+        sources=MappingProxyType(infos),
+        tools=MappingProxyType({tool.name: tool for tool in ordered}),
+        problems=manifest.problems,
+    )
 
 
 def assemble(sources: Mapping[str, SourceInfo], tools: Iterable[Tool], problems: Iterable[Problem]) -> Manifest:

@@ -6,11 +6,13 @@ import difflib
 import re
 from collections.abc import Iterable
 
-__all__ = ["MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
+__all__ = ["ADDED", "MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
 
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
 MAX_NAME_LENGTH = 48
+ADDED = "added"
+"""The source of the tools that a program adds while its gateway runs."""
 _SEPARATOR = "__"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
 _MAX_COMPARED = 64

@@ -1,4 +1,4 @@
--- What is paused, one step each. KEYS[1] is where it is kept. ARGV[1] says which:
+-- A sealed thing and its version (what is paused, which tools were added), one step each. KEYS[1] is where it is kept. ARGV[1] says which:
 --   read                        -> {version, box}, {0, false} where nothing is kept
 --   write known version box     -> 1, or 0 where another version than `known` is kept
 --   restore version box         -> 1, or 0 where as new a version is kept

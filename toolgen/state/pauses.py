@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import logging
 import os
-import secrets
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import StateError
-from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.count_connection import UnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
+from toolgen.state.versioned_box import VersionedBox
+from toolgen.state.whole_file import locked, write_whole
 
 __all__ = ["FRESH_S", "POLL_S", "UNREADABLE", "Pause", "Pauses", "SharedPauses"]
 
@@ -113,50 +109,20 @@ class Pauses:
     def change(self, edit: Callable[[tuple[Pause, ...]], tuple[Pause, ...]]) -> tuple[Pause, ...]:
         """Writes what `edit` makes of the pauses, durably and whole, and returns it. Two at once do it one after the other."""
         try:
-            with self._locked():
+            with locked(self._path):
                 changed = edit(self.read())
-                self._write(msgspec.json.encode(changed))
+                write_whole(self._path, msgspec.json.encode(changed))
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise StateError(f"what is paused cannot be written: {reason}", where=str(self._path)) from error
         return changed
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
-    def _write(self, content: bytes) -> None:
-        staged = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        try:
-            descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            staged.replace(self._path)
-        finally:
-            staged.unlink(missing_ok=True)
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-_logger = logging.getLogger(__name__)
-_SCRIPT = Script.named("pauses")
 POLL_S = 0.2
 """How often a worker looks, whether anybody calls or not."""
 FRESH_S = 0.8
 """How old an answer may be that a call goes by. An older one is asked for again before the call goes on."""
 _RETRY_S = 0.5
-_TRIES = 20
 
 
 class SharedPauses:
@@ -175,17 +141,17 @@ class SharedPauses:
         background: Background | None = None,
     ) -> None:
         self._background = background or Background()
-        self._link = link
-        self._seal = cache(seal)
-        self._key = f"{link.prefix}:pauses"
+        self._box: VersionedBox[tuple[Pause, ...]] = VersionedBox(
+            link, seal, "pauses", tuple[Pause, ...], (), "what is paused"
+        )
         self._clock = clock
         self._local = local
-        self._version = 0
-        self._shared: tuple[Pause, ...] = ()
         self._heard = -1e9
         self._failed = -1e9
         self._reading: asyncio.Task[bool] | None = None
         self._polling: asyncio.Task[None] | None = None
+        self.first: Callable[[], Awaitable[None]] | None = None
+        """What has to be known besides before it is known what is paused; raises `StateError` where it is not."""
         self.trouble = FaultLog(clock, "what is paused cannot be read")
 
     @property
@@ -201,7 +167,7 @@ class SharedPauses:
     def all(self) -> tuple[Pause, ...]:
         """Everything that is paused, as far as it is known."""
         local = self._local.all()
-        return (*local, *self._shared) if self._shared else local
+        return (*local, *shared) if (shared := self._box.value) else local
 
     def covering(self, parties: Collection[str], source: str, tool: str) -> Pause | None:
         """The pause that holds back a call by these principals to this tool, if any does."""
@@ -227,21 +193,15 @@ class SharedPauses:
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
-        await self._link.close()
+        await self._box.close()
 
     async def read(self) -> tuple[Pause, ...]:
         """What Redis says. Raises `StateError` when it cannot be asked or what it says cannot be read."""
-        return (await self._ask())[1]
+        return await self._box.read()
 
     async def change(self, edit: Callable[[tuple[Pause, ...]], tuple[Pause, ...]]) -> tuple[Pause, ...]:
         """Puts there what `edit` makes of them, and returns it. Two at once do it one after the other. Raises `StateError`."""
-        for _ in range(_TRIES):
-            version, found = await self._ask()
-            changed = edit(found)
-            if await self._run("write", str(version), *self._boxed(version + 1, changed)) == 1:
-                self._take(version + 1, changed)
-                return changed
-        raise StateError("what is paused is being changed by others without end; try again")
+        return await self._box.change(edit)
 
     async def _poll(self) -> None:
         while True:
@@ -251,12 +211,9 @@ class SharedPauses:
     async def _read(self) -> bool:
         began = self._clock.monotonic()
         try:
-            version, found = await self._ask()
-            if version < self._version:
-                await self._run("restore", *self._boxed(self._version, self._shared))
-                _logger.warning("Redis had lost what is paused; it was put back")
-            else:
-                self._take(version, found)
+            if self.first is not None:
+                await self.first()
+            await self._box.follow()
         except StateError as error:
             self._failed = self._clock.monotonic()
             self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
@@ -264,31 +221,3 @@ class SharedPauses:
         self.trouble.clear()
         self._heard = began
         return True
-
-    def _take(self, version: int, pauses: tuple[Pause, ...]) -> None:
-        self._version, self._shared = version, pauses
-
-    async def _ask(self) -> tuple[int, tuple[Pause, ...]]:
-        answer = await self._run("read")
-        try:
-            version, box = int(answer[0]), answer[1]
-            if version == 0:
-                return 0, ()
-            if version == self._version:
-                return version, self._shared
-            return version, msgspec.json.decode(self._seal().open(box, _about(version)), type=tuple[Pause, ...])
-        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
-            raise StateError("what Redis says is paused is not what `toolgen pause` writes") from error
-
-    def _boxed(self, version: int, pauses: tuple[Pause, ...]) -> tuple[str, bytes]:
-        return str(version), self._seal().close(msgspec.json.encode(pauses), _about(version))
-
-    async def _run(self, *arguments: str | bytes) -> Any:
-        try:
-            return await self._link.ask(_SCRIPT, self._key, *arguments)
-        except UnreachableError as error:
-            raise StateError(f"what is paused is kept in Redis, which cannot be reached ({error})") from error
-
-
-def _about(version: int) -> str:
-    return f"pauses {version}"

@@ -29,11 +29,12 @@ from toolgen.execute.resilience import ResilientExecutor
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.functions.declared import load_tools
 from toolgen.functions.resource import read_resource
+from toolgen.functions.signature import Offer
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.mcp import Listing, write_listing
-from toolgen.model.names import join
+from toolgen.model.names import ADDED, join
 from toolgen.model.result import MAX_MESSAGE_LENGTH, Failed
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
@@ -55,6 +56,7 @@ __all__ = [
     "make_executors",
     "make_fetch",
     "make_function_runtime",
+    "with_added",
 ]
 
 _CLOCK = SystemClock()
@@ -140,6 +142,13 @@ def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing |
 def make_function_runtime(folder: Path | None = None) -> FunctionRuntime:
     """What runs the functions of one gateway, with the folders of calls below `folder`. It starts nothing before the first call."""
     return FunctionRuntime(folder=folder)
+
+
+def with_added(
+    executors: Mapping[str, Executor], offers: Mapping[str, Offer], functions: FunctionRuntime
+) -> Mapping[str, Executor]:
+    """The same, and what carries out calls of functions that a program gave, by their names in their bindings."""
+    return {**executors, ADDED: FunctionExecutor("", "", functions, lambda: offers)} if offers else executors
 
 
 def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:

@@ -250,7 +250,7 @@ class _Collector:
             digest=_digest_of(self._content),
             keys_digest=_digest_of(self._key_content),
             credentials=credentials,
-            rules=tuple(finished(self._rules[name], self._scope) for name in sorted(self._rules)),
+            rules=tuple(finished(draft, self._scope) for _, draft in sorted(self._rules.items()) if draft.tools),
             limits=read_limits(self._limits, self._scope(self._manifest.tools)),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
@@ -348,12 +348,12 @@ class _Collector:
     def _add_redaction(self, document: Document, index: int) -> None:
         path = ("redact", index)
         given = decode(document, path, RedactShape, PolicyError)
-        self._matching(given.tools, document, (*path, "tools"))
+        found = self._matching(given.tools, document, (*path, "tools"))
         for number, field in enumerate(given.fields):
             _checked_path(field, document.where(*path, "fields", number))
         redaction = Redaction(tools=tuple(given.tools), fields=tuple(given.fields), replacement=given.with_)
         touched = [tool for tool in self._manifest.tools.values() if redaction.covers(tool)]
-        if all(isinstance(tool.binding, SqlBinding) for tool in touched):
+        if found and all(isinstance(tool.binding, SqlBinding) for tool in touched):
             for number, field in enumerate(given.fields):
                 if column_of(field) is None:
                     raise PolicyError(

@@ -8,7 +8,7 @@ The `plain:` section of a policy: which arguments the record holds as they were 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from toolgen.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import nearest
+from toolgen.model.names import ADDED, join, nearest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Toolset
 from toolgen.policy.arguments import repair
@@ -45,6 +45,7 @@ __all__ = [
     "Draft",
     "ScopeOf",
     "TestDraft",
+    "come_later",
     "earlier_call",
     "finished",
     "finished_test",
@@ -63,7 +64,8 @@ _BINDABLE = frozenset({"principal", "user", "tool"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A rule whose expressions are still text, the tools it is about, and where its parts stand."""
+    """A rule whose expressions are still text, the tools it is about, and where its parts stand. One about tools that are still to be
+    added has none, and is no part of the policy until it has."""
 
     rule: Rule
     tools: Mapping[str, Tool]
@@ -74,16 +76,23 @@ class Draft:
 
 
 def matched(patterns: Sequence[str], manifest: Manifest, document: Document, path: tuple[str | int, ...]) -> list[Tool]:
-    """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it."""
+    """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it. One about tools that
+    a program adds (`added__*`) may come before them."""
     tools: dict[str, Tool] = {}
     for index, pattern in enumerate(patterns):
         found = matching(pattern, manifest.tools)
-        if not found:
+        if not found and not come_later((pattern,), manifest):
             raise PolicyError(
                 f"'{pattern}' matches no tool{nearest(pattern, manifest.tools)}", where=document.where(*path, index)
             )
         tools |= {name: manifest.tools[name] for name in found}
     return [*tools.values()]
+
+
+def come_later(patterns: Iterable[str], manifest: Manifest) -> bool:
+    """Whether all of these can only be about tools that a program adds while the gateway runs."""
+    info = manifest.sources.get(ADDED)
+    return (info is None or not info.settings) and all(pattern.startswith(join(ADDED, "")) for pattern in patterns)
 
 
 def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
@@ -96,10 +105,10 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
     effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
     named = matched(given.tools, manifest, document, (*path, "tools"))
     about = {tool.name: tool for tool in named if tool.effect in effects}
-    if not about:
+    if not about and not come_later(given.tools, manifest):
         raise PolicyError(f"rule {given.id}: none of its tools has one of these effects", where=where)
     narrowing = None if isinstance(given.arguments, msgspec.UnsetType) else given.arguments
-    if narrowing is not None:
+    if narrowing is not None and named:
         known = {name for tool in named for name in tool.input_schema.get("properties", {})}
         if fault := fault_of(narrowing, known):
             raise PolicyError(f"rule {given.id}: arguments: {fault}", where=document.where(*path, "arguments"))
@@ -161,7 +170,7 @@ def read_toolset(document: Document, name: str, manifest: Manifest) -> Toolset:
     effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
     named = matched(given.tools, manifest, document, (*path, "tools"))
     tools = frozenset(tool.name for tool in named if tool.effect in effects)
-    if not tools:
+    if not tools and not come_later(given.tools, manifest):
         raise PolicyError(f"toolset {name}: none of its tools has one of these effects", where=document.where(*path))
     return Toolset(tools=tools, roles=frozenset(given.to))
 
@@ -324,7 +333,7 @@ def _read(document: Document, index: int, manifest: Manifest) -> Plain:
         except ValueError as error:
             raise PolicyError(f"'{field}' is not a JSONPath: {error}", where=where) from error
         first = _FIRST.match(field)
-        if first is not None and first[1] not in known and closed:
+        if first is not None and first[1] not in known and closed and tools:
             raise PolicyError(
                 f"none of these tools has an argument '{first[1]}'{nearest(first[1], known)}", where=where
             )

@@ -152,7 +152,7 @@ def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGran
             raise PolicyError(f"'{kind[:60]}' is no kind of values", where=document.where(*path, "kinds", number))
     known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
     for number, name in enumerate(given.arguments):
-        if name not in known:
+        if name not in known and tools:
             raise PolicyError(
                 f"none of these tools has an argument '{name[:60]}'{nearest(name, known)}",
                 where=document.where(*path, "arguments", number),

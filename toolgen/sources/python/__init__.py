@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from toolgen.sources.python.read import read_python
+from toolgen.sources.python.read import read_python, tool_of
 
-__all__ = ["read_python"]
+__all__ = ["read_python", "tool_of"]

@@ -17,7 +17,7 @@ from toolgen.model.tool import Effect, FunctionBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.declared import problem_of
 
-__all__ = ["read_python"]
+__all__ = ["read_python", "tool_of"]
 
 _MAX_SIZE = 16 * 1024 * 1024
 
@@ -53,7 +53,7 @@ def read_python(config: SourceConfig) -> Reading:
             reason = f"{name} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
-        tools.append(_tool(config, offer, name, origin))
+        tools.append(tool_of(config.name, config.location, offer, name, origin))
     path = module_file(module, config.root) if module != Path(config.resource).name else Path(config.resource)
     files = {} if path is None else {str(path): "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()}
     info = SourceInfo(
@@ -85,7 +85,8 @@ def _unread(config: SourceConfig, error: DescriptionError) -> Reading:
     )
 
 
-def _tool(config: SourceConfig, offer: Offer, name: str, origin: str) -> Tool:
+def tool_of(source: str, module: str, offer: Offer, name: str, origin: str) -> Tool:
+    """What a function offers as a tool of this name; not sealed."""
     effect = Effect(offer.mark.effect)
     idempotent = offer.mark.idempotent
     return Tool(
@@ -96,10 +97,10 @@ def _tool(config: SourceConfig, offer: Offer, name: str, origin: str) -> Tool:
         output_schema=offer.output_schema,
         effect=effect,
         idempotent=effect is Effect.READ if idempotent is None else idempotent,
-        source=config.name,
+        source=source,
         origin=origin,
         binding=FunctionBinding(
-            module=config.location,
+            module=module,
             function=offer.name,
             code=offer.code,
             converses=bool(offer.context),

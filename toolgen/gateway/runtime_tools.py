@@ -1,0 +1,304 @@
+"""Tools that a program adds and removes while its gateway runs: on record, in force at once here and soon wherever the state is shared."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from toolgen.background import Background, FaultLog
+from toolgen.clock import Clock
+from toolgen.config.settings import Settings
+from toolgen.errors import AuditError, ConfigError, PolicyError, StateError, ToolgenError
+from toolgen.gateway.policy_reloader import INTERVAL_S, State, state_of
+from toolgen.gateway.shared_functions import SharedFunctions
+from toolgen.gateway.shared_state import Shared
+from toolgen.gateway.tool_overlay import Added, Overlay, Said, added_tool
+from toolgen.model.manifest import Manifest
+from toolgen.model.names import nearest
+from toolgen.model.tool import Tool
+from toolgen.state.count_connection import UnreachableError
+from toolgen.state.pauses import SharedPauses
+from toolgen.state.tool_changes import Edit, RemovedTool, ToolChanges, ToolChangesStore
+
+__all__ = ["RuntimeTools", "runtime_tools"]
+
+_MAX_ADDED = 1_000
+_logger = logging.getLogger(__name__)
+Begin = Callable[[Manifest, Manifest], Awaitable[None]]
+"""What is done just before another catalog comes into force, given the one before and it."""
+
+
+class Catalog(Protocol):
+    """The catalog: as it was built, and as it is in force."""
+
+    built: Manifest
+    overlay: Overlay
+
+    @property
+    def in_force(self) -> Manifest: ...
+
+    async def change(self, overlay: Overlay, begin: Begin) -> None: ...
+
+
+class RuntimeTools:
+    """`gateway.tools`. A tool that is added is called `added__name` (in a gateway that was made of functions, by its own name), and may be
+    called where the policy allows that.
+
+    What is removed is shared through `state:` and stays removed until it is restored. Of what is added, it is shared where the function is
+    imported from; another gateway has the tool if it can make the same of it (`SharedFunctions`).
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: ToolChangesStore,
+        functions: SharedFunctions,
+        record: Callable[[Mapping[str, Any]], Awaitable[object]],
+        policy_state: Callable[[], State],
+        clock: Clock,
+    ) -> None:
+        self._catalog, self._store, self._functions = catalog, store, functions
+        self._record, self._policy_state, self._clock = record, policy_state, clock
+        self._mine: dict[str, Added] = {}  # tools of this process alone
+        self._shared: ToolChanges | None = None
+        self._refused: State | None = None  # the policy that did not fit what is shared
+        self._changing = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+        self._is_open = False
+        self._faults: list[str] = []
+        self.trouble = FaultLog(clock, "tools that others added or removed")
+
+    async def add(
+        self, function: Callable[..., Any], *, name: str = "", effect: str = "", title: str = "", description: str = ""
+    ) -> Tool:
+        """Makes a tool of a function, marked with `@tool` or not (one that is not writes). The words stand in place of its own.
+
+        Raises `ConfigError` for a function that cannot be a tool and for a name that is taken, `PolicyError` where the policy does not
+        fit, `AuditError` and `StateError` where it cannot be recorded or shared: it is not there then.
+        """
+        said = Said(name=name, effect=effect, title=title, description=description)
+        added = added_tool(function, said, self._functions.prefix)
+        tool, entry = added.tool, self._functions.entry(function, added.tool, said, self._clock.now())
+        async with self._changing:
+            overlay, known = (await self._opened()).overlay, self._functions.known(self._shared, added.tool.name)
+            if known is not None and known.digest != tool.digest:
+                raise ConfigError(f"another function was added as {tool.name}", suggestion="remove that one first")
+            if known is not None and tool.name in overlay.added:
+                return overlay.added[tool.name].tool  # of another gateway, or of this one before it was started again
+            if tool.name in self._catalog.in_force.tools:
+                raise ConfigError(f"there is a tool {tool.name} already", suggestion="remove it, or give another name")
+            if len(overlay.added) >= _MAX_ADDED:
+                raise ConfigError(f"{_MAX_ADDED} tools were added, and no more can be")
+
+            async def begin(before: Manifest, after: Manifest) -> None:
+                await self._note("tool_added", tool, before, after, shared=entry is not None)
+                if entry is not None and known is None:
+                    await self._share("tool_added", tool, before, lambda all_: self._functions.with_one(all_, entry))
+
+            await self._catalog.change(replace(overlay, added={**overlay.added, tool.name: added}), begin)
+            if entry is None:
+                self._mine[tool.name] = added
+            else:
+                self._functions.keep(added)
+        where = " in this process alone" if entry is None else ""
+        _logger.warning("the tool %s (%s) was added%s", tool.name, tool.digest, where)
+        return tool
+
+    async def remove(self, name: str) -> None:
+        """Takes a tool away: one that was added, or one of the build, which then stays away when it is built again. Calls under way end.
+
+        It is away even where that cannot be recorded. Raises `ConfigError` for a name that is no tool's, `StateError` where it cannot be
+        shared (nothing changes then), and `AuditError`.
+        """
+        async with self._changing:
+            overlay, before = (await self._opened()).overlay, self._catalog.in_force
+            tool, known = before.tools.get(name), self._functions.known(self._shared, name)
+            if tool is None and known is None:
+                raise ConfigError(f"there is no tool '{name[:60]}'{nearest(name, before.tools)}")
+            of_build = tool is not None and name not in overlay.added
+            own = self._mine.get(name)
+
+            async def begin(_: Manifest, __: Manifest) -> None:
+                if own is None:
+                    gone = self._removed(tool) if tool is not None and of_build else None
+                    self._shared = await self._store.change(lambda all_: _without(all_, name, gone))
+
+            left = {kept: one for kept, one in overlay.added.items() if kept != name}
+            removed = overlay.removed | {name} if of_build else overlay.removed
+            await self._catalog.change(Overlay(added=left, removed=removed), begin)
+            self._mine.pop(name, None)
+            _logger.warning("the tool %s was removed", name)
+            if tool is not None:
+                await self._note("tool_removed", tool, before, self._catalog.in_force, shared=own is None)
+
+    async def restore(self, name: str) -> Tool | None:
+        """Has a tool of the build back that was removed, as it is built by now; None where no build has it any more.
+
+        Raises `ConfigError` where it is not removed, or its name is one that was added, and otherwise as `add`.
+        """
+        async with self._changing:
+            overlay, tool = (await self._opened()).overlay, self._catalog.built.tools.get(name)
+            if name not in overlay.removed:
+                raise ConfigError(f"'{name[:60]}' is not removed{nearest(name, overlay.removed)}")
+            if name in overlay.added:
+                raise ConfigError(f"{name} was added meanwhile", suggestion="remove that one first")
+
+            async def begin(before: Manifest, after: Manifest) -> None:
+                if tool is not None:
+                    await self._note("tool_restored", tool, before, after, shared=True)
+                await self._share("tool_restored", tool, before, lambda all_: _restored(all_, name))
+
+            await self._catalog.change(replace(overlay, removed=overlay.removed - {name}), begin)
+            _logger.warning("the tool %s is not removed any more", name)
+        return tool
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """The names of the tools of builds that are removed."""
+        return self._catalog.overlay.removed
+
+    async def start(self, background: Background) -> None:
+        """Begins to follow what others add and remove. Raises `StateError` as `sync` does."""
+        await self.sync()
+        self._watching = background.start("following which tools others added", self._watch)
+
+    async def stop(self) -> None:
+        """What is in force stays so."""
+        self._is_open = False
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait((self._watching,))
+
+    async def sync(self) -> None:
+        """Puts in force what others added and removed. Raises `StateError` where that cannot be read; where Redis only cannot be reached
+        no call goes on meanwhile (`known`)."""
+        self._is_open = True
+        try:
+            async with self._changing:
+                await self._synced()
+        except StateError as error:
+            if not isinstance(error.__cause__, UnreachableError):
+                raise
+
+    async def known(self) -> None:
+        """Returns once it is known what was added and removed. Raises `StateError` where it is not."""
+        if self._shared is None:
+            async with self._changing:
+                await self._synced()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            try:
+                async with self._changing:
+                    await self._synced()
+            except StateError as error:
+                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+
+    async def _opened(self) -> Catalog:
+        """The catalog as it is by now. Raises `ConfigError` where the gateway is not open."""
+        if not self._is_open:
+            raise ConfigError("the gateway is not open", suggestion="use `async with gateway:`, or `with gateway:`")
+        await self._synced()
+        return self._catalog
+
+    async def _synced(self) -> None:
+        """Puts in force what others did. What cannot be is left out and said, and tried again when the policy changes."""
+        shared = await self._store.read()
+        again = self._refused is not None and self._refused != self._policy_state()
+        if shared != self._shared or again:
+            self._shared, self._refused = shared, None
+            self._faults = await self._follow(shared)
+        if self._faults:
+            self.trouble.say("; ".join(self._faults), passing=True)
+        else:
+            self.trouble.clear()
+
+    async def _follow(self, shared: ToolChanges) -> list[str]:
+        """Why not all of it is in force. What was removed is removed in any case."""
+        added, faults = await self._functions.load(shared.added)
+        faults += [f"{name} was added here and elsewhere" for name in sorted(added.keys() & self._mine.keys())]
+        overlay = Overlay(added={**added, **self._mine}, removed=frozenset(one.name for one in shared.removed))
+        if taken := overlay.clashes(self._catalog.built):
+            faults += [f"{name} has the name of a tool that was built" for name in taken]
+            overlay = overlay.without(taken)
+        before, state = self._catalog.overlay, self._policy_state()
+        if overlay == before:
+            return faults
+        try:
+            await self._catalog.change(overlay, self._told)
+        except ToolgenError as error:
+            self._refused = state if isinstance(error, PolicyError) else ()
+            kept = {name: one for name, one in before.added.items() if overlay.added.get(name) is one}
+            less = Overlay(added=kept, removed=overlay.removed | before.removed)
+            if less != before:
+                await self._catalog.change(less, self._told)
+            faults.append(f"not all are in force: {error}")
+        return faults
+
+    async def _told(self, before: Manifest, after: Manifest) -> None:
+        """Records what others did. Nothing is added without that; what is removed goes in any case."""
+        old, new = ({(tool.name, tool.digest): tool for tool in one.tools.values()} for one in (before, after))
+        for name, digest in sorted(new.keys() - old.keys()):
+            code = "tool_restored" if name in self._catalog.built.tools else "tool_added"
+            await self._note(code, new[name, digest], before, after, shared=True)
+            _logger.warning("another gateway added the tool %s (%s)", name, digest)
+        for name, digest in sorted(old.keys() - new.keys()):
+            _logger.warning("another gateway removed the tool %s (%s)", name, digest)
+            try:
+                await self._note("tool_removed", old[name, digest], before, after, shared=True)
+            except AuditError:
+                _logger.error("that the tool %s was removed is not on record", name)  # noqa: TRY400 - said elsewhere
+
+    async def _share(self, code: str, tool: Tool | None, before: Manifest, edit: Edit) -> None:
+        """Tells others of what is on record already; where that fails, so is that."""
+        try:
+            self._shared = await self._store.change(edit)
+        except ToolgenError:
+            if tool is not None:
+                await self._note(code, tool, before, before, shared=True, status="error")
+            raise
+
+    def _removed(self, tool: Tool) -> RemovedTool:
+        return RemovedTool(name=tool.name, digest=tool.digest, since=self._clock.now())
+
+    async def _note(
+        self, code: str, tool: Tool, before: Manifest, after: Manifest, *, shared: bool, status: str = "ok"
+    ) -> None:
+        about = {"event": "catalog", "status": status, "code": code, "tool": tool.name, "tool_digest": tool.digest}
+        arguments = {"before": before.digest, "in_force": after.digest, "shared": shared}
+        await self._record({**about, "arguments": arguments})
+
+
+def runtime_tools(
+    catalog: Catalog,
+    shared: Shared,
+    settings: Settings,
+    record: Callable[[Mapping[str, Any]], Awaitable[object]],
+    clock: Clock,
+    *,
+    in_process: bool,
+) -> RuntimeTools:
+    """Those of a project, or of a gateway that was made `in_process`. No call goes on before it is known what others removed."""
+    functions = SharedFunctions(settings, in_process=in_process)
+    made = RuntimeTools(catalog, shared.tools, functions, record, lambda: state_of(settings.policies), clock)
+    if isinstance(shared.pauses, SharedPauses):
+        shared.pauses.first = made.known
+    return made
+
+
+def _without(shared: ToolChanges, name: str, gone: RemovedTool | None) -> ToolChanges:
+    """Without a tool that was added, or with one of the build that is gone."""
+    if gone is None:
+        return msgspec.structs.replace(shared, added=tuple(one for one in shared.added if one.name != name))
+    others = (one for one in shared.removed if one.name != name)
+    return msgspec.structs.replace(shared, removed=(*others, gone))
+
+
+def _restored(shared: ToolChanges, name: str) -> ToolChanges:
+    return msgspec.structs.replace(shared, removed=tuple(one for one in shared.removed if one.name != name))

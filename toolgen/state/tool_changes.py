@@ -1,0 +1,144 @@
+"""Which tools were added and removed while gateways run: a small file that is replaced whole, or a sealed box in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from toolgen.errors import StateError
+from toolgen.state.encryption import Seal
+from toolgen.state.redis_connection import RedisLink
+from toolgen.state.versioned_box import VersionedBox
+from toolgen.state.whole_file import locked, write_whole
+
+__all__ = ["AddedTool", "Edit", "FileChanges", "RedisChanges", "RemovedTool", "ToolChanges", "ToolChangesStore"]
+
+
+class AddedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A function that became a tool, by where it can be imported from. `digest` is the tool's: one with another is not it. `effect` and the
+    texts were said of it in place of what it says itself; `since` is in seconds since the epoch."""
+
+    name: str
+    module: str
+    function: str
+    digest: str
+    effect: str = ""
+    title: str = ""
+    description: str = ""
+    since: float
+
+
+class RemovedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool of a build that is not there any more, whatever a later build says. `digest` is the one it had."""
+
+    name: str
+    digest: str
+    since: float
+
+
+class ToolChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What differs from what was built."""
+
+    added: tuple[AddedTool, ...] = ()
+    removed: tuple[RemovedTool, ...] = ()
+
+
+Edit = Callable[[ToolChanges], ToolChanges]
+
+
+class ToolChangesStore(Protocol):
+    """Where it is kept for all that share a project's state."""
+
+    async def read(self) -> ToolChanges:
+        """What is known by now. Raises `StateError`."""
+
+    async def change(self, edit: Edit) -> ToolChanges:
+        """Puts there what `edit` makes of it, and returns it. Two at once do it one after the other. Raises `StateError`, and what
+        `edit` raises."""
+
+    async def close(self) -> None:
+        """Lets go of it."""
+
+
+class FileChanges:
+    """The file of a project on this machine, for all its processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._state: tuple[int, ...] | None = None
+        self._found = ToolChanges()
+
+    async def read(self) -> ToolChanges:
+        """The file is read when it is another than before."""
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            self._state, self._found = None, ToolChanges()
+            return self._found
+        except OSError as error:
+            raise self._unreadable(error.strerror or type(error).__name__) from error
+        state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if state != self._state:
+            self._found, self._state = await asyncio.to_thread(self._read), state
+        return self._found
+
+    async def change(self, edit: Edit) -> ToolChanges:
+        """As the protocol says."""
+        return await asyncio.to_thread(self._change, edit)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def _change(self, edit: Edit) -> ToolChanges:
+        try:
+            with locked(self._path):
+                changed = edit(self._read())
+                write_whole(self._path, msgspec.json.encode(changed))
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StateError(
+                f"which tools were added and removed cannot be written: {reason}", where=str(self._path)
+            ) from error
+        return changed
+
+    def _read(self) -> ToolChanges:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=ToolChanges)
+        except FileNotFoundError:
+            return ToolChanges()
+        except OSError as error:
+            raise self._unreadable(error.strerror or type(error).__name__) from error
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self._unreadable("it is not what a gateway writes") from error
+
+    def _unreadable(self, reason: str) -> StateError:
+        return StateError(
+            f"which tools were added and removed cannot be read: {reason}",
+            where=str(self._path),
+            suggestion="put the file right, or remove it: then the catalog is what was built",
+        )
+
+
+class RedisChanges:
+    """The same for all that share a Redis. What it forgets, a gateway that knows of it puts back."""
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
+        what = "which tools were added and removed"
+        self._box = VersionedBox(link, seal, "tools", ToolChanges, ToolChanges(), what)
+
+    async def read(self) -> ToolChanges:
+        """As the protocol says."""
+        return await self._box.follow()
+
+    async def change(self, edit: Edit) -> ToolChanges:
+        """As the protocol says."""
+        return await self._box.change(edit)
+
+    async def close(self) -> None:
+        """Closes its connection."""
+        await self._box.close()

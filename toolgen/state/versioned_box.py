@@ -1,0 +1,89 @@
+"""One sealed thing that gateways share in Redis, with a version, so that a Redis that forgot is told again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from toolgen.errors import StateError
+from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.encryption import Seal
+from toolgen.state.redis_connection import RedisLink
+
+__all__ = ["VersionedBox"]
+
+T = TypeVar("T")
+_SCRIPT = Script.named("pauses")
+_TRIES = 20
+_logger = logging.getLogger(__name__)
+
+
+class VersionedBox(Generic[T]):
+    """`name` is its key and what it is sealed for, `kind` its type, `what` what messages call it; `empty` stands for nothing kept.
+
+    `value` is what is known of it.
+    """
+
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], name: str, kind: Any, empty: T, what: str) -> None:
+        self._link, self._seal, self._name, self._kind, self._what = link, cache(seal), name, kind, what
+        self._key = f"{link.prefix}:{name}"
+        self._empty = empty
+        self._version = 0
+        self.value = empty
+
+    async def read(self) -> T:
+        """What Redis says. Raises `StateError` when it cannot be asked or what it says cannot be read."""
+        return (await self._ask())[1]
+
+    async def follow(self) -> T:
+        """Takes what Redis says for known, or puts back what it lost. Raises `StateError`."""
+        version, found = await self._ask()
+        if version < self._version:
+            await self._run("restore", *self._boxed(self._version, self.value))
+            _logger.warning("Redis had lost %s; it was put back", self._what)
+        else:
+            self._version, self.value = version, found
+        return self.value
+
+    async def change(self, edit: Callable[[T], T]) -> T:
+        """Puts there what `edit` makes of it, and returns it. Two at once do it one after the other. Raises `StateError`, and what
+        `edit` raises."""
+        for _ in range(_TRIES):
+            version, found = await self._ask()
+            changed = edit(found)
+            if await self._run("write", str(version), *self._boxed(version + 1, changed)) == 1:
+                self._version, self.value = version + 1, changed
+                return changed
+        raise StateError(f"{self._what} is being changed by others without end; try again")
+
+    async def close(self) -> None:
+        """Nothing more is asked."""
+        await self._link.close()
+
+    async def _ask(self) -> tuple[int, T]:
+        answer = await self._run("read")
+        try:
+            version, box = int(answer[0]), answer[1]
+            if version == 0:
+                return 0, self._empty
+            if version == self._version:
+                return version, self.value
+            return version, msgspec.json.decode(self._seal().open(box, self._about(version)), type=self._kind)
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise StateError(f"what Redis says of {self._what} is not what a gateway writes") from error
+
+    def _boxed(self, version: int, value: T) -> tuple[str, bytes]:
+        return str(version), self._seal().close(msgspec.json.encode(value), self._about(version))
+
+    def _about(self, version: int) -> str:
+        return f"{self._name} {version}"
+
+    async def _run(self, *arguments: str | bytes) -> Any:
+        try:
+            return await self._link.ask(_SCRIPT, self._key, *arguments)
+        except UnreachableError as error:
+            raise StateError(f"{self._what} is kept in Redis, which cannot be reached ({error})") from error

@@ -69,8 +69,8 @@ class RuntimeTools:
         self._refused: State | None = None  # the policy that did not fit what is shared
         self._changing = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
-        self._is_open = False
-        self._faults: list[str] = []
+        self._is_open = self.is_awaited = False
+        self._faults: dict[str, str] = {}  # by tool; of the policy under ""
         self.trouble = FaultLog(clock, "tools that others added or removed")
 
     async def add(
@@ -132,6 +132,8 @@ class RuntimeTools:
             removed = overlay.removed | {name} if of_build else overlay.removed
             await self._catalog.change(Overlay(added=left, removed=removed), begin)
             self._mine.pop(name, None)
+            self._faults.pop(name, None)
+            self._say()
             _logger.warning("the tool %s was removed", name)
             if tool is not None:
                 await self._note("tool_removed", tool, before, self._catalog.in_force, shared=own is None)
@@ -175,14 +177,14 @@ class RuntimeTools:
             await asyncio.wait((self._watching,))
 
     async def sync(self) -> None:
-        """Puts in force what others added and removed. Raises `StateError` where that cannot be read; where Redis only cannot be reached
-        no call goes on meanwhile (`known`)."""
+        """Puts in force what others added and removed. Raises `StateError` where that cannot be read, but where no call goes on before
+        it is (`is_awaited`)."""
         self._is_open = True
         try:
             async with self._changing:
                 await self._synced()
-        except StateError as error:
-            if not isinstance(error.__cause__, UnreachableError):
+        except StateError:
+            if not self.is_awaited:
                 raise
 
     async def known(self) -> None:
@@ -214,18 +216,21 @@ class RuntimeTools:
         if shared != self._shared or again:
             self._shared, self._refused = shared, None
             self._faults = await self._follow(shared)
+        self._say()
+
+    def _say(self) -> None:
         if self._faults:
-            self.trouble.say("; ".join(self._faults), passing=True)
+            self.trouble.say("; ".join(self._faults.values()), passing=True)
         else:
             self.trouble.clear()
 
-    async def _follow(self, shared: ToolChanges) -> list[str]:
+    async def _follow(self, shared: ToolChanges) -> dict[str, str]:
         """Why not all of it is in force. What was removed is removed in any case."""
         added, faults = await self._functions.load(shared.added)
-        faults += [f"{name} was added here and elsewhere" for name in sorted(added.keys() & self._mine.keys())]
+        faults |= {name: f"{name} was added here and elsewhere" for name in added.keys() & self._mine.keys()}
         overlay = Overlay(added={**added, **self._mine}, removed=frozenset(one.name for one in shared.removed))
         if taken := overlay.clashes(self._catalog.built):
-            faults += [f"{name} has the name of a tool that was built" for name in taken]
+            faults |= {name: f"{name} has the name of a tool that was built" for name in taken}
             overlay = overlay.without(taken)
         before, state = self._catalog.overlay, self._policy_state()
         if overlay == before:
@@ -238,7 +243,7 @@ class RuntimeTools:
             less = Overlay(added=kept, removed=overlay.removed | before.removed)
             if less != before:
                 await self._catalog.change(less, self._told)
-            faults.append(f"not all are in force: {error}")
+            faults[""] = f"not all are in force: {error}"
         return faults
 
     async def _told(self, before: Manifest, after: Manifest) -> None:
@@ -288,7 +293,7 @@ def runtime_tools(
     functions = SharedFunctions(settings, in_process=in_process)
     made = RuntimeTools(catalog, shared.tools, functions, record, lambda: state_of(settings.policies), clock)
     if isinstance(shared.pauses, SharedPauses):
-        shared.pauses.first = made.known
+        shared.pauses.first, made.is_awaited = made.known, True
     return made
 
 

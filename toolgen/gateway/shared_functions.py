@@ -73,8 +73,11 @@ class SharedFunctions:
 
     @staticmethod
     def with_one(shared: ToolChanges, entry: AddedTool) -> ToolChanges:
-        """With one more. Raises `ConfigError` where its name was taken meanwhile."""
-        if any(one.name == entry.name for one in shared.added):
+        """With one more. Raises `ConfigError` where its name was taken meanwhile, by another tool."""
+        known = next((one for one in shared.added if one.name == entry.name), None)
+        if known is not None and known.digest == entry.digest:
+            return shared
+        if known is not None:
             raise ConfigError(f"another gateway added a tool {entry.name} meanwhile")
         return msgspec.structs.replace(shared, added=(*shared.added, entry))
 
@@ -82,10 +85,10 @@ class SharedFunctions:
         """This is what is had for its digest, whatever becomes of its module."""
         self._made[added.tool.digest] = added
 
-    async def load(self, entries: Iterable[AddedTool]) -> tuple[dict[str, Added], list[str]]:
+    async def load(self, entries: Iterable[AddedTool]) -> tuple[dict[str, Added], dict[str, str]]:
         """The tools, by name, that others added, and why some are not there."""
         found: dict[str, Added] = {}
-        faults: list[str] = []
+        faults: dict[str, str] = {}
         for entry in entries:
             try:
                 if entry.digest not in self._made:
@@ -93,9 +96,9 @@ class SharedFunctions:
                         self._made[entry.digest] = await asyncio.to_thread(self._make, entry)
                 found[entry.name] = self._made[entry.digest]
             except (ConfigError, DescriptionError) as error:
-                faults.append(f"{entry.name} is not there: {error.message}")
+                faults[entry.name] = f"{entry.name} is not there: {error.message}"
             except TimeoutError:
-                faults.append(f"{entry.name} is not there: its module was not imported within {_IMPORT_S:g} s")
+                faults[entry.name] = f"{entry.name} is not there: its module was not imported within {_IMPORT_S:g} s"
         return found, faults
 
     def _make(self, entry: AddedTool) -> Added:

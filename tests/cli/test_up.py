@@ -140,6 +140,20 @@ def test_an_edit_of_the_policy_keeps_the_mock_and_the_keys(folder: Path) -> None
         assert up.call("pets__delete_pet", {"petId": 1}, up.keys["agent"]).status_code == 200
 
 
+def test_a_build_keeps_the_keys_of_the_run(folder: Path) -> None:
+    with running(folder, "pets.json"):
+        pass
+    with running(folder) as up:
+        text = (folder / "pets.json").read_text(encoding="utf-8")
+        (folder / "pets.json").write_text(text.replace("Get a pet", "Get one pet"), encoding="utf-8")
+        subprocess.run([sys.executable, "-m", "toolgen", "build"], check=True, cwd=folder, capture_output=True)
+        assert up.process.stderr is not None
+        assert any("is in force (1 changed)" in line for line in up.process.stderr)
+        assert up.call("pets__get_pet", {"petId": 1}, up.keys["agent"]).status_code == 503  # PETS_KEY is not set
+        headers = {"authorization": f"Bearer {up.keys['reviewer']}"}
+        assert httpx.get(f"{up.url}/v1/audit", headers=headers, timeout=60).status_code == 200
+
+
 def test_without_a_mock_what_is_not_set_is_said(folder: Path) -> None:
     with running(folder, "pets.json") as up:
         assert "not set     PETS_KEY: calls to pets that need it are refused" in up.said

@@ -163,3 +163,36 @@ def test_a_call_that_began_before_a_build_ends_as_it_began(tmp_path: Path) -> No
         return (await call).data
 
     assert running(path, scenario) == 1
+
+
+WAITING = """
+principals: {bot: {roles: [bot]}}
+rules: [{id: all, to: [bot], tools: ["*"], verdict: allow}]
+limits: [{id: one, per: [principal], concurrency: 1, wait: 30s}]
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "ends"), [("def gone", "def came", "ok"), ("return 1\n", "return 2\n", "expired")])
+def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_by_then(
+    tmp_path: Path, old: str, new: str, ends: str
+) -> None:
+    path = written(tmp_path, BEFORE, policy=WAITING)
+    rebuilt(path, BEFORE)
+
+    async def scenario(gateway: Gateway) -> Any:
+        before = gateway.manifest.digest
+        binding: Any = gateway.manifest.tools["own__slow"].binding
+        holding = asyncio.create_task(gateway.call("own__slow", {}, principal="bot"))
+        await until(lambda: bool(getattr(sys.modules.get(binding.module), "BEGUN", [])))
+        module = sys.modules[binding.module]
+        waiting = asyncio.create_task(gateway.call("own__version", {}, principal="bot"))
+        await asyncio.to_thread(rebuilt, path, BEFORE.replace(old, new, 1))
+        await until(lambda: gateway.manifest.digest != before)
+        assert not waiting.done()
+        for waiter in list(module.MAY_END._waiters):
+            waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)
+        assert (await holding).data == 1
+        answer = await waiting
+        return answer.status if answer.error is None else answer.error.code
+
+    assert running(path, scenario) == ends

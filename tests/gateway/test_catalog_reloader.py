@@ -172,7 +172,9 @@ limits: [{id: one, per: [principal], concurrency: 1, wait: 30s}]
 """
 
 
-@pytest.mark.parametrize(("old", "new", "ends"), [("def gone", "def came", "ok"), ("return 1\n", "return 2\n", "expired")])
+@pytest.mark.parametrize(
+    ("old", "new", "ends"), [("def gone", "def came", "ok"), ("return 1\n", "return 2\n", "expired")]
+)
 def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_by_then(
     tmp_path: Path, old: str, new: str, ends: str
 ) -> None:

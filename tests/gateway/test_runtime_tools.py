@@ -379,17 +379,17 @@ def test_a_state_that_cannot_be_read_starts_nothing_and_takes_nothing_back(tmp_p
         await gateway.tools.remove("own__version")
         good = file.read_text(encoding="utf-8")
         file.write_text(content, encoding="utf-8")
-        await until(lambda: bool(gateway.operations.ready()))
+        await until(lambda: bool(gateway.operations.warnings()))
         with pytest.raises(StateError):
             await gateway.tools.restore("own__version")
-        found = gateway.operations.ready(), await said(gateway, "own__version")
+        found = gateway.operations.warnings(), await said(gateway, "own__version")
         file.write_text(good, encoding="utf-8")
-        await until(lambda: not gateway.operations.ready())
+        await until(lambda: not gateway.operations.warnings())
         file.write_text(content, encoding="utf-8")
         return found
 
-    (ready,), still = running(path, scenario)
-    assert "which tools were added and removed cannot be read" in ready
+    (warning,), still = running(path, scenario)
+    assert "which tools were added and removed cannot be read" in warning
     assert still == "unknown_tool"
     with pytest.raises(StateError, match="cannot be read"):
         running(path, scenario)

@@ -200,7 +200,8 @@ class RuntimeTools:
                 async with self._changing:
                     await self._synced()
             except StateError as error:
-                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+                known = self._shared is not None  # what is known holds
+                self.trouble.say(str(error), passing=known or isinstance(error.__cause__, UnreachableError))
 
     async def _opened(self) -> Catalog:
         """The catalog as it is by now. Raises `ConfigError` where the gateway is not open."""

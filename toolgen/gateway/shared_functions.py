@@ -25,8 +25,8 @@ _IMPORT_S = 60.0
 
 class SharedFunctions:
     """Only what stands in a package of one of the project's own `python:` sources is told to others, and imported because others say so:
-    whoever can write to the shared state chooses among functions of the project, and runs no other code. What is imported has to make the
-    tool with the digest that was told. `prefix` begins the names of the tools.
+    somebody who can write to the shared state chooses among functions of the project, and runs no other code. What is imported has to
+    make the tool with the digest that was told. `prefix` begins the names of the tools.
     """
 
     def __init__(self, settings: Settings, *, in_process: bool) -> None:

@@ -1,4 +1,4 @@
-"""A small file that several processes change: one after the other, durably, and seen whole by whoever reads it."""
+"""A small file that several processes change: one after the other, durably, and read whole."""
 
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ NotifyEvent = Literal[
     "approval_decided",
     "approval_expired",
     "approval_withdrawn",
+    "break_glass_requested",
+    "break_glass_given",
 ]
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 _MAX_WEBHOOKS = 20

@@ -66,7 +66,7 @@ def test_what_there_is_to_tell_follows_from_how_a_call_stands(known: Invocation,
 
 def test_ids_tell_events_calls_and_receivers_apart() -> None:
     ids = {
-        message_id(invocation(number), event, receiver)
+        message_id(f"call_{number}", event, receiver)
         for number in (1, 2)
         for event in ("a", "b")
         for receiver in ("ops", "chat")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import re
 import signal
@@ -25,8 +26,10 @@ from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify as verify_record
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.project_files import seal_file
+from toolgen.gateway.role_grants import RoleWish
 from toolgen.gateway.service import Gateway
 from toolgen.state.encryption import seal_of
+from toolgen.state.grants import RoleGrant
 from toolgen.state.outbox import SqliteOutbox
 
 ROOT = Path(__file__).parents[3]
@@ -247,6 +250,7 @@ def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
 
 KILLED = """
 import asyncio, os, signal, sys
+from toolgen.gateway.role_grants import RoleWish
 from toolgen.gateway.service import Gateway
 
 async def main():
@@ -446,3 +450,38 @@ def test_a_call_that_nobody_answers_for_expires_and_that_is_told(tmp_path: Path,
         assert {one.json()["data"]["id"] for one in got} == {call_id}
 
     play(tmp_path, to, work, {"approvals": {"approvers": ["user"], "expires": "1s"}})
+
+
+GLASS: dict[str, Any] = {
+    "role_grants": [{"role": "root", "by": ["user"], "to": ["user"], "max_duration": "1h", "break_glass": True}]
+}
+EVIL = "<!channel> fire & <https://evil.example.com|agree>"
+
+
+@pytest.mark.parametrize("form", ["generic", "slack"])
+def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to: Receiver, form: str) -> None:
+    async def work(gateway: Gateway, _seen: Upstream) -> None:
+        roles = gateway.approvals.role_grants
+        assert roles is not None
+        wish = RoleWish(role="root", to="ann", seconds=60.0, reason=EVIL)
+        asked = await roles.ask(wish, gateway.principal("ann"))
+        assert isinstance(asked, RoleGrant)
+        (first,) = await to.reached(1)
+        agreed = await roles.decide(asked.id, approve=True, principal=gateway.principal("eve"))
+        assert isinstance(agreed, RoleGrant)
+        _, second = await to.reached(2)
+        if form == "slack":
+            assert "for ann" in first.json()["text"]
+            assert EVIL in json.dumps(first.json()["blocks"])
+            assert all(EVIL not in block["text"]["text"] for block in first.json()["blocks"] if "text" in block)
+            return
+        verify()(SECRET, first.headers, first.body)
+        told = first.json()
+        assert (told["type"], told["data"]["id"]) == ("break_glass_requested", asked.id)
+        assert (told["data"]["role"], told["data"]["principal"], told["data"]["reason"]) == ("root", "ann", EVIL)
+        assert (told["data"]["asked_by"], "agreed_by" in told["data"]) == ("ann", False)
+        assert told["data"]["url"] == f"{CONSOLE}/console/approvals"
+        told = second.json()
+        assert (told["type"], told["data"]["agreed_by"]) == ("break_glass_given", "eve")
+
+    play(tmp_path, to, work, GLASS, format=form)

@@ -18,7 +18,7 @@ from toolgen.gateway.notify.notice import Notice, decision_of
 from toolgen.model.prompt_injection import spelled
 from toolgen.model.result import bounded
 
-__all__ = ["body_of"]
+__all__ = ["body_of", "escaped", "plain"]
 
 _MAX_ARGUMENTS_SIZE = 16_384
 _MAX_FIELD_LENGTH = 500
@@ -91,17 +91,16 @@ def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
         "Expires": timestamp(known.expires)[:19] + "Z",
         "By": ", ".join(decision_of(notice)[1]),
     }
-    parts = [_plain(f"{name}\n{text}", _MAX_FIELD_LENGTH) for name, text in fields.items() if text]
+    parts = [plain(f"{name}\n{text}", _MAX_FIELD_LENGTH) for name, text in fields.items() if text]
     blocks: list[dict[str, Any]] = [
-        {"type": "header", "text": _plain(title, _MAX_FIELD_LENGTH)},
+        {"type": "header", "text": plain(title, _MAX_FIELD_LENGTH)},
         {"type": "section", "fields": parts},
     ]
     if webhook.arguments and notice.arguments is not None:
         written = json.dumps(notice.arguments, indent=1, ensure_ascii=False)
-        blocks.append({"type": "section", "text": _plain(written, _MAX_TEXT_LENGTH)})
+        blocks.append({"type": "section", "text": plain(written, _MAX_TEXT_LENGTH)})
     blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": f"<{notice.url}|Open it in the console>"}})
-    text = bounded(f"{title}: {spelled(known.tool)}, by {spelled(who)}", _MAX_FIELD_LENGTH)
-    return {"text": text.translate(_ESCAPED), "blocks": blocks}
+    return {"text": escaped(f"{title}: {spelled(known.tool)}, by {spelled(who)}"), "blocks": blocks}
 
 
 def _title(notice: Notice) -> str:
@@ -110,5 +109,11 @@ def _title(notice: Notice) -> str:
     return _TITLES[notice.event]
 
 
-def _plain(text: str, length: int) -> dict[str, Any]:
+def escaped(text: str) -> str:
+    """A text for notifications of Slack, in which no mention and no link is read."""
+    return bounded(text, _MAX_FIELD_LENGTH).translate(_ESCAPED)
+
+
+def plain(text: str, length: int = _MAX_FIELD_LENGTH) -> dict[str, Any]:
+    """A plain text of Slack, with nothing in it that would not be seen."""
     return {"type": "plain_text", "text": bounded(spelled(text.replace("\r", "")), length), "emoji": False}

@@ -60,6 +60,6 @@ def _code(known: Invocation) -> str:
     return str(error.get("code", ""))
 
 
-def message_id(known: Invocation, event: str, receiver: str) -> str:
-    """The same for the same event, call and receiver, however often and wherever it is made."""
-    return "msg_" + hashlib.sha256(f"{known.id} {event} {receiver}".encode()).hexdigest()[:32]
+def message_id(about: str, event: str, receiver: str) -> str:
+    """The same for the same event, receiver and id of what it is about, however often and wherever it is made."""
+    return "msg_" + hashlib.sha256(f"{about} {event} {receiver}".encode()).hexdigest()[:32]

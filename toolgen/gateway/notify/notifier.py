@@ -1,4 +1,4 @@
-"""Tells webhooks of calls that wait for a person: notices what happened to them, whichever worker did it, and has it delivered."""
+"""Tells webhooks of calls that wait for a person, and of roles that take two: notices what happened, and has it delivered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
@@ -17,8 +18,10 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.notify.delivery import Delivery, DeliveryCounts
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
+from toolgen.gateway.notify.role_messages import role_body, role_event
 from toolgen.gateway.prometheus import NotificationCounts
 from toolgen.state.count_connection import UnreachableError
+from toolgen.state.grants import RoleGrant
 from toolgen.state.invocations import Invocation
 from toolgen.state.outbox import Message, Outbox
 from toolgen.wiring.webhook import WebhookSender
@@ -136,6 +139,10 @@ class Notifier:
         now = await store.now()
         for known in await store.unfinished():
             await self._tell_all(known)
+        if (roles := self._approvals.role_grants) is not None:
+            for grant in await roles.listed(None):
+                if grant.break_glass:
+                    await self._once(grant.id, role_event(grant), partial(self._tell_role, grant))
         if self._since is None:  # what ended while nobody was there, but nothing from before there were webhooks
             first = await self._outbox.tell("", "began", (), until=now + _FOR_EVER_S)
             self._since = now if first else 0.0
@@ -152,16 +159,25 @@ class Notifier:
     async def _tell_all(self, known: Invocation) -> None:
         for event in events_of(known):
             key = _END if event in ENDS else event
-            if (known.id, key) not in self._told:
-                try:
-                    await self._tell(known, event, key)
-                except ToolgenError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - a call that nobody can tell of holds up no other
-                    _logger.error("nobody is told of call %s: %s", known.id, place_of(error))  # noqa: TRY400
-                self._told[known.id, key] = None
-                if len(self._told) > _MAX_REMEMBERED:
-                    self._told.popitem(last=False)
+            await self._once(known.id, key, partial(self._tell, known, event, key))
+
+    async def _once(self, about: str, key: str, tell: Callable[[], Awaitable[None]]) -> None:
+        if (about, key) in self._told:
+            return
+        try:
+            await tell()
+        except ToolgenError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what nobody can tell of holds up nothing else
+            _logger.error("nobody is told of %s: %s", about, place_of(error))  # noqa: TRY400
+        self._told[about, key] = None
+        if len(self._told) > _MAX_REMEMBERED:
+            self._told.popitem(last=False)
+
+    async def _tell_role(self, grant: RoleGrant) -> None:
+        now, event, url = await self._outbox.now(), role_event(grant), f"{self._settings.console}/console/approvals"
+        bodies = {name: role_body(one, grant, now, url) for name, one in self._settings.webhooks.items()}
+        await self._write(grant.id, event, event, bodies, now, max(grant.expires, now))
 
     async def _tell(self, known: Invocation, event: NotifyEvent, key: str) -> None:
         now = await self._outbox.now()
@@ -175,20 +191,26 @@ class Notifier:
             escalated_to=tuple(sorted(governance.policy.approval.escalate_to)),
             at=now,
         )
+        bodies = {name: body_of(webhook, notice) for name, webhook in self._settings.webhooks.items()}
+        await self._write(known.id, event, key, bodies, now, max(known.expires, now))
+
+    async def _write(
+        self, about: str, event: NotifyEvent, key: str, bodies: Mapping[str, bytes], now: float, expires: float
+    ) -> None:
+        """Puts messages into the outbox, for those who want to be told of such an event, where nobody else did."""
         messages = [
             Message(
-                id=message_id(known, event, name),
+                id=message_id(about, event, name),
                 receiver=name,
                 event=event,
-                call_id=known.id,
+                call_id=about,
                 made=now,
-                body=body_of(webhook, notice),
+                body=bodies[name],
             )
             for name, webhook in self._settings.webhooks.items()
             if event in webhook.events
         ]
-        until = max(known.expires, now) + _REMEMBERED_S
-        if await self._outbox.tell(known.id, key, messages, until=until):
+        if await self._outbox.tell(about, key, messages, until=expires + _REMEMBERED_S):
             for message in messages:
                 self.deliveries[message.receiver].wake()
 

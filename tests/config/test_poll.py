@@ -10,7 +10,7 @@ import yaml
 
 from toolgen.config.settings import from_data
 from toolgen.errors import ConfigError
-from toolgen.execute.base import AnswerPlace, PollConfig
+from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 
 
 def read(poll: Any, **more: Any) -> Any:
@@ -114,3 +114,32 @@ def test_it_belongs_to_requests_over_http() -> None:
         from_data({"sources": {"own": {"python": "m", "poll": {}}}}, Path("/p/toolgen.yaml"))
     with pytest.raises(ConfigError, match="or the one word never"):
         read({}, tools={"jobs__a": {"poll": "always"}})
+
+
+def test_a_status_that_is_had_by_post_is_read() -> None:
+    post = {"body": {"JobId": "$.job.id", "Deep": True}, "headers": {"X-Amz-Target": "Jobs.GetJob"}}
+    kind = "application/x-amz-json-1.1"
+    assert read({"url": "/", "post": {**post, "media_type": kind}}).sources["jobs"].poll.post == StatusPost(
+        body=(("JobId", ("job", "id")), ("Deep", True)), headers=(("X-Amz-Target", "Jobs.GetJob"),), media_type=kind
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"body": {}}, "takes a body of 1 to 16 members"),
+        ({"body": {f"n{number}": 1 for number in range(17)}}, "takes a body of 1 to 16 members"),
+        ({"body": {"id": "$.a[*]"}}, "names one place"),
+        ({"body": {"id": {"a": 1}}}, "post"),
+        ({"headers": {"Authorization": "Bearer x"}}, "is no header that may be said here"),
+        ({"headers": {"cOOkie": "x"}}, "is no header that may be said here"),
+        ({"headers": {"X-Y": "a\r\nHost: b"}}, "has no plain text"),
+        ({"headers": {"X Y": "a"}}, "is no header that may be said here"),
+        ({"media_type": "text/plain"}, "media_type: takes a kind of JSON"),
+        ({"method": "PUT"}, "unknown key 'method'"),
+    ],
+)
+def test_what_may_not_be_posted_for_a_status_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read({"url": "/", "post": {"body": {"id": "$.id"}, **changes}})
+    assert said in str(raised.value)

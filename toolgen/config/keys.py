@@ -44,6 +44,7 @@ _EXCEPTIONS = {
     "McpKeys": "Mcp",
     "CodeKeys": "Code",
     "PollKeys": "Poll",
+    "StatusPostKeys": "StatusPost",
     "PythonKeys": "Python",
 }
 

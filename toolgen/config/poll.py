@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolgen.errors import ConfigError
-from toolgen.execute.base import AnswerPlace, PollConfig
+from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 from toolgen.model.field_mask import Mask
 from toolgen.units import parse_duration
 from toolgen.yaml_file import Document
@@ -30,8 +30,35 @@ _PORTS = {"http": 80, "https": 443}
 _ITSELF = "request"
 _MAX_PLACES, _MAX_WORDS, _MAX_ORIGINS = 8, 32, 16
 _MAX_TOTAL_S = 86_400.0
+_MAX_MEMBERS = 16
+_JSON = re.compile(r"application/(?:[a-z0-9.-]{1,60}[+-])?json(?:-[0-9.]{1,8})?\Z")
+_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?\Z")
+_NO_HEADERS = frozenset(
+    {
+        *(
+            "authorization",
+            "connection",
+            "content-encoding",
+            "content-length",
+            "content-type",
+            "cookie",
+            "expect",
+            "host",
+        ),
+        *("keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
+    }
+)
+"""Who one is, and how a message is framed: that is said elsewhere."""
 
 Words = str | bool | list[str | bool]
+
+
+class StatusPostKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """The keys of `poll.post:`."""
+
+    body: dict[str, str | int | float | bool]
+    headers: dict[str, str] = {}
+    media_type: str = "application/json"
 
 
 class PollKeys(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,6 +79,7 @@ class PollKeys(msgspec.Struct, forbid_unknown_fields=True):
     total: str = "30m"
     cancel: str = ""
     origins: list[str] = []
+    post: StatusPostKeys | None = None
 
 
 def read_poll(given: PollKeys, document: Document, path: tuple[str, ...]) -> PollConfig:
@@ -94,6 +122,7 @@ def read_poll(given: PollKeys, document: Document, path: tuple[str, ...]) -> Pol
         cancel=method,
         cancel_url=at,
         origins=frozenset(map(reader.origin, given.origins)),
+        post=None if given.post is None else reader.post(given.post),
     )
 
 
@@ -139,6 +168,21 @@ class _Reader:
         if found is None:
             self.refuse("takes DELETE or POST, and where it is sent: POST /jobs/{$.id}/cancel", "cancel")
         return found[1], self.place(found[2], "cancel") if found[2] else None
+
+    def post(self, given: StatusPostKeys) -> StatusPost:
+        """How a status is asked for by POST."""
+        if not given.body or len(given.body) > _MAX_MEMBERS or len(given.headers) > _MAX_MEMBERS:
+            self.refuse(f"takes a body of 1 to {_MAX_MEMBERS} members, and as many headers at most", "post")
+        for name, value in given.headers.items():
+            if not _HEADER.match(name) or name.lower() in _NO_HEADERS or not _VALUE.match(value):
+                self.refuse(f"'{name[:60]}' is no header that may be said here, or has no plain text", "post")
+        if not _JSON.match(given.media_type):
+            self.refuse("media_type: takes a kind of JSON, like application/x-amz-json-1.1", "post")
+        body = tuple(
+            (name, self.members(value, "post") if isinstance(value, str) and value.startswith("$") else value)
+            for name, value in given.body.items()
+        )
+        return StatusPost(body=body, headers=tuple(given.headers.items()), media_type=given.media_type)
 
     def words(self, given: Words) -> frozenset[str]:
         """States as they are compared: in lower case, and true as `true`."""

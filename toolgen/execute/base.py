@@ -34,6 +34,7 @@ __all__ = [
     "Resolver",
     "Retries",
     "SourcePermit",
+    "StatusPost",
     "SystemHealth",
     "Timeouts",
     "system_resolver",
@@ -209,13 +210,24 @@ class AnswerPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatusPost:
+    """A status that is had by a POST with a JSON object, which changes nothing. `body` has its members: a value, or a path in the answer
+    that began the operation. `headers` go with it."""
+
+    body: tuple[tuple[str, str | int | float | bool | tuple[str, ...]], ...]
+    headers: tuple[tuple[str, str], ...] = ()
+    media_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PollConfig:
     """How an operation that goes on behind an answer is followed. With no `url`, not at all.
 
     `url` has the places of its status, the first that is there counts. `state` is where the status has a word for how it stands, which is
     one of `done`, `failed` or `running` (any other one where that is empty); without it the HTTP status says so. `error`, `result`,
-    `percent` and `message` are paths in the status, `result_url` is where its result is fetched. `cancel` is the method that ends an
-    operation, at `cancel_url` or the status itself. `origins` are asked besides that of the call, without its credentials.
+    `percent` and `message` are paths in the status, `result_url` is where its result is fetched. `post` is for a status had by a POST.
+    `cancel` is the method that ends an operation, at `cancel_url` or the status itself. `origins` are asked besides that of the call,
+    without its credentials.
     """
 
     url: tuple[AnswerPlace, ...]
@@ -233,6 +245,7 @@ class PollConfig:
     total_s: float = 1800.0
     cancel: str = ""
     cancel_url: AnswerPlace | None = None
+    post: StatusPost | None = None
     origins: frozenset[tuple[str, str, int]] = frozenset()
 
 

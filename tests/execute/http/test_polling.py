@@ -16,7 +16,7 @@ from tests.execute.http.bindings import binding, call
 from tests.execute.http.test_executor import CANARY, executor, saying
 from tests.execute.http.test_streamed import Told
 from tests.stream_servers import stream_server
-from toolgen.execute.base import AnswerPlace, Destination, PollConfig
+from toolgen.execute.base import AnswerPlace, Destination, PollConfig, StatusPost
 from toolgen.execute.http.polling import PollingExecutor, reader_for
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Success
@@ -431,3 +431,38 @@ def test_the_service_is_told_when_the_call_is_called_off(left: bool, sent: list[
         assert [one for one in api.asked[1:] if not one.startswith("GET")] == sent
 
     asyncio.run(main())
+
+
+POSTED = replace(
+    AZURE,
+    url=(AnswerPlace(template=("/",)),),
+    result_url=None,
+    post=StatusPost(
+        body=(("JobId", ("job", "id")), ("Deep", True)),
+        headers=(("X-Amz-Target", "Jobs.GetJob"),),
+        media_type="application/x-amz-json-1.1",
+    ),
+)
+
+
+def test_a_status_is_asked_for_by_post_where_that_is_said() -> None:
+    job: Said = (200, {}, {"job": {"id": 'j"1'}})
+    statuses: list[Said | None] = [RUNNING, (503, {}, {}), (200, {}, {"status": "Succeeded", "n": 9})]
+    outcome, api = play(POSTED, {"POST /e": [job], "POST /": statuses})
+    assert isinstance(outcome, Success)
+    assert outcome.data == {"status": "Succeeded", "n": 9}
+    assert api.asked == ["POST /e", "POST /", "POST /", "POST /"]
+    sent = json.dumps({"JobId": 'j"1', "Deep": True}, separators=(",", ":"))
+    for head in api.heads[1:]:
+        lines = head.lower().split("\r\n")
+        assert "x-amz-target: jobs.getjob" in lines
+        assert "content-type: application/x-amz-json-1.1" in lines
+        assert f"content-length: {len(sent)}" in lines
+
+
+@pytest.mark.parametrize("said", [{}, {"job": {"id": None}}, {"job": {"id": {"a": 1}}}, {"job": {"id": "x" * 5000}}])
+def test_a_status_is_not_asked_for_with_what_the_answer_does_not_say(said: Any) -> None:
+    outcome, api = play(POSTED, {"POST /e": [(200, {}, said)], "POST /": [RUNNING]})
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.code, "does not say" in outcome.error.message) == ("outcome_unknown", True)
+    assert api.asked == ["POST /e"]

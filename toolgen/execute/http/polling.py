@@ -31,6 +31,7 @@ from toolgen.execute.http.redirects import origin_of, resolved
 from toolgen.execute.http.request_builder import bind
 from toolgen.execute.http.response import Answer, excerpt, result, retry_after
 from toolgen.execute.http.scrubber import Scrubber
+from toolgen.execute.http.status_posts import status_body, with_body
 from toolgen.execute.resilience import transient
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
@@ -183,7 +184,12 @@ class _Following:
 
     async def _look(self, followed: _Operation) -> State | Success | Failed:
         """How the operation stands now, or what the call comes to."""
-        answer = await self._ask(followed, followed.url)
+        asking = self._request("GET", followed.url)
+        if (post := self._poll.post) is not None:
+            if (body := status_body(post, followed.first)) is None:
+                return self._broken(followed, "the answer that began it does not say what its status is asked for with")
+            asking = with_body(asking, post, body)
+        answer = await self._ask(followed, asking)
         if (
             isinstance(answer, Failed) and answer.delivery.status == 303
         ):  # its result is elsewhere (RFC 9110, section 15.4.4)
@@ -233,7 +239,7 @@ class _Following:
                 if ends is not None and loop.time() + pause >= ends:
                     break
                 await asyncio.sleep(pause)
-            answer = await self._ask(followed, url)
+            answer = await self._ask(followed, self._request("GET", url))
             if isinstance(answer, Success):
                 if answer.delivery.status != 202:
                     return msgspec.structs.replace(answer, delivery=self._delivery(followed, answer.delivery))
@@ -308,11 +314,11 @@ class _Following:
         elif not self._poll.percent:
             line.progress(followed.requests - 1, None, progress.message)
 
-    async def _ask(self, followed: _Operation, url: str) -> Success | Failed | Refused:
+    async def _ask(self, followed: _Operation, asking: Call) -> Success | Failed | Refused:
         """One question, unless the policy has come to withhold the call meanwhile."""
         if self._call.withheld is not None and (held := await self._call.withheld(self._call)) is not None:
             return Failed(error=held)
-        answer = await self._inner.execute(self._request("GET", url))
+        answer = await self._inner.execute(asking)
         followed.requests += 1 if isinstance(answer, Refused) else answer.delivery.attempts or 1
         self._hear(followed, answer)
         if isinstance(answer, Failed) and answer.error.code == "rejected":

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from toolgen import background
-from toolgen.background import Background, FaultLog, SeldomLog
+from toolgen.background import Background, FaultLog, SeldomLog, cancel
 from toolgen.clock import FixedClock
 
 
@@ -17,6 +17,7 @@ from toolgen.clock import FixedClock
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(background, "_MAX_PAUSE_S", 0.002)
+    monkeypatch.setattr(background, "_CANCELLED_AGAIN_S", 0.01)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -122,3 +123,26 @@ def test_what_happens_again_and_again_is_said_once_a_minute_with_how_often(caplo
         "one (and 3 times since this was said last)",
         "other",
     ]
+
+
+def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+    lost: list[int] = []
+
+    async def work() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                if len(lost) == 2:
+                    raise
+                lost.append(1)
+
+    async def scenario() -> None:
+        tasks = [asyncio.create_task(work()), asyncio.create_task(asyncio.sleep(0))]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            await cancel(*tasks)
+        assert all(task.done() for task in tasks)
+
+    asyncio.run(scenario())
+    assert len(lost) == 2

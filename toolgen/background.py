@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import place_of
 
-__all__ = ["Background", "FaultLog", "SeldomLog"]
+__all__ = ["Background", "FaultLog", "SeldomLog", "cancel"]
 
 _logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _STABLE_S = 60.0
 _AGAIN_S = 60.0
+_CANCELLED_AGAIN_S = 1.0
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels tasks, and returns when all have ended: again each second, for a library may take one cancellation for a fault of its own."""
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_CANCELLED_AGAIN_S)
 
 
 class Background:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolgen.background import Background
+from toolgen.background import Background, cancel
 from toolgen.emit.diff import compare, lines
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ToolgenError
@@ -81,8 +81,7 @@ class CatalogReloader:
     async def stop(self) -> None:
         """What is in force stays so."""
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait((self._watching,))
+            await cancel(self._watching)
         if self._closing:
             await asyncio.wait(self._closing)
 

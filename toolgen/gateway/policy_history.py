@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from toolgen.background import Background
+from toolgen.background import Background, cancel
 from toolgen.clock import Clock
 from toolgen.errors import SecretError, StateError
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
@@ -49,8 +49,7 @@ class PolicyHistory:
     async def stop(self) -> None:
         """Notes what happened last, and closes the file."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+            await cancel(self._task)
             await self.note()
         await self.seen.close()
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from toolgen.background import Background
+from toolgen.background import Background, cancel
 from toolgen.errors import ToolgenError
 from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.gateway.prometheus import PolicyCounts
@@ -142,8 +142,7 @@ class PolicyReloader:
         if self.catalog is not None:
             await self.catalog.stop()
         if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait((self._watch,))
+            await cancel(self._watch)
 
     async def reload(self) -> bool:
         """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.

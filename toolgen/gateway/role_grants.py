@@ -13,7 +13,7 @@ import msgspec
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
@@ -83,8 +83,7 @@ class RoleGrants:
     async def stop(self) -> None:
         """Reads no more."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+            await cancel(self._task)
 
     async def look(self) -> None:
         """Reads them once, for a command that opens nothing else."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, ConfigError, PolicyError, StateError, ToolgenError
@@ -173,8 +173,7 @@ class RuntimeTools:
         """What is in force stays so."""
         self._is_open = False
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait((self._watching,))
+            await cancel(self._watching)
 
     async def sync(self) -> None:
         """Puts in force what others added and removed. Raises `StateError` where that cannot be read, but where no call goes on before

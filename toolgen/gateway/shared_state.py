@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
@@ -95,9 +95,7 @@ class Shared:
 
     async def close(self) -> None:
         """Lets go of everything."""
-        for task in self._tasks:
-            task.cancel()
-            await asyncio.wait((task,))
+        await cancel(*self._tasks)
         if self.clock is not None:
             await self.clock.close()
         await self.pauses.close()

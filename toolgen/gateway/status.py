@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, cancel
 from toolgen.errors import AuditError, ConfigError, StateError
 from toolgen.execute.base import Executor, FunctionCounts, Monitored, SystemHealth
 from toolgen.gateway.audit_reader import ProjectRecords
@@ -193,8 +193,7 @@ class Status:
         if self._leaving is not None:
             self._leaving.cancel()
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait((self._watching,))
+            await cancel(self._watching)
         if self._notes:
             await asyncio.wait(self._notes)
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.config.notify import NotifyEvent, NotifySettings
 from toolgen.errors import StateError, ToolgenError, place_of
@@ -33,7 +33,6 @@ DEAD_KEPT_S = 7 * 86_400.0
 """How long dead letters are kept."""
 _EVERY_S = 1.0
 _LEAST_S, _MOST_S = 0.2, 2.0
-_CANCELLED_AGAIN_S = 1.0
 _IDLE_SHARE = 9
 _REMEMBERED_S = 86_400.0
 """How long after a call expired it is remembered what was told of it: longer than it is kept."""
@@ -112,11 +111,7 @@ class Notifier:
 
     async def stop(self) -> None:
         """Ends at once: what is under way is sent again, by who goes on."""
-        left = set(self._tasks)
-        while left:  # a client library may take one cancellation for a fault of its own
-            for task in left:
-                task.cancel()
-            _, left = await asyncio.wait(left, timeout=_CANCELLED_AGAIN_S)
+        await cancel(*self._tasks)
         await self._outbox.close()
 
     async def _run(self) -> None:

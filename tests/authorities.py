@@ -34,6 +34,16 @@ def by(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
 
+def identified(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    """With what Python 3.13 asks of a certificate for `key`: of an authority where it signs itself."""
+    if key is not signer:
+        return builder.add_extension(by(signer), critical=False)
+    known = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return builder.add_extension(known, critical=False).add_extension(SIGNS, critical=True)
+
+
 class Authority:
     """One, whose certificate is `NAME.pem` in a folder."""
 
@@ -42,9 +52,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = self._builder(self._name, self._key, days=30)
         certificate = certificate.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        certificate = certificate.add_extension(SIGNS, critical=True)
-        known = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
-        certificate = certificate.add_extension(known, critical=False)
+        certificate = identified(certificate, self._key, self._key)
         self.path = folder / f"{name}.pem"
         self.path.write_bytes(certificate.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 

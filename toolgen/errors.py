@@ -14,7 +14,6 @@ ToolgenError                 anything a person can put right: text, where, what 
 from __future__ import annotations
 
 __all__ = [
-    "UNKNOWN_AUTHORITY",
     "AuditError",
     "CanonicalError",
     "ConfigError",
@@ -25,11 +24,23 @@ __all__ = [
     "StateError",
     "ToolgenError",
     "connection_failure",
+    "distrust_advice",
     "place_of",
 ]
 
-UNKNOWN_AUTHORITY = "set SSL_CERT_FILE to a PEM file with the authority that signed it"
-"""What to do where the certificate of a server is of an authority that this machine does not know."""
+_UNKNOWN_AUTHORITY = "set SSL_CERT_FILE to a PEM file with the authority that signed it"
+_MORE_THAN_AN_AUTHORITY = (
+    ("mismatch", "use a name that the certificate is for, or have it made for this one"),
+    ("expired", "have a new certificate made, or set the clock of this machine"),
+    ("not yet valid", "set the clock of this machine, or that of who made the certificate"),
+    *(
+        (
+            said,
+            "have it and its authority made again with key usage and key identifiers (RFC 5280): Python 3.13 asks for them",
+        )
+        for said in ("Key Identifier", "key usage", "Basic Constraints", "non zero-length")
+    ),
+)
 
 _MAX_FRAMES = 8
 
@@ -100,6 +111,11 @@ class StateError(ToolgenError):
     """What outlives a call (calls that wait, pauses) cannot be kept or read."""
 
 
+def distrust_advice(reason: str) -> str:
+    """What to do where the certificate of a server is not accepted, by what OpenSSL or rustls says of it."""
+    return next((told for said, told in _MORE_THAN_AN_AUTHORITY if said.lower() in reason.lower()), _UNKNOWN_AUTHORITY)
+
+
 def connection_failure(error: BaseException) -> tuple[str, str]:
     """Why a server was not reached, and what to do: never the text of an exception, which may quote what was sent.
 
@@ -112,7 +128,8 @@ def connection_failure(error: BaseException) -> tuple[str, str]:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate was not accepted: {cause.verify_message}", UNKNOWN_AUTHORITY
+            said = cause.verify_message
+            return f"its certificate was not accepted: {said}", distrust_advice(said)
         if isinstance(cause, ssl.SSLError):
             return f"TLS failed: {cause.reason or 'no reason was given'}", "check that this port speaks TLS"
         if isinstance(cause, socket.gaierror):

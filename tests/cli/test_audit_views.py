@@ -149,6 +149,7 @@ def test_a_list_fits_eighty_columns_and_breaks_no_name(project: Path, monkeypatc
     assert max(map(len, [header, *lines])) <= 80
     assert "  bot        pets__get_pet  reads  upstream_timeout  90" in "\n".join(lines)
     monkeypatch.setenv("COLUMNS", "60")
+    assert [header, *lines] == [line.rstrip() for line in (header, *lines)], "no blanks behind the last cell"
     narrow = run("audit", "list", "--tool", "*__*")[1].splitlines()
     assert narrow[0].split() == ["seq", "principal", "tool", "ended"] or max(map(len, narrow)) <= 60
     assert "upstream_timeout" in "\n".join(narrow)

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
+from tests.authorities import identified
 from tests.gateway.raw import Served, rest_of, serving, statuses
 
 DELETE = "/v1/tools/orders__delete_order/call"
@@ -114,7 +115,8 @@ def _certificate(
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
     )
-    return key, builder.sign(key if signer is None else signer, SHA256())
+    signer = key if signer is None else signer
+    return key, identified(builder, key, signer).sign(signer, SHA256())
 
 
 def _pem(made: x509.Certificate) -> bytes:

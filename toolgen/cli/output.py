@@ -85,8 +85,11 @@ def print_fitted(
         shown = [index for index in shown if header[index] != name]
     for number, row in enumerate([header, *rows]):
         cells = [row[index].ljust(widths[index]) for index in shown]
+        while len(cells) > 1 and not cells[-1].strip():
+            cells.pop()
+        cells[-1] = cells[-1].rstrip()  # before it has a colour, behind which no blank is seen
         line = "  ".join(coloured(cell, colours) if number else click.style(cell, bold=True) for cell in cells)
-        click.echo(line.rstrip())
+        click.echo(line)
 
 
 def coloured(cell: str, colours: Mapping[str, str]) -> str:

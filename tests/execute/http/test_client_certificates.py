@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from tests.authorities import identified
 from tests.execute.http.bindings import binding, call
 from tests.services.local import LocalServer, running
 from toolgen.errors import SecretError
@@ -52,7 +53,7 @@ def pem(name: str) -> tuple[str, str]:
         builder = builder.add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
         )
-    written = builder.sign(ROOT, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    written = identified(builder, key, ROOT).sign(ROOT, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
     return written, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 

@@ -9,6 +9,7 @@ import ipaddress
 import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -20,7 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.authorities import identified
 from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked, dialer
+from toolgen.errors import distrust_advice
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Timeouts
 from toolgen.execute.http.reply import BrokenError, Reply, UnsentError
@@ -42,7 +45,7 @@ def certificates(folder: Path, *names: x509.GeneralName) -> tuple[ssl.SSLContext
     subjects = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("authority", "server")]
 
     def certificate(subject: int, extension: x509.ExtensionType) -> x509.Certificate:
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subjects[subject])
             .issuer_name(subjects[0])
@@ -51,8 +54,8 @@ def certificates(folder: Path, *names: x509.GeneralName) -> tuple[ssl.SSLContext
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(extension, critical=subject == 0)
-            .sign(keys[0], hashes.SHA256())
         )
+        return identified(builder, keys[subject], keys[0]).sign(keys[0], hashes.SHA256())
 
     authority = certificate(0, x509.BasicConstraints(ca=True, path_length=None))
     server = certificate(1, x509.SubjectAlternativeName(names))
@@ -94,6 +97,33 @@ def test_an_address_in_a_url_is_held_against_addresses(trusted: Callable[..., ss
     context = trusted(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     (reply,) = run(answers(Server(OK), asked(), scheme="https", host="127.0.0.1", tls=context))
     assert reply.body == b"ok"
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("unable to get local issuer certificate", "set SSL_CERT_FILE"),
+        ("UnknownIssuer", "set SSL_CERT_FILE"),
+        ("Hostname mismatch, certificate is not valid for 'api.invalid'.", "use a name that the certificate is for"),
+        ("IP address mismatch, certificate is not valid for '127.0.0.1'.", "use a name that the certificate is for"),
+        ("certificate has expired", "have a new certificate made"),
+        ("certificate is not yet valid", "set the clock"),
+        ("Missing Authority Key Identifier", "key usage and key identifiers"),
+        ("CA cert does not include key usage extension", "key usage and key identifiers"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_says_what_to_do(reason: str, advice: str) -> None:
+    assert advice in distrust_advice(reason)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="before Python 3.13 nobody asks for identifiers of keys")
+def test_a_certificate_without_identifiers_of_keys_is_told_apart(
+    trusted: Callable[..., ssl.SSLContext], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "identified", lambda builder, *_: builder)
+    (found,) = run(answers(Server(OK), asked(), scheme="https", tls=trusted(x509.DNSName("api.invalid"))))
+    assert isinstance(found, UnsentError)
+    assert "key usage and key identifiers" in distrust_advice(found.reason), found.reason
 
 
 @pytest.mark.parametrize("name", ["other.invalid", "127.0.0.1"])

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.authorities import SIGNS, by
+from tests.authorities import identified
 from tests.execute.http.bindings import binding, call
 from tests.execute.http.test_executor import Behaviour, Server, executor, run, saying
 from tests.stream_servers import stream_server
@@ -296,12 +296,9 @@ def _signed(
     builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(start).not_valid_after(start + datetime.timedelta(days=3 + days))
     builder = builder.add_extension(x509.BasicConstraints(ca=key is issuer[1], path_length=None), critical=True)
-    if key is issuer[1]:
-        known = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        builder = builder.add_extension(known, critical=False).add_extension(SIGNS, critical=True)
-    else:
+    if key is not issuer[1]:
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        builder = builder.add_extension(by(issuer[1]), critical=False)
+    builder = identified(builder, key, issuer[1])
     return builder.sign(issuer[1], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 

@@ -164,7 +164,9 @@ def test_a_process_has_nothing_of_the_gateways(
             assert b"hunter2" not in (child / "environ").read_bytes()
             assert b"hunter2" not in (child / "cmdline").read_bytes()
             opened = {os.readlink(link) for link in (child / "fd").iterdir()}
-            assert all(name.startswith(("pipe:", "/dev/null")) for name in opened), opened
+            # libffi 3.8 holds its own file open, for the trampolines that it maps from there.
+            own = {name for name in opened if Path(name).name.startswith("libffi.so")}
+            assert all(name.startswith(("pipe:", "/dev/null")) for name in opened - own), opened
             libraries = (child / "maps").read_text(encoding="utf-8")
             assert not {name for name in ("_ssl", "_asyncio", "cryptography", "pyreqwest") if name in libraries}
 

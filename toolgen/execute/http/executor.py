@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.errors import UNKNOWN_AUTHORITY, SecretError, ToolgenError
+from toolgen.errors import SecretError, ToolgenError, distrust_advice
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.client import PLACES, Client
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
@@ -206,7 +206,7 @@ class HttpExecutor:
             f"no connection to {place}{f' ({cause.reason[:200]})' if cause is not None and cause.reason else ''}; nothing was sent",
             "try again later"
             if cause is None or not cause.distrusted
-            else f"tell the operator of the gateway: {UNKNOWN_AUTHORITY}",
+            else f"tell the operator of the gateway: {distrust_advice(cause.reason)}",
             _UNSENT,
         )
 

@@ -27,12 +27,13 @@ def part(cases: Sequence[_Case], every: int) -> Sequence[_Case]:
 
 def spread(cases: Iterable[Any], every: int) -> list[Any]:
     """Parameters of a test: the first and each `every`th after it as they are, and those between them marked `exhaustive`."""
-    return [
-        case
-        if place % every == 0
-        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.exhaustive)
-        for place, case in enumerate(cases)
-    ]
+    return [case if place % every == 0 else _exhaustive(case) for place, case in enumerate(cases)]
+
+
+def _exhaustive(case: Any) -> Any:
+    if isinstance(case, type(pytest.param())):
+        return pytest.param(*case.values, marks=[*case.marks, pytest.mark.exhaustive], id=case.id)
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.exhaustive)
 
 
 def examples(exhaustive: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import place_of
 
-__all__ = ["Background", "FaultLog", "SeldomLog", "cancel"]
+__all__ = ["Background", "FaultLog", "SeldomLog", "cancel", "each"]
 
 _logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.5
@@ -27,6 +28,13 @@ async def cancel(*tasks: asyncio.Task[Any]) -> None:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=_CANCELLED_AGAIN_S)
+
+
+async def each(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Takes all steps, one after the other, whatever one of them raises; raises that when all are taken."""
+    async with contextlib.AsyncExitStack() as left:
+        for step in reversed(steps):
+            left.push_async_callback(step)
 
 
 class Background:

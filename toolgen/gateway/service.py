@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolgen.audit.log import AuditLog
-from toolgen.background import Background
+from toolgen.background import Background, each
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
@@ -304,18 +304,22 @@ class Gateway(Standing):
         self._synchronous.close()
 
     async def __aenter__(self) -> Self:
-        if self._meaning is not None:
-            await self._meaning.open()
-        self._log.open()
-        await self._shared.start()
-        await self.tools.start(self._background)
-        await self._role_grants.start()
-        self._reloader.start()
-        self._runner.start()
-        self.operations.start()
-        self.monitoring.start()
-        if self._meaning is not None:
-            self._meaning.start()
+        try:
+            if self._meaning is not None:
+                await self._meaning.open()
+            self._log.open()
+            await self._shared.start()
+            await self.tools.start(self._background)
+            await self._role_grants.start()
+            self._reloader.start()
+            self._runner.start()
+            self.operations.start()
+            self.monitoring.start()
+            if self._meaning is not None:
+                self._meaning.start()
+        except BaseException:
+            await self._leave()
+            raise
         self.entered = True
         return self
 
@@ -323,39 +327,33 @@ class Gateway(Standing):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.entered = False
-        self.operations.leave()
-        await self._role_grants.stop()
-        await self.tools.stop()
-        await self._reloader.stop()
-        await self.monitoring.stop()
-        await self._runner.stop()
-        if self._meaning is not None:
-            await self._meaning.close()
-        await self._close()
+        await self._leave()
 
     @contextlib.asynccontextmanager
     async def short_session(self) -> AsyncIterator[Self]:
         """The gateway for one command: calls are made and recorded, but what others approved is left to a gateway that stays."""
-        self._log.open()
-        await self._shared.start()
-        await self.tools.sync()
-        await self._role_grants.refresh()
         try:
+            self._log.open()
+            await self._shared.start()
+            await self.tools.sync()
+            await self._role_grants.refresh()
             yield self
         finally:
             await self._close()
 
+    async def _leave(self) -> None:
+        """Ends and closes whatever was begun."""
+        self.operations.leave()
+        meaning = () if self._meaning is None else (self._meaning.close,)
+        watching = (self._role_grants.stop, self.tools.stop, self._reloader.stop, self.monitoring.stop)
+        await each(*watching, self._runner.stop, *meaning, self._close)
+
     async def _close(self) -> None:
         self.operations.leave()
-        await self._running.ended()
-        await self.approvals.background.close()
-        await self._runtime.key_sets.close()
-        for executor in self._reloader.runtime.executors.values():
-            await executor.close()
-        await self._shared.close()
-        await self.operations.close()
-        await self._answering.close()
-        await self._log.close()
+        executors = (executor.close for executor in self._reloader.runtime.executors.values())
+        shared = (self._shared.close, self.operations.close, self._answering.close)
+        running = (self._running.ended, self.approvals.background.close, self._runtime.key_sets.close)
+        await each(*running, *executors, *shared, self._log.close)
 
     @property
     def policy(self) -> Policy:

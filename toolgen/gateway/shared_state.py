@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from toolgen.background import Background, FaultLog, cancel
+from toolgen.background import Background, FaultLog, cancel, each
 from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
@@ -95,23 +95,13 @@ class Shared:
 
     async def close(self) -> None:
         """Lets go of everything."""
-        await cancel(*self._tasks)
-        if self.clock is not None:
-            await self.clock.close()
-        await self.pauses.close()
-        if self.histories is not None:
-            await self.histories.close()
-        if self.turns is not None:
-            await self.turns.close()
-        await self.buckets.close()
-        await self.invocations.close()
-        await self.grants.close()
-        await self.roles.close()
-        await self.ledger.close()
-        await self.vault.close()
-        await self.tools.close()
-        if self.counts is not None:
-            self.counts.end()
+        counted = (self.histories, self.turns, self.buckets, self.invocations, self.grants, self.roles)
+        places = (self.clock, self.pauses, *counted, self.ledger, self.vault, self.tools)
+        try:
+            await each(lambda: cancel(*self._tasks), *(one.close for one in places if one is not None))
+        finally:
+            if self.counts is not None:
+                self.counts.end()
 
 
 def share(

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -186,7 +187,11 @@ def odd(value: Callable[[int], int]) -> int:
         (rows, {}, "rows yields"),
         (starred, {}, "values has no name"),
         (odd, {}, "odd: "),
-        (print, {}, "is no function"),
+        (print, {}, "this builtin_function_or_method is no tool .give a function"),
+        (int, {}, "the class int is no tool"),
+        ([pay], {}, "this list is no tool .add its tools one by one, or name it"),
+        (SimpleNamespace(list_tools=pay, secret="canary"), {}, "this SimpleNamespace is no tool .add its tools"),
+        (SimpleNamespace(name="pay", parameters={}), {}, "this SimpleNamespace is no tool .give a function"),
         (pay, {"name": "search tools"}, "is no tool's name"),
         (pay, {"name": "x" * 60}, "is no tool's name"),
         (pay, {"effect": "reads"}, "'reads' is not read, write or destructive"),
@@ -206,6 +211,62 @@ def test_what_cannot_be_a_tool_is_refused_in_words(
 
     running(path, scenario)
     assert changes(tmp_path) == []
+
+
+def _of_langchain(name: str = "lookup") -> Any:
+    tools = pytest.importorskip("langchain_core.tools")
+
+    class Query(pytest.importorskip("pydantic").BaseModel):  # type: ignore[misc]
+        text: str
+        limit: int = 5
+
+    def lookup(text: str, limit: int = 5) -> list[str]:
+        if text == "none":
+            raise tools.ToolException("there is no such text")
+        return [text] * limit
+
+    made = {"name": name, "description": "Looks texts up.", "args_schema": Query}
+    return tools.StructuredTool.from_function(lookup, **made)
+
+
+def _of_mcp(name: str = "lookup") -> Any:
+    server = pytest.importorskip("mcp.server.mcpserver")
+
+    async def lookup(text: str, limit: int = 5) -> list[str]:
+        if text == "none":
+            raise server.exceptions.ToolError("there is no such text")
+        return [text] * limit
+
+    hints = pytest.importorskip("mcp.types").ToolAnnotations(destructive_hint=False)
+    return server.tools.Tool.from_function(lookup, name=name, description="Looks texts up.", annotations=hints)
+
+
+@pytest.mark.parametrize("made", [_of_langchain, _of_mcp])
+def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(tmp_path: Path, made: Callable[..., Any]) -> None:
+    path = written(tmp_path, MODULE, policy=OPEN)
+
+    async def scenario(gateway: Gateway) -> Any:
+        tool = await gateway.tools.add(made())
+        assert (tool.name, tool.effect, tool.description) == ("added__lookup", "write", "Looks texts up.")
+        assert set(tool.input_schema["properties"]) == {"text", "limit"}
+        renamed = await gateway.tools.add(made(), name="find", effect="destructive", description="Finds.")
+        assert (renamed.name, renamed.effect, renamed.description) == ("added__find", "destructive", "Finds.")
+        assert "added__find" not in names(gateway)  # the policy has no rule for what destroys
+        with pytest.raises(ConfigError, match="there is a tool added__lookup already"):
+            await gateway.tools.add(made())
+        with pytest.raises(ConfigError, match="added__a b is no tool's name"):
+            await gateway.tools.add(made("a b") if made is _of_langchain else made(), name="a b")
+        found = await said(gateway, "added__lookup", {"text": "a", "limit": 2})
+        failed = await gateway.call("added__lookup", {"text": "none"}, principal="bot")
+        wrong = await said(gateway, "added__lookup", {"text": 3})
+        await gateway.tools.remove("added__lookup")
+        return found, failed.error, wrong, await said(gateway, "added__lookup", {"text": "a"})
+
+    found, failed, wrong, gone = running(path, scenario)
+    assert found in (["a", "a"], {"result": ["a", "a"]})
+    assert (failed.code, failed.message) == ("handler_error", "there is no such text")
+    assert (wrong, gone) == ("validation", "unknown_tool")
+    assert changes(tmp_path)[0][:2] == ("tool_added", "added__lookup")
 
 
 def test_names_that_are_taken_and_names_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import hashlib
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
@@ -20,7 +21,7 @@ from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Mark, To
 from toolgen.functions.pydantic_types import faults_of
 from toolgen.functions.signature import Broken, Offer, imported
 
-__all__ = ["load_adopted"]
+__all__ = ["adopted_tool", "load_adopted"]
 
 T = TypeVar("T")
 _MAX_TOOLS = 2_000
@@ -42,6 +43,31 @@ def load_adopted(framework: Literal["fastmcp", "langchain"], place: str, root: s
         wanted = "a FastMCP server" if framework == "fastmcp" else "a tool of LangChain, a list of them or a toolkit"
         raise DescriptionError(f"{name} is not {wanted}, but a {type(found).__name__}", where=place)
     return offers
+
+
+def adopted_tool(thing: object) -> Offer | Broken | None:
+    """A tool of FastMCP or LangChain that somebody has at hand; None for anything else. Nothing is imported that was not before."""
+    name = str(getattr(thing, "name", type(thing).__name__))
+    try:
+        if (langchain := sys.modules.get("langchain_core.tools")) and isinstance(thing, langchain.BaseTool):
+            return _guarded(name, partial(_langchain_offer, thing))
+        package = sys.modules.get(type(thing).__module__.partition(".")[0])
+        if getattr(package, "__name__", "") not in {"mcp", "fastmcp"} or not hasattr(thing, "parameters"):
+            return None
+        return (_of_fastmcp(_served(thing)) or {})[name]
+    except Exception as error:  # noqa: BLE001 - whatever a framework may raise
+        return Broken(name=name, reason=f"it cannot be taken as it is: {type(error).__name__}", line=0)
+
+
+def _served(tool: Any) -> Any:
+    """A FastMCP server with this tool alone: what a call of it needs besides, only a server has."""
+    if type(tool).__module__.startswith("fastmcp"):
+        server = sys.modules["fastmcp"].FastMCP("added")
+        server.add_tool(tool)
+        return server
+    known = (("mcp.server.mcpserver", "MCPServer"), ("mcp.server.fastmcp", "FastMCP"))  # mcp 2, mcp 1
+    kind = next(getattr(sys.modules[module], name) for module, name in known if module in sys.modules)
+    return kind("added", tools=[tool])
 
 
 def _of_fastmcp(server: Any) -> Mapping[str, Offer | Broken] | None:

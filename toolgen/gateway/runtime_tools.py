@@ -74,15 +74,16 @@ class RuntimeTools:
         self.trouble = FaultLog(clock, "tools that others added or removed")
 
     async def add(
-        self, function: Callable[..., Any], *, name: str = "", effect: str = "", title: str = "", description: str = ""
+        self, function: object, *, name: str = "", effect: str = "", title: str = "", description: str = ""
     ) -> Tool:
-        """Makes a tool of a function, marked with `@tool` or not (one that is not writes). The words stand in place of its own.
+        """Makes a tool of a function or method, marked with `@tool` or not (one that is not writes), or takes one of FastMCP or LangChain.
+        The words stand in place of its own.
 
-        Raises `ConfigError` for a function that cannot be a tool and for a name that is taken, `PolicyError` where the policy does not
+        Raises `ConfigError` for what cannot be a tool and for a name that is taken, `PolicyError` where the policy does not
         fit, `AuditError` and `StateError` where it cannot be recorded or shared: it is not there then.
         """
         said = Said(name=name, effect=effect, title=title, description=description)
-        added = added_tool(function, said, self._functions.prefix)
+        added = await asyncio.to_thread(added_tool, function, said, self._functions.prefix)
         tool, entry = added.tool, self._functions.entry(function, added.tool, said, self._clock.now())
         async with self._changing:
             overlay, known = (await self._opened()).overlay, self._functions.known(self._shared, added.tool.name)

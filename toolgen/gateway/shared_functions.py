@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
@@ -48,17 +47,17 @@ class SharedFunctions:
             raise ConfigError(f"the project has a source of its own that is called {ADDED}", suggestion="rename it")
         return self._prefix
 
-    def entry(self, function: Callable[..., Any], tool: Tool, said: Said, now: float) -> AddedTool | None:
+    def entry(self, function: object, tool: Tool, said: Said, now: float) -> AddedTool | None:
         """What others are told of a function; None where they could not have it."""
-        module = function.__module__
-        if module.partition(".")[0] not in self._roots or not inspect.isfunction(function):
+        if not inspect.isfunction(function):
             return None
-        if getattr(sys.modules.get(module), function.__name__, None) is not function:
+        module, name = function.__module__, function.__name__
+        if module.partition(".")[0] not in self._roots or getattr(sys.modules.get(module), name, None) is not function:
             return None
         return AddedTool(
             name=tool.name,
             module=module,
-            function=function.__name__,
+            function=name,
             digest=tool.digest,
             effect=said.effect,
             title=said.title,

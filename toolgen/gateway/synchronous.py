@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -74,7 +74,7 @@ class SyncGateway:
         return self._gateway.tool_calls.catalog(named)
 
     def add_tool(
-        self, function: Callable[..., Any], *, name: str = "", effect: str = "", title: str = "", description: str = ""
+        self, function: object, *, name: str = "", effect: str = "", title: str = "", description: str = ""
     ) -> Tool:
         """As `Gateway.tools.add`."""
         said = {"name": name, "effect": effect, "title": title, "description": description}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError
+from toolgen.functions.adopted import adopted_tool
 from toolgen.functions.decorator import MARK, Mark
 from toolgen.functions.signature import Broken, Offer, offer_of
 from toolgen.gateway.search_tools import INPUTS
@@ -82,34 +82,58 @@ class Overlay:
         return {name: one.tool for name, one in self.added.items()}
 
 
-def added_tool(function: Callable[..., Any], said: Said, prefix: str) -> Added:
-    """A function as a tool, whose name begins so. Raises `ConfigError` for one that cannot be a tool."""
-    if not inspect.isfunction(function) and not inspect.ismethod(function):
-        raise ConfigError(f"{function!r:.60} is no function", suggestion="give a function, or a method of an object")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"{function.__name__} yields", suggestion="return the whole answer")
-    mark = _mark(function, said)
-    local = mark.name or function.__name__
-    name = f"{prefix}{local}"
+def added_tool(given: object, said: Said, prefix: str) -> Added:
+    """A function, or a tool of FastMCP or LangChain, as a tool whose name begins so. Raises `ConfigError` for one that cannot be."""
+    offer = _offer(given, said)
+    if isinstance(offer, Broken):
+        raise ConfigError(f"{offer.name}: {offer.reason}", suggestion="give it types that JSON has a form for")
+    name = f"{prefix}{offer.name}"
     if not TOOL_NAME.match(name) or name in INPUTS:
         reason = f"{name[:60]} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
         raise ConfigError(reason if name not in INPUTS else f"{name} is taken by the gateway", suggestion="give a name")
-    offer = offer_of(local, function, mark)
-    if isinstance(offer, Broken):
-        raise ConfigError(f"{function.__name__}: {offer.reason}", suggestion="give it types that JSON has a form for")
     if fault := check_schema(offer.input_schema):
-        raise ConfigError(f"{function.__name__}: its arguments could not be checked: {fault}")
-    made = tool_of(ADDED, function.__module__, offer, name, f"{function.__module__}.{function.__qualname__}")
+        raise ConfigError(f"{offer.name}: its arguments could not be checked: {fault}")
+    of = given if inspect.isroutine(given) else type(given)
+    made = tool_of(ADDED, of.__module__, offer, name, f"{of.__module__}.{of.__qualname__}")
     return Added(tool=seal(made), offer=offer)
 
 
-def _mark(function: Callable[..., Any], said: Said) -> Mark:
-    own = getattr(function, MARK, None)
-    mark = own if isinstance(own, Mark) else Mark(effect="write")
+def _offer(given: object, said: Said) -> Offer | Broken:
+    """What it offers, with what is said of it in place of its own words."""
+    if not inspect.isfunction(given) and not inspect.ismethod(given):
+        offer = adopted_tool(given)
+        if isinstance(offer, Offer):
+            mark = _mark(offer.mark, said)
+            return replace(
+                offer, mark=mark, name=mark.name or offer.name, summary=said.description.strip() or offer.summary
+            )
+        if offer is not None:
+            return offer
+        kind = f"the class {given.__name__[:60]}" if isinstance(given, type) else f"this {type(given).__name__[:60]}"
+        raise ConfigError(f"{kind} is no tool", suggestion=_SEVERAL if _holds_tools(given) else _ONE)
+    if inspect.isgeneratorfunction(given) or inspect.isasyncgenfunction(given):
+        raise ConfigError(f"{given.__name__} yields", suggestion="return the whole answer")
+    own = getattr(given, MARK, None)
+    mark = _mark(own if isinstance(own, Mark) else Mark(effect="write"), said)
+    return offer_of(mark.name or given.__name__, given, mark)
+
+
+_ONE = "give a function, a method of an object, or a tool of FastMCP or LangChain"
+_SEVERAL = "add its tools one by one, or name it under `sources:` of toolgen.yaml, as python: {fastmcp: …} or python: {langchain: …}"
+
+
+def _holds_tools(given: object) -> bool:
+    """Whether it is a server, a toolkit or a collection."""
+    return isinstance(given, list | tuple | set | dict) or any(
+        hasattr(given, name) for name in ("list_tools", "get_tools")
+    )
+
+
+def _mark(own: Mark, said: Said) -> Mark:
     if said.effect and said.effect not in set(Effect):
         raise ConfigError(f"effect: {said.effect[:40]!r} is not read, write or destructive")
     given = {name: text for name in ("name", "effect", "title", "description") if (text := getattr(said, name))}
-    return replace(mark, **given)
+    return replace(own, **given)
 
 
 def _with(built: Manifest, tools: Mapping[str, Tool]) -> Manifest:

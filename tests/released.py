@@ -58,6 +58,17 @@ def count_notes() -> int:
     """How many lines there are."""
     path = Path(__file__).with_name("notes.txt")
     return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@tool(effect="read")
+def first_note() -> str:
+    """The first line, until a program removes this tool."""
+    return Path(__file__).with_name("notes.txt").read_text().splitlines()[0]
+
+
+def last_note() -> str:
+    """The last line; a program adds this tool."""
+    return Path(__file__).with_name("notes.txt").read_text().splitlines()[-1]
 '''
 PETS = {
     "openapi": "3.1.0",
@@ -91,6 +102,7 @@ POLICY: dict[str, Any] = {
     "rules": [
         {"id": "notes", "to": ["bot"], "tools": ["notes__add_note", "notes__count_notes"], "verdict": "allow"},
         {"id": "sending", "to": ["bot"], "tools": ["notes__send_note"], "verdict": "ask"},
+        {"id": "changed", "to": ["bot"], "tools": ["notes__first_note", "added__last_note"], "verdict": "allow"},
     ],
     "approvals": {"approvers": ["ann"], "expires": "1h"},
     "limits": [{"id": "some", "per": ["principal"], "rate": "1000/h"}],
@@ -151,6 +163,9 @@ async def _used(gateway: Gateway) -> dict[str, Any]:
         change = gateway._shared.pauses.change(lambda known: (*known, pause))
         if asyncio.iscoroutine(change):
             await change
+        await gateway.tools.remove("notes__first_note")
+        added = await gateway.tools.add(sys.modules["released_notes"].last_note, effect="read")
+        told["tools"] = {"removed": ["notes__first_note"], "added": {added.name: added.digest}}
     return told
 
 

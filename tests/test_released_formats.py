@@ -1,4 +1,5 @@
-"""What every release left on disk and in Redis is read, and gone on with: record, calls that wait, idempotency keys, pauses, manifest."""
+"""What every release left on disk and in Redis is read, and gone on with: record, calls that wait, idempotency keys, pauses, manifest,
+tools that a program added and removed."""
 
 from __future__ import annotations
 
@@ -169,5 +170,24 @@ def test_what_was_paused_is_paused_until_somebody_resumes_it(sample: Path) -> No
             refused = await gateway.call("notes__count_notes", {}, principal="bot")
             assert refused.error is not None
             assert (refused.error.code, refused.error.message) == ("paused", "calls like this are paused: a sample")
+
+    asyncio.run(main())
+
+
+def test_tools_that_were_added_and_removed_still_are(sample: Path) -> None:
+    changed = told(sample).get("tools")
+    if changed is None:
+        pytest.skip("this release had no such tools")
+
+    async def main() -> None:
+        async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
+            assert sorted(gateway.tools.removed) == changed["removed"]
+            assert {name: gateway.manifest.tools[name].digest for name in gateway.tools.added} == changed["added"]
+            (name,) = changed["added"]
+            assert (await gateway.call(name, {}, principal="bot")).data == notes(sample)[-1]
+            refused = await gateway.call(changed["removed"][0], {}, principal="bot")
+            assert refused.error is not None
+            assert refused.error.code == "unknown_tool"
+            assert gateway.operations.warnings() == ()
 
     asyncio.run(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from tests.served_workers import Served, serving, until
 from toolgen.audit.backup import copy_log
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
+from toolgen.gateway.service import Gateway
 
 RULES = [
     {"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"},
@@ -66,6 +68,31 @@ def ask(url: str) -> str:
 def waits(url: str, call_id: str) -> bool:
     answer: httpx.Response = patient.get(f"{url}/v1/calls/{call_id}", headers={"authorization": "Bearer key-of-bot"})
     return bool(answer.json()["error"]["code"] == "approval_required")
+
+
+def test_what_a_program_removed_stays_removed_after_a_restore(tmp_path: Path, toolgen: Run) -> None:
+    path = project(tmp_path / "p", "http://127.0.0.1:1", POLICY)
+    where = ["--config", str(path)]
+
+    async def change() -> None:
+        async with Gateway.load(path) as gateway:
+            await gateway.tools.remove("orders__get_health")
+
+    async def after() -> Any:
+        async with Gateway.load(path) as gateway:
+            return gateway.tools.removed, (await gateway.call("orders__get_health", {}, principal="bot")).to_dict()
+
+    asyncio.run(change())
+    assert toolgen("backup", str(tmp_path / "b"), *where).code == 0
+    kept = json.loads((tmp_path / "b" / "backup.json").read_text(encoding="utf-8"))
+    assert "state/tools.json" in kept["files"]
+    old = (path.parent / "var").rename(tmp_path / "old")
+    assert toolgen("restore", str(tmp_path / "b"), *where).code == 0
+    for key in (old / "audit").glob("*.key"):
+        shutil.copy2(key, path.parent / "var" / "audit")
+    removed, called = asyncio.run(after())
+    assert removed == {"orders__get_health"}
+    assert called["error"]["code"] == "unknown_tool"
 
 
 def by_stream(folder: Path) -> dict[str, list[Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -15,10 +16,13 @@ from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.emit.formats import FORMATS, render
 from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ManifestError
+from toolgen.errors import ManifestError, StateError
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.shared_functions import SharedFunctions
+from toolgen.gateway.shared_state import tool_changes_of
 from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH
+from toolgen.gateway.tool_overlay import Overlay
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.model.tool import Tool
@@ -26,6 +30,7 @@ from toolgen.search.bm25 import ToolIndex
 from toolgen.search.hybrid import index_of
 
 _MAX_HITS = 10
+_MAX_NAMED = 20
 _FORMATS = ("manifest", *sorted(FORMATS))
 _MIN_DESCRIPTION = 11  # as wide as its title
 
@@ -85,13 +90,43 @@ def _load(
         return None, manifest, list(manifest.tools.values()), 0
     if caller.name is None:
         settings = load_settings(config_path)
-        manifest = catalog_of(settings)
+        manifest = _changed(settings, catalog_of(settings))
         return settings, manifest, list(manifest.tools.values()), 0
     gateway = Gateway.load(config_path)
+    built, faults = gateway.manifest, asyncio.run(gateway.tools.look())
+    _say(gateway.tools.added, gateway.tools.removed & built.tools.keys(), faults)
     who = caller.by_now(gateway)
     catalog = gateway.tool_calls.catalog(who)
     hidden = len(gateway.manifest.tools) - len(catalog)
     return gateway.settings, gateway.manifest, catalog if whole else gateway.tool_calls.offered(who), hidden
+
+
+def _changed(settings: Settings, built: Manifest) -> Manifest:
+    """The catalog as gateways have it: with what was added and removed while they ran."""
+    store = tool_changes_of(settings)
+
+    async def read() -> tuple[Overlay, dict[str, str]]:
+        try:
+            return await SharedFunctions(settings, in_process=False).overlay(await store.read(), built, {})
+        finally:
+            await store.close()
+
+    try:
+        overlay, faults = asyncio.run(read())
+    except StateError as error:
+        click.echo(f"these tools are as they were built: {error}", err=True)
+        return built
+    _say(overlay.added, overlay.removed & built.tools.keys(), faults.values())
+    return overlay.in_force(built)
+
+
+def _say(added: Collection[str], removed: Collection[str], faults: Iterable[str]) -> None:
+    for names, what in ((added, "added while a gateway ran"), (removed, "removed while a gateway ran, and not listed")):
+        if names:
+            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+            click.echo(f"{what}: {', '.join(sorted(names)[:_MAX_NAMED])}{more}", err=True)
+    for fault in faults:
+        click.echo(f"warning: {fault}", err=True)
 
 
 def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:

@@ -193,6 +193,23 @@ class RuntimeTools:
             async with self._changing:
                 await self._synced()
 
+    async def look(self) -> tuple[str, ...]:
+        """Puts it in force once, for a command that opens nothing else and records nothing. Returns why not all of it is; raises
+        `StateError` where it cannot be read."""
+
+        async def nobody(before: Manifest, after: Manifest) -> None: ...
+
+        try:
+            async with self._changing:
+                return tuple((await self._follow(await self._store.read(), nobody)).values())
+        finally:
+            await self._store.close()
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The names of the tools that were added and are in force."""
+        return tuple(sorted(self._catalog.overlay.added))
+
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(INTERVAL_S)
@@ -216,7 +233,7 @@ class RuntimeTools:
         again = self._refused is not None and self._refused != self._policy_state()
         if shared != self._shared or again:
             self._shared, self._refused = shared, None
-            self._faults = await self._follow(shared)
+            self._faults = await self._follow(shared, self._told)
         self._say()
 
     def _say(self) -> None:
@@ -225,25 +242,20 @@ class RuntimeTools:
         else:
             self.trouble.clear()
 
-    async def _follow(self, shared: ToolChanges) -> dict[str, str]:
+    async def _follow(self, shared: ToolChanges, tell: Begin) -> dict[str, str]:
         """Why not all of it is in force. What was removed is removed in any case."""
-        added, faults = await self._functions.load(shared.added)
-        faults |= {name: f"{name} was added here and elsewhere" for name in added.keys() & self._mine.keys()}
-        overlay = Overlay(added={**added, **self._mine}, removed=frozenset(one.name for one in shared.removed))
-        if taken := overlay.clashes(self._catalog.built):
-            faults |= {name: f"{name} has the name of a tool that was built" for name in taken}
-            overlay = overlay.without(taken)
+        overlay, faults = await self._functions.overlay(shared, self._catalog.built, self._mine)
         before, state = self._catalog.overlay, self._policy_state()
         if overlay == before:
             return faults
         try:
-            await self._catalog.change(overlay, self._told)
+            await self._catalog.change(overlay, tell)
         except ToolgenError as error:
             self._refused = state if isinstance(error, PolicyError) else ()
             kept = {name: one for name, one in before.added.items() if overlay.added.get(name) is one}
             less = Overlay(added=kept, removed=overlay.removed | before.removed)
             if less != before:
-                await self._catalog.change(less, self._told)
+                await self._catalog.change(less, tell)
             faults[""] = f"not all are in force: {error}"
         return faults
 

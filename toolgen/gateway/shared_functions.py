@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.functions.signature import imported
-from toolgen.gateway.tool_overlay import Added, Said, added_tool
+from toolgen.gateway.tool_overlay import Added, Overlay, Said, added_tool
+from toolgen.model.manifest import Manifest
 from toolgen.model.names import ADDED, join
 from toolgen.model.tool import Tool
 from toolgen.state.tool_changes import AddedTool, ToolChanges
@@ -99,6 +100,17 @@ class SharedFunctions:
             except TimeoutError:
                 faults[entry.name] = f"{entry.name} is not there: its module was not imported within {_IMPORT_S:g} s"
         return found, faults
+
+    async def overlay(
+        self, shared: ToolChanges, built: Manifest, mine: Mapping[str, Added]
+    ) -> tuple[Overlay, dict[str, str]]:
+        """What others and this process did to a catalog that was built, and why not all of it can be, by tool."""
+        added, faults = await self.load(shared.added)
+        faults |= {name: f"{name} was added here and elsewhere" for name in added.keys() & mine.keys()}
+        overlay = Overlay(added={**added, **mine}, removed=frozenset(one.name for one in shared.removed))
+        taken = overlay.clashes(built)
+        faults |= {name: f"{name} has the name of a tool that was built" for name in taken}
+        return overlay.without(taken), faults
 
     def _make(self, entry: AddedTool) -> Added:
         prefix, root = self.prefix, self._roots.get(entry.module.partition(".")[0])

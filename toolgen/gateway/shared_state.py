@@ -32,7 +32,7 @@ from toolgen.state.tool_changes import FileChanges, RedisChanges, ToolChangesSto
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 from toolgen.state.value_vault import RedisVault, SqliteVault, Vault
 
-__all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "outbox_of", "share", "shared_pauses"]
+__all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "outbox_of", "share", "shared_pauses", "tool_changes_of"]
 
 UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
 
@@ -130,7 +130,7 @@ def share(
             counts=client,
             ledger=SqliteLedger(settings.state_dir / "keys.db", clock),
             vault=SqliteVault(settings.state_dir / "values.db", clock, _sealing(settings)),
-            tools=FileChanges(settings.state_dir / "tools.json"),
+            tools=tool_changes_of(settings),
             ledger_key=None,
             background=background,
         )
@@ -146,7 +146,7 @@ def share(
         turns=_turns(settings, clock, background, _link(state)),
         ledger=RedisLedger(_link(state), sealing),
         vault=RedisVault(_link(state), sealing),
-        tools=RedisChanges(_link(state), sealing),
+        tools=tool_changes_of(settings),
         ledger_key=lambda: sealing().ledger,
         background=background,
         clock=shared_clock,
@@ -166,6 +166,13 @@ def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
     if settings.state is None:
         return None
     return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
+
+
+def tool_changes_of(settings: Settings) -> ToolChangesStore:
+    """Which tools were added and removed while gateways ran; nothing is opened yet."""
+    if settings.state is None:
+        return FileChanges(settings.state_dir / "tools.json")
+    return RedisChanges(_link(settings.state), _sealing(settings))
 
 
 def outbox_of(settings: Settings, clock: Clock) -> Outbox:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from toolgen.cli.main import main as toolgen
 from toolgen.errors import ConfigError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
+from toolgen.search import hybrid
 from toolgen.search.minilm import PACKAGES
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__list_orders", "orders__send_mail"], "verdict": "allow"}]
@@ -118,6 +120,56 @@ def test_while_too_many_ask_words_alone_answer(tmp_path: Path) -> None:
             assert not any(task.done() for task in waiting)
             held.set()
             assert [(await task)[0] for task in waiting] == ["orders__send_mail"] * 8
+
+    asyncio.run(main())
+
+
+class Encoder:
+    """In place of a model: rows by the length of words. `may_go` holds it up; `texts` is what it was given."""
+
+    name = "lengths"
+
+    def __init__(self) -> None:
+        self.may_go, self.texts = threading.Event(), list[str]()
+        self.may_go.set()
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        self.may_go.wait()
+        self.texts += texts
+        numpy = pytest.importorskip("numpy")
+        return numpy.array([[len(text) % 7 + 1.0, 1.0] for text in texts], dtype="float32")
+
+
+def test_what_is_added_and_built_is_read_before_anybody_searches_and_until_then_words_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy")
+    encoder = Encoder()
+    monkeypatch.setattr(hybrid, "_loaded", lambda _: (encoder, hybrid.Meanings(encoder, tmp_path / "meanings")))
+
+    def translate(text: str) -> str:
+        """Translates a text."""
+        return text
+
+    async def main() -> None:
+        rules = [{**RULES[0], "tools": ["orders__list_orders", "orders__send_mail", "added__*"]}]
+        path = project(tmp_path / "p", "http://127.0.0.1:9", {"rules": rules}, gateway=HYBRID)
+        async with Gateway.load(path) as gateway:
+            await read(gateway)
+            encoder.may_go.clear()
+            await gateway.tools.add(translate, effect="read")
+            meaning: Any = gateway._meaning
+            assert not meaning.read.is_set()
+            assert await found(gateway, "translate this") == ["added__translate"]  # while the model is held up
+            encoder.may_go.set()
+            await read(gateway)
+            assert "translate: Translates a text." in encoder.texts
+            encoder.texts.clear()
+            assert len(await found(gateway, "translate this")) == 3
+            assert encoder.texts == ["translate this"]
+            await gateway.tools.remove("added__translate")
+            await read(gateway)
+            assert len(await found(gateway, "translate this")) == 2
 
     asyncio.run(main())
 

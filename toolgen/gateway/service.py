@@ -108,7 +108,7 @@ class Gateway(Standing):
         clock, self.current = clock or SystemClock(), (current := CurrentPolicy())
         self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
         self._running, self._background = Running(), Background()
-        self._meaning = meaning_of(settings, manifest.tools.values())
+        self._meaning = meaning_of(settings, manifest)
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
         self._systems = lambda: systems_of(self._reloader.runtime.executors)
@@ -178,10 +178,12 @@ class Gateway(Standing):
         self._role_grants = self.approvals.role_grants = RoleGrants(
             shared.roles, log, current, clock, self._reloader.give, self._background
         )
+        meaning = () if self._meaning is None else (self._meaning,)
+        others = (self, self.pausing, self.unknown_outcomes, *meaning)
         self._reloader.catalog = catalog = CatalogReloader(
             self._reloader,
             lambda old, new: renewed_executors(make(new), self._reloader.runtime.executors, old, new),
-            Followers(self._running, self.tool_calls, self._answering, (self, self.pausing, self.unknown_outcomes)),
+            Followers(self._running, self.tool_calls, self._answering, others),
             lambda made, offers: with_added(made or self._reloader.runtime.executors, offers, functions),
         )
         self.tools = runtime_tools(catalog, shared, settings, log.append, clock, in_process=bool(key))

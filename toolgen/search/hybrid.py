@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, place_of
 from toolgen.files import read_file
+from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
 from toolgen.search.bm25 import Hit, ToolIndex
 from toolgen.search.minilm import PACKAGES, MiniLM
@@ -205,9 +206,9 @@ _AT_ONCE = 8  # tools, of 10 to 30 ms of CPU each
 _logger = logging.getLogger(__name__)
 
 
-def meaning_of(settings: Settings, tools: Iterable[Tool]) -> SemanticSearch | None:
+def meaning_of(settings: Settings, manifest: Manifest) -> SemanticSearch | None:
     """What a gateway searches by beside words; None where only words are asked for."""
-    return SemanticSearch(settings, tools) if settings.search == "hybrid" else None
+    return SemanticSearch(settings, manifest) if settings.search == "hybrid" else None
 
 
 def index_of(settings: Settings, tools: Iterable[Tool]) -> HybridIndex | None:
@@ -235,12 +236,13 @@ def _loaded(settings: Settings) -> tuple[MiniLM, Meanings]:
 class SemanticSearch:
     """Finds tools by words and meaning, once every tool's text is read, which a thousand take half a minute for the first time.
 
-    Until then, and while too many ask at once, `search` leaves it to words alone: one thread is all that searching ever takes.
+    Until then, and while too many ask at once, `search` leaves it to words alone: one thread is all that searching ever takes. What another
+    catalog has that was not read is read when that comes into force.
     """
 
-    def __init__(self, settings: Settings, tools: Iterable[Tool]) -> None:
+    def __init__(self, settings: Settings, manifest: Manifest) -> None:
         self._settings = settings
-        self._texts = [meant_by(tool) for tool in tools]
+        self._manifest = manifest
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="meaning")
         self._reading: asyncio.Task[None] | None = None
         self._waiting = 0
@@ -255,7 +257,21 @@ class SemanticSearch:
     def start(self) -> None:
         """Begins to read the tools, once it is open."""
         assert self._kept is not None  # noqa: S101 - it is open
-        self._reading = asyncio.create_task(self._read(self._kept))
+        if self._reading is not None:
+            self._reading.cancel()
+        self.read.clear()
+        self._reading = asyncio.create_task(self._read(self._kept, list(self._manifest.tools.values())))
+
+    @property
+    def manifest(self) -> Manifest:
+        """The catalog in force, whose tools are read once it is set."""
+        return self._manifest
+
+    @manifest.setter
+    def manifest(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        if self._reading is not None:
+            self.start()
 
     async def close(self) -> None:
         """Ends the thread."""
@@ -284,10 +300,10 @@ class SemanticSearch:
         finally:
             self._waiting -= 1
 
-    async def _read(self, kept: Meanings) -> None:
+    async def _read(self, kept: Meanings, tools: Sequence[Tool]) -> None:
         try:
-            for start in range(0, len(self._texts), _AT_ONCE):
-                texts = self._texts[start : start + _AT_ONCE]
+            for start in range(0, len(tools), _AT_ONCE):
+                texts = [meant_by(tool) for tool in tools[start : start + _AT_ONCE]]
                 await self._run(lambda texts=texts: kept.encode(texts))  # type: ignore[misc]
             await self._run(kept.keep)
         except Exception as error:  # noqa: BLE001 - whatever a model's libraries raise

@@ -14,6 +14,7 @@ import pytest
 from tests.exhaustive import size
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connection import Connection
+from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.reply import BrokenError, Reply, UnsentError
 
 CASES = size("TOOLGEN_ANSWERED", 3_000, 200_000)
@@ -55,7 +56,7 @@ class Wire(asyncio.Transport):
 
 async def read(wire: Wire, pieces: list[bytes], method: str = "GET") -> tuple[int, bytes, bool] | None:
     """Status, body and whether the connection is kept, of what the client reads; None where it takes it for no answer."""
-    connection = Connection(60)
+    connection = Connection(60, ConnectionWatch())
     wire.closed = False
     connection.connection_made(wire)
     sent = asyncio.ensure_future(
@@ -311,10 +312,11 @@ def test_an_answer_is_what_every_strict_reader_takes_it_for() -> None:
     assert CASES // 10 < taken < CASES
 
 
-async def connected() -> tuple[Connection, socket.socket]:
+async def connected(watch: ConnectionWatch | None = None) -> tuple[Connection, socket.socket]:
     """A connection, and its other end."""
     ours, theirs = socket.socketpair()
-    _, made = await asyncio.get_running_loop().create_connection(lambda: Connection(60), sock=ours)
+    made = Connection(60, ConnectionWatch() if watch is None else watch)
+    await asyncio.get_running_loop().create_connection(lambda: made, sock=ours)
     return made, theirs
 
 
@@ -338,6 +340,69 @@ def test_what_the_system_has_already_received_is_never_the_next_answer(late: byt
                 theirs.shutdown(socket.SHUT_WR)
             assert not connection.usable
             connection.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("late", [OK, b"\n", b""], ids=["an answer", "a line break", "the end"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_of_connections_that_rest_together_none_is_used_again_on_which_something_came(which: int, late: bytes) -> None:
+    """They share what is asked about them: one has to be told from the other, and from one that was closed and had its descriptor."""
+
+    async def main() -> None:
+        watch = ConnectionWatch()
+        closed, other = await connected(watch)
+        with other:
+            other.sendall(OK)
+            await exchanged(closed)
+            assert closed.usable
+            closed.close()
+            await asyncio.sleep(0)
+            assert not closed.usable
+        pairs = [await connected(watch) for _ in range(3)]
+        for connection, theirs in pairs:
+            theirs.sendall(OK)
+            assert (await exchanged(connection)).body == b"ok"
+        for _ in range(2):
+            assert [connection.usable for connection, _ in pairs] == [True] * 3
+        if late:
+            pairs[which][1].sendall(late)
+        else:
+            pairs[which][1].shutdown(socket.SHUT_WR)
+        for _ in range(2):
+            assert [connection.usable for connection, _ in pairs] == [number != which for number in range(3)]
+        for connection, theirs in pairs:
+            connection.close()
+            theirs.close()
+
+    asyncio.run(main())
+
+
+class Looked:
+    """Says when it was looked at."""
+
+    def __init__(self, seen: list[str], name: str) -> None:
+        self.seen, self.name = seen, name
+
+    def look(self) -> None:
+        self.seen.append(self.name)
+
+
+def test_each_is_looked_at_once_its_time_has_come_and_not_when_it_was_dropped() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+        watch, now = ConnectionWatch(), asyncio.get_running_loop().time()
+        soon, later, never, past = (Looked(seen, name) for name in ("soon", "later", "never", "past"))
+        step = watch.add(never, now + 0.05)
+        assert watch.add(soon, now + 0.05) == step
+        watch.add(later, now + 0.1)
+        watch.add(past, now - 1)
+        watch.drop(never, step)
+        watch.drop(never, step + 1)
+        while len(seen) < 3:  # noqa: ASYNC110 (what looks tells nobody)
+            await asyncio.sleep(0.01)
+        assert seen == ["past", "soon", "later"]
+        assert asyncio.get_running_loop().time() >= now + 0.1
 
     asyncio.run(main())
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.connection import Connection
+from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.content_encoding import ACCEPTED
 from toolgen.execute.http.reply import Listener, Reply, UnsentError
 from toolgen.execute.http.request_builder import Request
@@ -99,6 +100,7 @@ class Http1Client:
         self._resting: deque[Connection] = deque()
         self._busy: set[Connection] = set()
         self._connecting = 0
+        self._watch = ConnectionWatch()
 
     @property
     def idle(self) -> bool:
@@ -152,7 +154,7 @@ class Http1Client:
         try:
             async with asyncio.timeout_at(min(until, loop.time() + self._timeouts.connect_s)):
                 _, made = await loop.create_connection(
-                    lambda: Connection(self._timeouts.first_byte_s),
+                    lambda: Connection(self._timeouts.first_byte_s, self._watch),
                     self._address,
                     self._port,
                     ssl=context,

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import select
 import ssl
 from typing import cast
 
 import httptools
 
+from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.content_encoding import Body, UndecodableError
 from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
+from toolgen.execute.http.response_head import Head, could_begin, read_head
 
 __all__ = ["MAX_IDLE_S", "ORDINARY", "Connection"]
 
@@ -29,33 +30,49 @@ MAX_IDLE_S = 30.0
 _MAX_HEADS_SIZE = 131_072
 _FRAMING = 8  # bytes of chunked coding for one of the body: more than the smallest chunks need
 _ON_THE_WAY_S = 1.0  # how much sooner than its server a resting connection is let go of
-_BEGINS = b"HTTP/1."
-_HEAD = re.compile(
-    rb"HTTP/1\.[01] [1-9][0-9][0-9](?: [\t\x20-\x7e\x80-\xff]*)?\r\n"
-    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n"
-)
-_FIELD = re.compile(rb"\r\n([^:\r\n]+):[\t ]*([^\r\n]*?)[\t ]*(?=\r\n)")
-_BARE_LF = re.compile(rb"(?<!\r)\n")
-_LENGTH = re.compile(r"[0-9]{1,18}\Z")
-_CLOSE = re.compile(r"(?:^|,)[\t ]*close[\t ]*(?:,|$)", re.IGNORECASE)
 _KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
-_FRAMES = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-_BODILESS = frozenset({204, 304})
 
 
 class Connection(asyncio.Protocol):
     """Sends requests one after the other and reads their answers.
 
-    `read_s` is the longest pause, in seconds, before and within an answer.
+    `read_s` is the longest pause, in seconds, before and within an answer. `watch` is what the connections of a client share.
     """
 
-    def __init__(self, read_s: float) -> None:
+    __slots__ = (
+        "_active",
+        "_body",
+        "_carried",
+        "_due",
+        "_head",
+        "_heads_size",
+        "_heard",
+        "_idle_s",
+        "_keep",
+        "_limit",
+        "_listener",
+        "_loop",
+        "_method",
+        "_outcome",
+        "_parser",
+        "_pending",
+        "_read_s",
+        "_received",
+        "_step",
+        "_transport",
+        "_turn",
+        "_until",
+        "_waiter",
+        "_watch",
+    )
+
+    def __init__(self, read_s: float, watch: ConnectionWatch) -> None:
         self._read_s = read_s
+        self._watch = watch
         self._idle_s = MAX_IDLE_S
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._poll = select.poll()
-        self._timer: asyncio.TimerHandle | None = None
+        self._step: int | None = None  # of the watch, in which this one's next limit is
         self._due = self._until = self._heard = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._active = False
@@ -67,12 +84,10 @@ class Connection(asyncio.Protocol):
         self._limit = limit
         self._listener = listener
         self._parser: httptools.HttpResponseParser | None = None
-        self._pending = bytearray()
+        self._pending: bytearray | None = None  # what has come of a head
         self._heads_size = self._received = self._carried = 0
-        self._status = 0
-        self._headers: dict[str, str] = {}
+        self._head: Head | None = None
         self._body: Body | None = None
-        self._until_closed = False
         self._outcome: Reply | Exception | None = None
         self._keep = False
         self._turn: bool | None = None  # of a long body: False while it waits for its place, True once it has it
@@ -89,7 +104,9 @@ class Connection(asyncio.Protocol):
         if self._active or transport is None or transport.is_closing():
             return False
         # What the system has received already, the loop may still have to deliver: the end of the connection, or somebody else's answer.
-        return self._loop.time() - self._heard < self._idle_s and not self._poll.poll(0)
+        if self._loop.time() - self._heard >= self._idle_s:
+            return False
+        return not self._watch.has_news(transport.get_extra_info("socket").fileno())
 
     async def exchange(
         self,
@@ -113,13 +130,11 @@ class Connection(asyncio.Protocol):
         self._begin(method, limit, listener)
         self._active = True
         self._heard, self._until = self._loop.time(), until
-        if self._timer is None:
-            self._watch()
-        elif until < self._due:  # whose limit only ever moved on, until now
-            self._timer.cancel()
-            self._watch()
+        if self._step is None or until < self._due:  # whose limit only ever moved on, until now
+            self.look()
         try:
             transport.write(data)
+            del data  # nothing is sent twice
             while (outcome := self._outcome) is None:
                 self._waiter = self._loop.create_future()
                 await self._waiter
@@ -140,7 +155,7 @@ class Connection(asyncio.Protocol):
             self._active = False
             self._heard = self._loop.time()
             # The parser and this hold each other: what they have would stay until the collector comes.
-            self._parser = self._body = self._outcome = self._waiter = self._listener = None
+            self._parser = self._body = self._outcome = self._waiter = self._listener = self._pending = None
 
     async def _take_turn(self, places: asyncio.Semaphore) -> None:
         """Reads on once there is a place; until then the body waits at its server."""
@@ -156,9 +171,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Ends the connection at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._look_no_more()
         if self._transport is not None:
             self._transport.abort()
 
@@ -166,7 +179,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._heard = self._loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -176,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The end of an answer that has no length; of any other it is a break. Either way the transport closes itself."""
-        if self._until_closed and self._said_to_end():
+        if self._head is not None and self._head.until_closed and self._said_to_end():
             self._end()
 
     def _said_to_end(self) -> bool:
@@ -198,7 +210,7 @@ class Connection(asyncio.Protocol):
             return
         self._heard = self._loop.time()
         try:
-            if self._status:
+            if self._head is not None:
                 self._read_body(data)
             else:
                 self._read_heads(data)
@@ -211,7 +223,8 @@ class Connection(asyncio.Protocol):
 
     def _read_heads(self, data: bytes) -> None:
         """Reads up to the head of the answer, which interim ones may stand in front of (RFC 9110, section 15.2)."""
-        pending = self._pending
+        if (pending := self._pending) is None:
+            pending = self._pending = bytearray()
         searched = max(0, len(pending) - 3)
         pending += data
         while (end := pending.find(b"\r\n\r\n", searched)) >= 0:
@@ -225,56 +238,25 @@ class Connection(asyncio.Protocol):
                 if pending:
                     self._read_body(bytes(pending))
                 return
-        if (
-            len(pending) + self._heads_size > _MAX_HEADS_SIZE
-            or pending[: len(_BEGINS)] != _BEGINS[: len(pending)]
-            or _BARE_LF.search(pending, max(0, searched - 1))
-        ):
+        if len(pending) + self._heads_size > _MAX_HEADS_SIZE or not could_begin(pending, searched):
             raise BrokenError  # it will never be a head
 
-    def _read_head(self, head: bytes) -> bool:
-        """Whether it is that of the answer. Raises `BrokenError` for what is no head, or frames its body in more than one way."""
-        if _HEAD.fullmatch(head) is None:
-            raise BrokenError
-        status = int(head[9:12])
-        if status < 200:
-            if status == 101:  # an upgrade nobody asked for
-                raise BrokenError
+    def _read_head(self, data: bytes) -> bool:
+        """Whether it is that of the answer. Raises `BrokenError`."""
+        head = read_head(data)
+        if head is None:
             return False
-        old = head[7:8] == b"0"
-        headers = self._headers
-        close = old
-        for raw, value in _FIELD.findall(head):
-            name = raw.decode("ascii").lower()
-            if value.isascii():
-                text = value.decode("ascii")
-                if name in headers:
-                    if name in _FRAMES:
-                        raise BrokenError
-                else:
-                    headers[name] = text
-                if name == "connection" and _CLOSE.search(text):
-                    close = True
-            elif name in _FRAMES:
-                raise BrokenError
-        length, coding = headers.get("content-length"), headers.get("transfer-encoding")
-        # RFC 9112, sections 6.1 and 6.3: chunks beside a length, or in HTTP/1.0, and any other coding, are framed by nobody alike.
-        if coding is not None and (old or length is not None or coding.lower() != "chunked"):
-            raise BrokenError
-        if length is not None and not _LENGTH.match(length):
-            raise BrokenError
-        self._status, self._keep = status, not close
-        if self._method == "HEAD" or status in _BODILESS:
+        self._head, self._keep = head, not head.close
+        if self._method == "HEAD" or head.bodiless:
             # After HEAD a server may send the body all the same, sooner or later.
             self._keep = self._keep and self._method != "HEAD"
             self._end()
             return True
-        self._body = Body(headers.get("content-encoding", ""), self._limit)
-        if self._listener is not None and not self._listener.wants(headers):
+        self._body = Body(head.headers.get("content-encoding", ""), self._limit)
+        if self._listener is not None and not self._listener.wants(head.headers):
             self._listener = None
         self._parser = httptools.HttpResponseParser(self)
-        self._until_closed = length is None and coding is None
-        self._parser.feed_data(head)
+        self._parser.feed_data(data)
         return True
 
     def _read_body(self, data: bytes) -> None:
@@ -298,9 +280,8 @@ class Connection(asyncio.Protocol):
 
     def _ends_with(self, data: bytes) -> bool:
         """Whether the answer ended where these bytes, its last ones, did: llhttp passes over line breaks behind it."""
-        length = self._headers.get("content-length")
-        if length is not None:
-            return self._received == int(length)
+        if self._head is not None and self._head.length is not None:
+            return self._received == self._head.length
         return data[-4:] == b"\r\n\r\n" and data[-6:-4] != b"\r\n"
 
     # What llhttp says. An exception here would come out wrapped, so it settles the exchange instead.
@@ -310,8 +291,8 @@ class Connection(asyncio.Protocol):
             self._keep = False  # an answer to nothing stands behind it
 
     def on_body(self, data: bytes) -> None:
-        body = self._body
-        if self._outcome is not None or body is None:
+        body, head = self._body, self._head
+        if self._outcome is not None or body is None or head is None:
             return
         self._carried += len(data)
         try:
@@ -322,27 +303,27 @@ class Connection(asyncio.Protocol):
             return
         if heard:
             self._keep = False
-            self._settle(Reply(status=self._status, headers=self._headers, body=body.so_far(), truncated=False))
+            self._settle(Reply(status=head.status, headers=head.headers, body=body.so_far(), truncated=False))
         elif body.full:
             self._keep = False
             self._end()
 
     def _end(self) -> None:
         """The answer is whole, or as much of it as is read."""
-        body = self._body
-        if self._outcome is not None:
+        body, head = self._body, self._head
+        if self._outcome is not None or head is None:
             return
         try:
             content = b"" if body is None else body.end()
         except UndecodableError as error:
             self._settle(error)
             return
-        if (said := _KEEP_ALIVE.search(self._headers.get("keep-alive", ""))) is not None:
+        if (said := _KEEP_ALIVE.search(head.headers.get("keep-alive", ""))) is not None:
             # A connection that its server closes while a request is on its way leaves the outcome of that request unknown.
             self._idle_s = min(MAX_IDLE_S, max(0.0, int(said[1]) - _ON_THE_WAY_S))
         truncated = body is not None and body.full
-        self._keep = self._keep and not self._until_closed
-        self._settle(Reply(status=self._status, headers=self._headers, body=content, truncated=truncated))
+        self._keep = self._keep and not head.until_closed
+        self._settle(Reply(status=head.status, headers=head.headers, body=content, truncated=truncated))
 
     on_message_complete = _end
 
@@ -353,9 +334,9 @@ class Connection(asyncio.Protocol):
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(None)
 
-    def _watch(self) -> None:
-        """Looks when the next limit could be reached. One timer serves many exchanges: what happens meanwhile only moves the limit on."""
-        self._timer = None
+    def look(self) -> None:
+        """Looks when the next limit could be reached. One look serves many exchanges: what happens meanwhile only moves the limit on."""
+        self._look_no_more()
         if self._transport is None:
             return
         now = self._loop.time()
@@ -371,5 +352,9 @@ class Connection(asyncio.Protocol):
             if now >= due:
                 self._settle(TimedOutError())
                 return
-        self._due = due
-        self._timer = self._loop.call_at(due, self._watch)
+        self._due, self._step = due, self._watch.add(self, due)
+
+    def _look_no_more(self) -> None:
+        if self._step is not None:
+            self._watch.drop(self, self._step)
+            self._step = None

@@ -1,0 +1,57 @@
+"""What the connections to one address have in common: few timers for the limits of all of them, and the question what came on one."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import select
+from typing import Protocol
+
+__all__ = ["ConnectionWatch", "Watched"]
+
+_STEP_S = 1 / 64
+"""How much later than its time a connection may be looked at. Those of one step share a timer: one for each costs more than they do."""
+
+
+class Watched(Protocol):
+    """What has to be looked at when a limit of its own may have been reached."""
+
+    def look(self) -> None:
+        """The time has come."""
+
+
+class ConnectionWatch:
+    """For connections of one event loop."""
+
+    __slots__ = ("_poll", "_steps")
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._steps: dict[int, set[Watched]] = {}
+
+    def add(self, one: Watched, at: float) -> int:
+        """Has it looked at once at this time of the loop, or a little later. The step that it stands in then, for `drop`."""
+        step = math.ceil(at / _STEP_S)
+        watched = self._steps.get(step)
+        if watched is None:
+            watched = self._steps[step] = set()
+            asyncio.get_running_loop().call_at(step * _STEP_S, self._reach, step)
+        watched.add(one)
+        return step
+
+    def drop(self, one: Watched, step: int) -> None:
+        """It needs no look any more."""
+        if (watched := self._steps.get(step)) is not None:
+            watched.discard(one)
+
+    def _reach(self, step: int) -> None:
+        for one in self._steps.pop(step):
+            one.look()
+
+    def has_news(self, descriptor: int) -> bool:
+        """Whether the system has received something on a socket that nobody has read: bytes, or the end."""
+        self._poll.register(descriptor, select.POLLIN)
+        try:
+            return bool(self._poll.poll(0))
+        finally:
+            self._poll.unregister(descriptor)

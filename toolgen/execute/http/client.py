@@ -123,9 +123,11 @@ class Http1Client:
         connection = self._rested() or await self._connect(until)
         self._busy.add(connection)
         try:
-            return await connection.exchange(
+            answer = connection.exchange(
                 data, method=request.method, limit=limit, places=places, until=until, listener=listener, last=last
             )
+            del data, request  # while the answer is awaited, nobody needs what was sent
+            return await answer
         finally:
             self._busy.discard(connection)
             if connection.is_open:

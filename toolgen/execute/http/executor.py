@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, ToolgenError, distrust_advice
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.client import PLACES, Client
+from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.content_encoding import UndecodableError
 from toolgen.execute.http.credentials import CredentialSelector, Provision, Signed
@@ -24,7 +24,7 @@ from toolgen.execute.http.request_builder import Request, bind, keyed, repeatabl
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, lifetime, result, retry_after, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.http.streamed import Pieces
-from toolgen.execute.oauth.call_tokens import NoTokenError, Renewal
+from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.execute.rejection import rejection_in
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
@@ -131,41 +131,60 @@ class HttpExecutor:
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
-    async def _once(self, request: Request, course: _Course) -> Success | Failed:
+    async def _once(self, request: Request, course: _Course, *, renewed: bool = False) -> Success | Failed:
         """One request to where its URL says, with the credentials of its operation.
 
         A token that is not accepted (401: nothing was done) is replaced once, and the request made again with the new one.
         """
-        outcome, renewal = await self._signed(request, course)
-        if renewal is None or outcome.delivery.status != 401 or not renewal.mends():
+        prepared = await self._prepared(request, course)
+        if isinstance(prepared, Failed):
+            return prepared
+        signed, target, addresses = prepared
+        del prepared
+        scrubber = scrubber_of(signed.secrets)
+        listener = None if self._listen is None else self._listen(course.call, scrubber)
+        reply = unsent = None
+        for address in addresses:
+            client = self._dialer.client(target, address, len(addresses), signed.certificate)
+            try:
+                reply = await client.send(signed.request, self._largest, self._places, course.until, listener)
+                break
+            except UnsentError as error:
+                unsent = error
+            except (ValueError, TimedOutError, UndecodableError, BrokenError) as error:
+                return _unanswered(error, target, harmless=course.harmless)
+        if reply is None:
+            return _unreached(unsent, target)
+        outcome = self._outcome(reply, scrubber, request.method, course.call)
+        renewal = signed.renewal
+        if renewed or renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
-        again, _ = await self._signed(request, course)
+        again = await self._once(request, course, renewed=True)
         return replace(again, delivery=replace(again.delivery, attempts=2))
 
-    async def _signed(self, request: Request, course: _Course) -> tuple[Success | Failed, Renewal | None]:
-        """One request, and the token in it that could be replaced."""
+    async def _prepared(self, request: Request, course: _Course) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
+        """The request with its credentials, and the addresses to send it to, each of them permitted."""
         binding = course.binding
         try:
             signed = await self._selector.sign(request, binding.security, course.call.principal)
             target = Target.of(signed.request.url)
-            addresses = await self._dialer.addresses(target)
+            return signed, target, await self._dialer.addresses(target)
         except (UnbindableError, SecretError, NoTokenError) as fault:
-            return _failed(fault.code, fault.message, fault.suggestion), None
+            return _failed(fault.code, fault.message, fault.suggestion)
         except ValueError:
-            return _failed("validation", "the request's URL cannot be sent as it is described", ""), None
+            return _failed("validation", "the request's URL cannot be sent as it is described", "")
         except Refusal as refusal:
             verdict = refusal.verdict
             error = Error(
                 code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
             )
-            return Failed(error=error), None
+            return Failed(error=error)
         except TimeoutError:
             message = f"the name {_host(binding)} was not resolved in time; nothing was sent"
-            return _failed("upstream_timeout", message, "try again later", _UNSENT), None
+            return _failed("upstream_timeout", message, "try again later", _UNSENT)
         except OSError:
             message = f"the name {_host(binding)} cannot be resolved"
-            return _failed("upstream_unavailable", message, "try again later", _UNSENT), None
-        return await self._send(signed, target, addresses, course), signed.renewal
+            return _failed("upstream_unavailable", message, "try again later", _UNSENT)
 
     def preview(self, call: Call) -> JsonObject:
         """What `execute` would send, with `***` for every secret; resolves no secret and touches no network.
@@ -183,60 +202,7 @@ class HttpExecutor:
         await self._selector.close()
         await self._dialer.close()
 
-    async def _send(
-        self, signed: Signed, target: Target, addresses: tuple[str, ...], course: _Course
-    ) -> Success | Failed:
-        place = f"{target.host}:{target.port}"
-        cause: UnsentError | None = None
-        for address in addresses:
-            try:
-                client = self._dialer.client(target, address, len(addresses), signed.certificate)
-                return await self._attempt(client, signed, place, course)
-            except UnsentError as error:
-                cause = error
-        if cause is not None and cause.late:
-            return _failed(
-                "upstream_timeout",
-                f"{place} did not accept a connection in time; nothing was sent",
-                "try again later",
-                _UNSENT,
-            )
-        return _failed(
-            "upstream_unavailable",
-            f"no connection to {place}{f' ({cause.reason[:200]})' if cause is not None and cause.reason else ''}; nothing was sent",
-            "try again later"
-            if cause is None or not cause.distrusted
-            else f"tell the operator of the gateway: {distrust_advice(cause.reason)}",
-            _UNSENT,
-        )
-
-    async def _attempt(self, client: Client, signed: Signed, place: str, course: _Course) -> Success | Failed:
-        request = signed.request
-        delivery = Delivery(attempts=1)
-        scrubber = scrubber_of(signed.secrets)
-        listener = None if self._listen is None else self._listen(course.call, scrubber)
-        try:
-            reply = await client.send(request, self._largest, self._places, course.until, listener)
-        except ValueError:
-            return _failed("validation", "the request holds something HTTP cannot send", "")
-        except TimedOutError:
-            delivery = Delivery(attempts=1, broken=True)
-            if course.harmless:
-                return _failed("upstream_timeout", f"{place} did not answer in time", "try again later", delivery)
-            return _unknown(f"{place} did not answer in time", delivery)
-        except UndecodableError as error:
-            what = f"{place} answered, but the body {error.reason}"
-            return _failed("upstream_error", what, "find out what happened before trying again", delivery)
-        except BrokenError:
-            delivery = Delivery(attempts=1, broken=True)
-            if course.harmless:
-                return _failed(
-                    "upstream_error",
-                    f"the connection to {place} broke before the answer was complete",
-                    "try again",
-                    delivery,
-                )
-            return _unknown(f"the connection to {place} broke before the answer was complete", delivery)
+    def _outcome(self, reply: Reply, scrubber: Scrubber, method: str, call: Call) -> Success | Failed:
         answer = self._read(reply)
         delivery = Delivery(
             attempts=1,
@@ -247,10 +213,10 @@ class HttpExecutor:
             location=answer.location,
             lifetime_s=answer.lifetime_s,
         )
-        outcome = self._reader(answer, scrubber, request.method, delivery)
+        outcome = self._reader(answer, scrubber, method, delivery)
         # Looked for in C: most answers hold nothing that could say no.
         if isinstance(outcome, Success) and isinstance(outcome.data, dict) and False in outcome.data.values():
-            rejection = rejection_in(course.call.tool, outcome.data)
+            rejection = rejection_in(call.tool, outcome.data)
             if rejection is not None:
                 return Failed(error=rejection, data=outcome.data, delivery=delivery, shape=Shape.WHOLE)
         return outcome
@@ -295,6 +261,37 @@ def _host(binding: HttpBinding) -> str:
 
 def _failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:
     return Failed(error=Error(code=code, message=message, suggestion=suggestion), delivery=delivery)
+
+
+def _unreached(cause: UnsentError | None, target: Target) -> Failed:
+    """How a call ends that was sent to none of its addresses; `cause` is why not to the last of them."""
+    place = f"{target.host}:{target.port}"
+    if cause is not None and cause.late:
+        message = f"{place} did not accept a connection in time; nothing was sent"
+        return _failed("upstream_timeout", message, "try again later", _UNSENT)
+    reason = f" ({cause.reason[:200]})" if cause is not None and cause.reason else ""
+    suggestion = "try again later"
+    if cause is not None and cause.distrusted:
+        suggestion = f"tell the operator of the gateway: {distrust_advice(cause.reason)}"
+    return _failed("upstream_unavailable", f"no connection to {place}{reason}; nothing was sent", suggestion, _UNSENT)
+
+
+def _unanswered(error: Exception, target: Target, *, harmless: bool) -> Failed:
+    """How a call ends that was sent, or begun to be, and has no answer that can be read."""
+    place, broken = f"{target.host}:{target.port}", Delivery(attempts=1, broken=True)
+    match error:
+        case UndecodableError(reason=reason):
+            what = f"{place} answered, but the body {reason}"
+            delivery = Delivery(attempts=1)
+            return _failed("upstream_error", what, "find out what happened before trying again", delivery)
+        case TimedOutError():
+            what = f"{place} did not answer in time"
+            return _failed("upstream_timeout", what, "try again later", broken) if harmless else _unknown(what, broken)
+        case BrokenError():
+            what = f"the connection to {place} broke before the answer was complete"
+            return _failed("upstream_error", what, "try again", broken) if harmless else _unknown(what, broken)
+        case _:
+            return _failed("validation", "the request holds something HTTP cannot send", "")
 
 
 def _unknown(what: str, delivery: Delivery) -> Failed:

@@ -23,6 +23,7 @@ from toolgen.state.turn_counter import Seat
 
 __all__ = [
     "Guard",
+    "Judged",
     "Next",
     "Presence",
     "Running",
@@ -32,6 +33,7 @@ __all__ = [
     "Wordless",
     "compose",
     "guarded",
+    "judge",
     "refused",
 ]
 
@@ -310,14 +312,16 @@ class Running:
             await asyncio.wait(self._tasks)
 
 
-Guard: TypeAlias = Callable[[Call, Trail], Awaitable[Call | Result]]
-"""Judges a call: the call to go on with, or the result that it ends with here, and nothing was sent."""
+Judged: TypeAlias = Call | Result
+"""The call to go on with, or the result that it ends with here, and nothing was sent."""
+Guard: TypeAlias = Callable[[Call, Trail], Judged | Coroutine[Any, Any, Judged]]
+"""Judges a call: at once, or by a coroutine where it has to wait for something."""
 
 
 class Stage(Protocol):
     """Acts before the rest of the pipeline and after it. It calls `proceed` at most once."""
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result: ...
+    def __call__(self, call: Call, trail: Trail, proceed: Next) -> Awaitable[Result]: ...
 
 
 def compose(stages: Sequence[Stage | None], last: Next) -> Next:
@@ -332,18 +336,35 @@ def compose(stages: Sequence[Stage | None], last: Next) -> Next:
 def guarded(*all_guards: Guard | None) -> Stage | None:
     """A stage that asks one guard after the other; the first one that does not let the call on has the last word. None without guards."""
     guards = tuple(guard for guard in all_guards if guard is not None)
-    if not guards:
-        return None
+    return partial(_ask, guards) if guards else None
 
-    async def ask(call: Call, trail: Trail, proceed: Next) -> Result:
-        for guard in guards:
-            answer = await guard(call, trail)
-            if not isinstance(answer, Call):
-                return answer
+
+def _ask(guards: Sequence[Guard], call: Call, trail: Trail, proceed: Next) -> Awaitable[Result]:
+    """What follows is not awaited here: where no guard waits, nothing of this is left while the call is under way."""
+    for number, guard in enumerate(guards, 1):
+        answer = guard(call, trail)
+        if isinstance(answer, Call):
             call = answer
-        return await proceed(call, trail)
+            continue
+        if isinstance(answer, Coroutine):
+            return _ask_on(answer, guards[number:], trail, proceed)
+        return _ended(answer)
+    return proceed(call, trail)
 
-    return ask
+
+async def _ask_on(answer: Coroutine[Any, Any, Judged], guards: Sequence[Guard], trail: Trail, proceed: Next) -> Result:
+    judged = await answer
+    return await _ask(guards, judged, trail, proceed) if isinstance(judged, Call) else judged
+
+
+async def _ended(result: Result) -> Result:
+    return result
+
+
+async def judge(guard: Guard, call: Call, trail: Trail) -> Judged:
+    """What one guard says, whether it waits or not."""
+    answer = guard(call, trail)
+    return await answer if isinstance(answer, Coroutine) else answer
 
 
 def refused(verdict: Verdict) -> Refused:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,7 +14,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Consent
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import Judged, Trail
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE
 from toolgen.state.invocations import Need
 
@@ -86,9 +86,10 @@ class ApproveStage:
     quorum: int = 1
     remembers: bool = False
 
-    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
-        if trail.verdict != "ask":
-            return call
+    def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
+        return self._asked(call, trail) if trail.verdict == "ask" else call
+
+    async def _asked(self, call: Call, trail: Trail) -> Judged:
         concern = self.concern(call.principal, call.tool)
         asked = approval_digest(call, concern)
         if call.approval:
@@ -120,7 +121,7 @@ class ApproveStage:
             return _unanswerable(trail)
         return await self.approvals.ask(question)
 
-    async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
+    def dry_run(self, call: Call, trail: Trail) -> Judged:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
         trail.judged = call
         if trail.verdict != "ask":

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
 from toolgen.errors import StateError
 from toolgen.model.call import Call, Described, Statement, parties
 from toolgen.model.database import Database
-from toolgen.model.result import Error, Refused, Result
+from toolgen.model.result import Error, Refused
 from toolgen.model.tool import (
     CodeBinding,
     DeviceBinding,
@@ -29,7 +29,7 @@ from toolgen.model.tool import (
     WorkflowBinding,
 )
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
-from toolgen.pipeline.middleware import Trail, refused
+from toolgen.pipeline.middleware import Judged, Trail, refused
 from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
 from toolgen.pipeline.stages.approve import stale
 from toolgen.policy.arguments import Validator, misspelt
@@ -77,13 +77,13 @@ class PauseStage:
     pauses: Pauses | SharedPauses
     tolerant: bool = False
 
-    async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
+    def __call__(self, call: Call, _trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
         pauses = self.pauses
-        if pauses.stale or pauses.all():
-            error = await self.withheld(call)
-            if error is not None:
-                return Refused(error=error)
-        return call
+        return self._asked(call) if pauses.stale or pauses.all() else call
+
+    async def _asked(self, call: Call) -> Judged:
+        error = await self.withheld(call)
+        return call if error is None else Refused(error=error)
 
     async def withheld(self, call: Call) -> Error | None:
         """Why a call is held back now; None where it is not."""
@@ -118,7 +118,7 @@ class ArgumentsStage:
 
     _validators: dict[str, Validator] = field(default_factory=dict)
 
-    async def __call__(self, call: Call, _trail: Trail) -> Call | Result:
+    def __call__(self, call: Call, _trail: Trail) -> Judged:
         validator = self._validators.get(call.tool.digest)
         if validator is None:
             validator = self._validators[call.tool.digest] = Validator(
@@ -151,11 +151,11 @@ class InspectStage:
     documents: Mapping[str, DocumentGuard] = field(default_factory=dict)
     earlier: Earlier | None = None
 
-    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
+    def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
         binding = call.tool.binding
         match binding:
             case SqlBinding():
-                return await self._sql(call, trail)
+                return self._sql(call, trail)
             case HttpBinding(servers=servers):
                 return self._request(servers[0] if servers else "", call)
             case GraphQLBinding(endpoint=endpoint, subscription=subscription):
@@ -163,7 +163,7 @@ class InspectStage:
                 url = endpoint if subscription is None else re.sub("^ws", "http", subscription.url)
                 return self._request(url, call)
             case GraphQLDocumentBinding(endpoint=endpoint):
-                return await self._document(endpoint, call, trail)
+                return self._document(endpoint, call, trail)
             case GraphQLSchemaBinding():
                 guard = self.documents.get(call.tool.source)
                 return refused(_NO_INDEX) if guard is None else replace(call, graph=guard.part(call))
@@ -262,5 +262,5 @@ class CurrentStage:
 
     stands: Callable[[Call], bool]
 
-    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
+    def __call__(self, call: Call, trail: Trail) -> Judged:
         return call if self.stands(call) else stale(trail)

@@ -36,7 +36,7 @@ from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.call_views import call_view, result_view, step_of, tool_view
 from toolgen.pipeline.event_loop_watch import given_to, in_time
-from toolgen.pipeline.middleware import Guard, Next, Trail
+from toolgen.pipeline.middleware import Guard, Next, Trail, judge
 from toolgen.policy.rules import Note
 
 __all__ = ["Hook", "Labelling", "MiddlewareStage", "withheld"]
@@ -225,7 +225,7 @@ class MiddlewareStage:
         notes = (*trail.notes, _note(hook, "narrowed", arguments=self.recorded(asked)))
         for guard in self.again:
             trail.notes = ()
-            answer = await guard(asked, trail)
+            answer = await judge(guard, asked, trail)
             notes += trail.notes
             if not isinstance(answer, Call):
                 trail.notes = notes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,10 +13,10 @@ from toolgen.background import SeldomLog
 from toolgen.model.call import Call, Document
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
-from toolgen.pipeline.middleware import Next, Trail, refused
+from toolgen.pipeline.middleware import Judged, Next, Trail, refused
 from toolgen.policy.limits import Charge, Limits, merged
 from toolgen.state.rate_limits import FREE, Buckets, Refusal, Upstreams
-from toolgen.state.turn_counter import MAX_CALLS, Excess
+from toolgen.state.turn_counter import MAX_CALLS, Excess, Seat
 
 __all__ = ["LimitStage", "MeterStage", "TurnStage"]
 
@@ -30,10 +32,11 @@ class TurnStage:
 
     limit: float
 
-    async def __call__(self, call: Call, trail: Trail) -> Call | Result:
-        seat = trail.seat
-        if seat is None:  # it belongs to no conversation, or was counted when it was asked for
-            return call
+    def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
+        # Without a seat it belongs to no conversation, or was counted when it was asked for.
+        return call if trail.seat is None else self._seated(call, trail.seat)
+
+    async def _seated(self, call: Call, seat: Seat) -> Judged:
         excess = await seat.excess()
         return call if excess is None else Refused(error=self._error(excess))
 

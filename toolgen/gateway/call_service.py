@@ -248,8 +248,9 @@ class Calls:
         call = governance.call(asked.name, given, asked.principal, session_id, client, parent, idempotency_key)
         if restored is not NONE:
             call = restored.of(call)
-        if presence is not None and presence.trace is not None:
-            call = msgspec.structs.replace(call, trace=presence.trace)
+        if presence is not None and (presence.trace is not None or presence.line is not None):
+            # The line is set here, where nothing has the call yet: later it would be a second one for as long as it is under way.
+            call = msgspec.structs.replace(call, trace=presence.trace, line=presence.line)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         trail = Trail(presence=presence or Presence())

@@ -115,31 +115,27 @@ class Presence:
             if self._carrying is not None:
                 self._carrying.cancel()
 
-    async def carry(self, work: Coroutine[Any, Any, T], *, ends_early: bool) -> T | None:
-        """What `work` of an executor comes to, for a call that may be called off; None where it was, or was left and `ends_early`."""
-        if self.called_off or (ends_early and self._left):
-            work.close()
-            return None
-        task = self._carrying = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in one
+    def carrying(self, *, ends_early: bool) -> Carrying | None:
+        """Around what an executor does, for a call that may be called off; None where it was, or was left and `ends_early`: then it is
+        given to none."""
+        return None if self._ended(ends_early) else Carrying(self, ends_early)
+
+    def _ended(self, ends_early: bool) -> bool:
+        return self.called_off or (ends_early and self._left)
+
+    def given_to_executor(self, task: asyncio.Task[Any], *, ends_early: bool) -> None:
+        """From now on the call is ended by cancelling this task."""
+        self._carrying = task
         if ends_early:
             self._tasks = (*self._tasks, task)
         if self.begun is not None and not self.begun.done():
             self.begun.set_result(None)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not self._ended(ends_early) or task.cancelling() > 1:  # by somebody else (too)
-                raise
-            return None
-        finally:
-            self._carrying = None
-            self._tasks = tuple(one for one in self._tasks if one is not task)
-            if self._ended(ends_early) and task.cancelling():  # ours, also when `work` ended in spite of it
-                task.uncancel()
 
-    def _ended(self, ends_early: bool) -> bool:
-        return self.called_off or (ends_early and self._left)
+    def taken_back(self, task: asyncio.Task[Any], *, ends_early: bool) -> bool:
+        """The executor is done with it; whether it had to be."""
+        self._carrying = None
+        self._tasks = tuple(one for one in self._tasks if one is not task)
+        return self._ended(ends_early)
 
     def left(self) -> bool:
         """Whether they have left."""
@@ -186,6 +182,30 @@ class Presence:
             self._tasks = tuple(one for one in self._tasks if one is not task)
             if self.left():  # the one cancellation that was ours, also when `work` ended in spite of it
                 task.uncancel()
+
+
+class Carrying:
+    """While an executor has a call. Where it is called off meanwhile, or left and `ends_early`, the block ends here, and nothing is raised.
+
+    It is no coroutine, as one would be there for as long as the call is under way.
+    """
+
+    __slots__ = ("_ends_early", "_presence", "_task")
+
+    def __init__(self, presence: Presence, ends_early: bool) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in one
+        self._presence, self._ends_early, self._task = presence, ends_early, task
+
+    def __enter__(self) -> None:
+        self._presence.given_to_executor(self._task, ends_early=self._ends_early)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        ours = self._presence.taken_back(self._task, ends_early=self._ends_early)
+        alone = self._task.cancelling() <= 1  # else by somebody else too
+        if ours and self._task.cancelling():  # also when the work ended in spite of it
+            self._task.uncancel()
+        return ours and alone and isinstance(error, asyncio.CancelledError)
 
 
 class Whole:
@@ -343,22 +363,17 @@ def _ask(guards: Sequence[Guard], call: Call, trail: Trail, proceed: Next) -> Aw
     """What follows is not awaited here: where no guard waits, nothing of this is left while the call is under way."""
     for number, guard in enumerate(guards, 1):
         answer = guard(call, trail)
-        if isinstance(answer, Call):
-            call = answer
-            continue
-        if isinstance(answer, Coroutine):
+        if not isinstance(answer, Call):
             return _ask_on(answer, guards[number:], trail, proceed)
-        return _ended(answer)
+        call = answer
     return proceed(call, trail)
 
 
-async def _ask_on(answer: Coroutine[Any, Any, Judged], guards: Sequence[Guard], trail: Trail, proceed: Next) -> Result:
-    judged = await answer
+async def _ask_on(
+    answer: Judged | Coroutine[Any, Any, Judged], guards: Sequence[Guard], trail: Trail, proceed: Next
+) -> Result:
+    judged = await answer if isinstance(answer, Coroutine) else answer
     return await _ask(guards, judged, trail, proceed) if isinstance(judged, Call) else judged
-
-
-async def _ended(result: Result) -> Result:
-    return result
 
 
 async def judge(guard: Guard, call: Call, trail: Trail) -> Judged:

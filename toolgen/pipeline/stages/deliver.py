@@ -103,37 +103,40 @@ class Deliver:
 
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused
-        line = trail.presence.line or trail.presence
+        presence = trail.presence
+        given, line = presence.line or presence, None
         # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
         ends_early = False
         match call.tool.binding:
             case FunctionBinding():
-                call = replace(call, line=Whole(line) if trail.redacts else line)
+                line = Whole(given) if trail.redacts else given
                 ends_early = call.tool.effect is Effect.READ
             case DeviceBinding():  # what it asks is kept with what let it through
-                if trail.presence.called_off:
+                if presence.called_off:
                     return _called_off(call, trail)
                 call = replace(call, rule=trail.rule)
             case SqlBinding() | WorkflowBinding():
                 ends_early = call.tool.effect is Effect.READ
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
-                call = replace(call, line=Wordless(line) if trail.redacts else line)
+                line = Wordless(given) if trail.redacts else given
                 ends_early = True
-            case HttpBinding() if trail.presence.line is not None:  # whose answer may come in pieces
-                call = replace(call, line=Wordless(line) if trail.redacts else line)
+            case HttpBinding() if presence.line is not None:  # whose answer may come in pieces
+                line = Wordless(given) if trail.redacts else given
+        if call.line is not line:
+            call = replace(call, line=line)
         try:
-            carrying = self.executors[call.tool.source].execute(call)
-            if trail.presence.begun is not None and not isinstance(call.tool.binding, DeviceBinding):
-                answer = await trail.presence.carry(carrying, ends_early=ends_early)
+            executor, answer = self.executors[call.tool.source], None
+            if presence.begun is not None and not isinstance(call.tool.binding, DeviceBinding):
+                if (carrying := presence.carrying(ends_early=ends_early)) is not None:
+                    with carrying:
+                        answer = await executor.execute(call)
                 if answer is None:
                     return _called_off(call, trail)
-                result = answer
             elif not ends_early:
-                result = await carrying
-            elif (answer := await trail.presence.awaiting(carrying)) is not None:
-                result = answer
-            else:
+                answer = await executor.execute(call)
+            elif (answer := await presence.awaiting(executor.execute(call))) is None:
                 return Cancelled(error=_LEFT)
+            result = answer
         except ToolgenError as error:
             result = Failed(error=failure(error))
         if (
@@ -142,9 +145,7 @@ class Deliver:
             and not self.promises.kept(call.tool, result)
         ):
             trail.notes += (BROKEN,)
-        if isinstance(result, Failed) and result.error.code in _WAITS:
-            return Pending(error=result.error)
-        return _located(result, call) if isinstance(result, Failed) else result
+        return _failed(result, call) if isinstance(result, Failed) else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,11 @@ class Preview:
             return Success(data=self.executors[call.tool.source].preview(call))
         except ToolgenError as error:
             return _located(Failed(error=failure(error)), call)
+
+
+def _failed(failed: Failed, call: Call) -> Result:
+    """How a call ends that failed, or only waits for somebody."""
+    return Pending(error=failed.error) if failed.error.code in _WAITS else _located(failed, call)
 
 
 def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed | Refused:

@@ -30,7 +30,6 @@ _BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
 _UNDECIDED = frozenset({401, 403, 408, 409, 425, 429})
 _CLOCK = SystemClock()
 _logger = logging.getLogger(__name__)
-_STOPPED = Error(code="internal", message="whether the call may still be sent was not found out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +41,51 @@ class Chance:
 
 
 _CHANCE = Chance()
+
+
+class _Attempt:
+    """One attempt to make a call. At its end its place goes to the next, and the breaker hears how it ended.
+
+    `placed` says that it has a place, and `wait` for how many seconds the breaker lets nothing through. It is no coroutine, as one would be
+    there for as long as the call is under way.
+    """
+
+    __slots__ = ("_began", "_epoch", "_line", "outcome", "placed", "wait")
+
+    def __init__(self, line: System, began: float) -> None:
+        breaker = line.breaker
+        self._line, self._began = line, began
+        self.wait = 0.0 if breaker is None else breaker.enter()
+        self._epoch = 0 if breaker is None else breaker.epoch
+        self.outcome: Success | Failed | Refused | None = None
+        self.placed = self.wait <= 0 and line.free > 0 and not line.waiting
+        line.free -= self.placed
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether the breaker has opened or closed since it was let through."""
+        return self._line.breaker is not None and self._line.breaker.epoch != self._epoch
+
+    def __enter__(self) -> _Attempt:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        line, outcome = self._line, self.outcome
+        if self.placed:
+            _give_back(line)
+        if self.wait > 0:
+            return
+        ending = Ending.SILENT
+        if outcome is not None:
+            ending = Ending.ANSWERED if isinstance(outcome, Success) else _ending(outcome)
+        if ending is Ending.ANSWERED:
+            line.answered += 1
+        elif ending is Ending.FAILED:
+            line.failed += 1
+        elif ending is not Ending.SILENT:
+            line.unreachable += 1
+        if line.breaker is not None:
+            line.breaker.leave(self._epoch, ending, self._began)
 
 
 class ResilientExecutor:
@@ -78,7 +122,9 @@ class ResilientExecutor:
             return await self._inner.execute(call)
         line = self._lines.get(address) or self._add(address)
         began = self._clock.monotonic()
-        outcome = await self._attempt(line, call, began)
+        with _Attempt(line, began) as attempt:
+            refused = None if attempt.placed else await self._let_on(attempt, line, call)
+            attempt.outcome = outcome = refused or await self._inner.execute(call)
         line.tokens = min(SAVED, line.tokens + self._resilience.retries.budget)
         if not isinstance(outcome, Failed):
             return outcome
@@ -152,54 +198,32 @@ class ResilientExecutor:
         return min(pause, max(asked, self._resilience.retries.longest_wait_s))
 
     async def _attempt(
-        self, line: System, call: Call, began: float, seconds: float | None = None
+        self, line: System, call: Call, began: float, seconds: float | None
     ) -> Success | Failed | Refused:
-        breaker = line.breaker
-        if breaker is not None and (wait := breaker.enter()) > 0:
-            line.held += 1
-            return _open(line.name, wait)
-        epoch = 0 if breaker is None else breaker.epoch
-        ending = Ending.SILENT
-        try:
-            if line.free > 0 and not line.waiting:
-                line.free -= 1
-            elif not await self._place(line):
-                line.crowded += 1
-                self._seldom.say(
-                    f"{line.said} has no place left: {line.places} calls are under way, others are refused"
-                )
-                return _crowded(line.name)
-            elif (held := await self._held(line, call)) is not None:
-                return Refused(error=held)
-            elif breaker is not None and breaker.epoch != epoch:  # it opened while this call stood in line
-                _give_back(line)
-                line.held += 1
-                return _open(line.name, breaker.left())
-            try:
-                outcome = await (self._inner.execute(call) if seconds is None else self._bounded(line, call, seconds))
-            finally:
-                _give_back(line)
-            ending = Ending.ANSWERED if isinstance(outcome, Success) else _ending(outcome)
-            if ending is Ending.ANSWERED:
-                line.answered += 1
-            elif ending is Ending.FAILED:
-                line.failed += 1
-            elif ending is not Ending.SILENT:
-                line.unreachable += 1
-        finally:
-            if breaker is not None:
-                breaker.leave(epoch, ending, began)
+        """One after the first, and no longer than so many seconds."""
+        with _Attempt(line, began) as attempt:
+            refused = None if attempt.placed else await self._let_on(attempt, line, call)
+            attempt.outcome = outcome = refused or await (
+                self._inner.execute(call) if seconds is None else self._bounded(line, call, seconds)
+            )
         return outcome
 
-    async def _held(self, line: System, call: Call) -> Error | None:
-        """Why a call that stood in line is not sent; its place is given back then, whatever happens."""
-        held: Error | None = _STOPPED
-        try:
-            held = await _withheld(call)
-        finally:
-            if held is not None:
-                _give_back(line)
-        return held
+    async def _let_on(self, attempt: _Attempt, line: System, call: Call) -> Refused | None:
+        """Waits for a place, which the attempt has from then on; or why it is not made."""
+        if attempt.wait > 0:
+            line.held += 1
+            return _open(line.name, attempt.wait)
+        if not await self._place(line):
+            line.crowded += 1
+            self._seldom.say(f"{line.said} has no place left: {line.places} calls are under way, others are refused")
+            return _crowded(line.name)
+        attempt.placed = True
+        if (held := await _withheld(call)) is not None:
+            return Refused(error=held)
+        if line.breaker is not None and attempt.overtaken:  # it opened while this call stood in line
+            line.held += 1
+            return _open(line.name, line.breaker.left())
+        return None
 
     async def _bounded(self, line: System, call: Call, seconds: float) -> Success | Failed | Refused:
         try:

@@ -10,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -50,6 +49,8 @@ class BackgroundCalls:
         self._renewed = 0.0
         self._each = Counter[tuple[str, ...]]()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._left: dict[asyncio.Task[Envelope], Presence] = {}
+        self._over, self._said = self._ends, self._says  # one object for all calls, where a method is one for each
         self._telling: dict[str, asyncio.Task[None]] = {}
 
     async def call(
@@ -120,12 +121,12 @@ class BackgroundCalls:
         presence.stay()
         self._each[parties(call.principal)] += 1
         self._running[call.id] = presence
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._over, call, presence))
+        self._left[task] = presence
+        task.add_done_callback(self._over)
         if isinstance(line := presence.line, CallReports):
-            line.told = partial(self._said, call.id, line)
+            line.told = self._said
             if line.news:
-                line.told()
+                self._says(call.id, line)
         waiting.announce(call.id)
         return known
 
@@ -153,12 +154,14 @@ class BackgroundCalls:
         finally:
             del self._running[call_id]
 
-    def _over(self, call: Call, presence: Presence, task: asyncio.Task[Envelope]) -> None:
+    def _ends(self, task: asyncio.Task[Envelope]) -> None:
         """Has kept how a call ended. One that was cut off is looked after by others: nobody knows how far it came."""
+        presence = self._left.pop(task)
+        call = presence.under_way
+        assert call is not None  # noqa: S101 - it was left for that
         ending = asyncio.create_task(self._ended(task, call, presence))
         self._tasks.add(ending)
         ending.add_done_callback(self._tasks.discard)
-        self._tasks.discard(task)
 
     async def _ended(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> None:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
@@ -179,7 +182,7 @@ class BackgroundCalls:
             if not self._each[who]:
                 del self._each[who]
 
-    def _said(self, call_id: str, line: CallReports) -> None:
+    def _says(self, call_id: str, line: CallReports) -> None:
         """Has kept what a call says."""
         if call_id not in self._telling and call_id in self._running:
             telling = self._telling[call_id] = asyncio.create_task(self._tell(call_id, line))
@@ -244,8 +247,8 @@ class BackgroundCalls:
 
     async def close(self) -> None:
         """Returns when how each ended is kept."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks or self._left:
+            await asyncio.wait({*self._tasks, *self._left})
 
 
 def _asks(presence: Presence) -> bool:

@@ -22,8 +22,8 @@ _MAX_PARTS_SIZE = 65_536
 
 
 class CallReports:
-    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change, and `news` says
-    that there was one since it was set back.
+    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change, with the id of the
+    call, and `news` says that there was one since it was set back.
 
     `kept` says whether the call goes on without its caller, once that is decided. `ending`: it ends, to be made again with an answer.
     """
@@ -40,7 +40,7 @@ class CallReports:
         self.news = False
         self.parts: list[Json] = []
         self.progressed: dict[str, Any] | None = None
-        self.told: Callable[[], None] | None = None
+        self.told: Callable[[str, CallReports], None] | None = None
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -109,5 +109,5 @@ class CallReports:
 
     def _tell(self) -> None:
         self.news = True
-        if self.told is not None:
-            self.told()
+        if self.told is not None and (call := self._presence.under_way) is not None:
+            self.told(call.id, self)

@@ -322,7 +322,14 @@ class Calls:
         """One call to its end, and where it failed its fallback's; `last` has none."""
         started = self._clock.monotonic()
         trail = trail or Trail()
-        result = await self._running.run(governance.run, call, trail)
+        running = self._running
+        if (task := running.begin(call, trail)) is None:
+            result = await running.run(governance.run, call, trail)
+        else:
+            try:
+                result = await governance.run(call, trail)
+            finally:
+                running.end(task)
         if call.restored:
             result = masked(result, call)
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None

@@ -294,22 +294,20 @@ class Running:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def run(self, pipeline: Pipeline, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
-        """One call through the whole pipeline."""
+    def begin(self, call: Call, trail: Trail) -> asyncio.Task[Any] | None:
+        """A call sets out, in the task that it has `alone` already, until its `end`; None where it has none, and has to be `run`."""
         trail.presence.under_way = call
-        return (self._here if trail.presence.alone else self._apart)(pipeline, call, trail)
+        task = asyncio.current_task() if trail.presence.alone else None
+        if task is not None:
+            self._tasks.add(task)
+        return task
 
-    async def _here(self, pipeline: Pipeline, call: Call, trail: Trail) -> Result:
-        """In the task that it has already."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in one
-        self._tasks.add(task)
-        try:
-            return await pipeline(call, trail)
-        finally:
-            self._tasks.discard(task)
+    def end(self, task: asyncio.Task[Any]) -> None:
+        """It has ended."""
+        self._tasks.discard(task)
 
-    async def _apart(self, pipeline: Pipeline, call: Call, trail: Trail) -> Result:
+    async def run(self, pipeline: Pipeline, call: Call, trail: Trail) -> Result:
+        """One call through the whole pipeline, in a task of its own."""
         task = asyncio.create_task(pipeline(call, trail))
         self._tasks.add(task)
         if trail.seat is not None:

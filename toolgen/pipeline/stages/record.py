@@ -244,7 +244,14 @@ class Record:
         except AuditError:
             return UNAVAILABLE
         if fault is None:
-            result = await self._guarded(call, trail, proceed)
+            try:
+                result = await proceed(call, trail)
+            except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
+                result = cut_off(call)
+            except Exception as error:  # noqa: BLE001 - the outermost boundary, which a call never gets past as an exception
+                message = "call %s failed inside the gateway: %s"
+                _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote anything
+                result = Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
         else:
             result = Refused(
                 error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
@@ -332,17 +339,6 @@ class Record:
         for detail in details:
             with contextlib.suppress(AuditError):
                 await self.journal.append({**detail, **who})
-
-    async def _guarded(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        """The rest of the pipeline. This is the outermost boundary, which a call never gets past as an exception."""
-        try:
-            return await proceed(call, trail)
-        except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
-            return cut_off(call)
-        except Exception as error:  # noqa: BLE001 - as above
-            message = "call %s failed inside the gateway: %s"
-            _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote anything
-            return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
     def _who(self, call: Call) -> dict[str, Any]:
         user = call.principal.on_behalf_of

@@ -26,6 +26,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import lines_of
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
+from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Result, Success
 from toolgen.model.schema import Json, JsonObject
@@ -99,6 +100,7 @@ async def appending(directory: Path, *, rounds: int, calls: int) -> None:
             policy_digest="sha256:" + "0" * 64,
             conceal=Plain(),
             users=Users(named={"support-bot", "ann"}, conceal=dict),
+            counts=Metrics(),
         )
     stages["none"] = bare
     for _ in range(rounds):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tests.catalogs import PETS, SHOP
 from tests.pipeline.stages.test_record import Concealed
 from toolgen.clock import FixedClock
+from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
@@ -109,6 +110,7 @@ class World:
                 policy_digest="",
                 conceal=Concealed(lambda call: call.arguments),
                 users=Users(named={"bot", "other"}, conceal=dict),
+                counts=Metrics(),
             ),
             turn=TurnStage(limit=4),
             pause=PauseStage(pauses=Pauses(pauses)),

@@ -158,7 +158,7 @@ class Runner:
     async def _carry(self, claimed: Invocation, governance: Governance, call: Call) -> None:
         try:
             trail = Trail()
-            trail.presence.begun = asyncio.get_running_loop().create_future()
+            trail.presence.begun = False
             with self._background_calls.running(call.id, trail.presence):
                 envelope = await self._carry_out(governance, call, trail)
             if envelope.status != "pending":  # its device is asked, and ends it

@@ -78,7 +78,7 @@ class BackgroundCalls:
         presence.alone = True
         if presence.line is None:
             presence.line = CallReports(presence)
-        task = asyncio.create_task(making)
+        task = asyncio.create_task(making, name="call")  # one name for all, where each would be given a number
         try:
             if wait > 0:
                 await asyncio.wait((task,), timeout=wait)

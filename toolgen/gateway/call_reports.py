@@ -38,7 +38,7 @@ class CallReports:
         self.ending = False
         self.count = 0
         self.news = False
-        self.parts: list[Json] = []
+        self.parts: list[Json] | None = None  # most calls give none
         self.progressed: dict[str, Any] | None = None
         self.told: Callable[[str, CallReports], None] | None = None
 
@@ -77,10 +77,11 @@ class CallReports:
         if size > _MAX_PARTS_SIZE:
             return
         self.count += 1
-        self.parts.append(data)
+        parts = self.parts = [] if self.parts is None else self.parts
+        parts.append(data)
         self._size += size
-        while self._size > _MAX_PARTS_SIZE or len(self.parts) > _MAX_PARTS:
-            self._size -= len(encode(self.parts.pop(0)))
+        while self._size > _MAX_PARTS_SIZE or len(parts) > _MAX_PARTS:
+            self._size -= len(encode(parts.pop(0)))
         self._tell()
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
@@ -89,7 +90,7 @@ class CallReports:
 
     def added_to(self, known: Invocation, now: float) -> Invocation:
         """The call with what it said until now, in seconds since the epoch."""
-        parts = tuple(self.parts)
+        parts = tuple(self.parts or ())
         return msgspec.structs.replace(known, progress=self.progressed, partial=self.count, parts=parts, updated=now)
 
     def decide(self, *, kept: bool) -> None:

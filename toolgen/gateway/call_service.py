@@ -253,6 +253,7 @@ class Calls:
             call = msgspec.structs.replace(call, trace=presence.trace, line=presence.line)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
+        del arguments, asked, given, restored  # the call has what it needs of them
         trail = Trail(presence=presence or Presence())
         turns = self._turns
         if turns is None or not session:

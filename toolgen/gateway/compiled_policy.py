@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
@@ -143,7 +143,7 @@ class Governance:
         self._log, self._checks = runtime.log, runtime.checks
         tokens = None if runtime.checks is None else runtime.checks.tokens
         self._tokens, self.tokenises = ValueTokens(tokens, policy.token_grants, runtime.vault), tokens is not None
-        self._clock, self._metrics = runtime.clock, runtime.metrics
+        self._clock = runtime.clock
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
@@ -156,15 +156,9 @@ class Governance:
         self.inspected = inspection(parts)
         self.completion = completion(parts)
 
-    async def run(self, call: Call, trail: Trail) -> Result:
+    def run(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
         """The call through every stage; what they leave for its record is in `trail`."""
-        began, result = self._clock.monotonic(), None
-        self._metrics.begin()
-        try:
-            result = await self._pipeline(call, trail)
-        finally:
-            self._metrics.end(call, result, self._clock.monotonic() - began)
-        return result
+        return self._pipeline(call, trail)
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order; with a session, those that are there in this step of it. The same object every
@@ -341,6 +335,7 @@ class Governance:
                 policy_digest=policy.digest,
                 conceal=self.concealing,
                 users=self._users(),
+                counts=runtime.metrics,
             ),
             turn=TurnStage(limit=runtime.settings.turn_limit),
             pause=self._pause,

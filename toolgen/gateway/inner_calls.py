@@ -61,7 +61,7 @@ class NestedCalls:
         made = restored.of(msgspec.structs.replace(made, restored=outer.restored))
         made = msgspec.structs.replace(made, depth=outer.depth + 1, trace=outer.trace)
         trail = Trail()
-        trail.presence.begun = asyncio.get_running_loop().create_future()
+        trail.presence.begun = False
         try:
             envelope = await self.calls.carry_out(governance, made, trail, reading)
         except asyncio.CancelledError:  # the outer call ended: what it has not sent yet is not sent later

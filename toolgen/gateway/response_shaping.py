@@ -28,7 +28,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
-from toolgen.pipeline.middleware import Pipeline, Trail
+from toolgen.pipeline.middleware import Next, Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import Pauses, SharedPauses
@@ -42,7 +42,7 @@ SHOWN = 131_072
 SCHEME = "toolgen://answers/"
 _MAX_JOINED_SIZE = 4 * 1024 * 1024
 _NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "
-_Run = Callable[[Pipeline, Call, Trail], Awaitable[Result]]
+_Run = Callable[[Next, Call, Trail], Awaitable[Result]]
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 _GONE = Error(
     code="expired",

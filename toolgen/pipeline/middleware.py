@@ -6,7 +6,7 @@ The client may leave before there is an answer; what only reads for it is ended 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,7 +46,8 @@ class Presence:
     Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
     `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
     `trace` where the request says which trace it belongs to, `task` where it wishes something of the task that the call becomes.
-    `begun` is for a call that may go on without its caller: done once an executor has it. `under_way` is that call, and `alone` says
+    `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for it, or
+    False. `under_way` is that call, and `alone` says
     that it is made in a task of its own, which nobody cancels who waits for it.
     """
 
@@ -72,7 +73,7 @@ class Presence:
         self.task: TaskWish | None = None
         self.trace: Trace | None = None
         self.alone = False
-        self.begun: asyncio.Future[None] | None = None
+        self.begun: asyncio.Future[None] | bool | None = None
         self.under_way: Call | None = None
         self.called_off = False
         self._carrying: asyncio.Task[Any] | None = None
@@ -128,8 +129,10 @@ class Presence:
         self._carrying = task
         if ends_early:
             self._tasks = (*self._tasks, task)
-        if self.begun is not None and not self.begun.done():
+        if isinstance(self.begun, asyncio.Future):
             self.begun.set_result(None)
+        if self.begun is not None:
+            self.begun = True
 
     def taken_back(self, task: asyncio.Task[Any], *, ends_early: bool) -> bool:
         """The executor is done with it; whether it had to be."""
@@ -274,18 +277,15 @@ class Trail:
     outcome_seq: int | None = None
     sql: str = ""  # the statement that would run
     replays: str = ""  # the call that this one repeats, and is told the outcome of
-    labels: list[Json] = field(default_factory=list)  # of the session
+    labels: Sequence[Json] = ()  # of the session
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
     http_status: int | None = None  # of the system's answer
     judged: Call | None = None  # of a dry run: the call as its guards left it
 
 
-Next: TypeAlias = Callable[[Call, Trail], Awaitable[Result]]
-
-
-Pipeline: TypeAlias = Callable[[Call, Trail], Coroutine[Any, Any, Result]]
-"""A call through all the stages."""
+Next: TypeAlias = Callable[[Call, Trail], Coroutine[Any, Any, Result]]
+"""A call through the stages that follow, or through all of them."""
 
 
 class Running:
@@ -306,7 +306,7 @@ class Running:
         """It has ended."""
         self._tasks.discard(task)
 
-    async def run(self, pipeline: Pipeline, call: Call, trail: Trail) -> Result:
+    async def run(self, pipeline: Next, call: Call, trail: Trail) -> Result:
         """One call through the whole pipeline, in a task of its own."""
         task = asyncio.create_task(pipeline(call, trail))
         self._tasks.add(task)
@@ -339,7 +339,7 @@ Guard: TypeAlias = Callable[[Call, Trail], Judged | Coroutine[Any, Any, Judged]]
 class Stage(Protocol):
     """Acts before the rest of the pipeline and after it. It calls `proceed` at most once."""
 
-    def __call__(self, call: Call, trail: Trail, proceed: Next) -> Awaitable[Result]: ...
+    def __call__(self, call: Call, trail: Trail, proceed: Next) -> Coroutine[Any, Any, Result]: ...
 
 
 def compose(stages: Sequence[Stage | None], last: Next) -> Next:
@@ -357,7 +357,7 @@ def guarded(*all_guards: Guard | None) -> Stage | None:
     return partial(_ask, guards) if guards else None
 
 
-def _ask(guards: Sequence[Guard], call: Call, trail: Trail, proceed: Next) -> Awaitable[Result]:
+def _ask(guards: Sequence[Guard], call: Call, trail: Trail, proceed: Next) -> Coroutine[Any, Any, Result]:
     """What follows is not awaited here: where no guard waits, nothing of this is left while the call is under way."""
     for number, guard in enumerate(guards, 1):
         answer = guard(call, trail)

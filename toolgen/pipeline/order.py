@@ -10,9 +10,9 @@ pause -> current -> results -> redact -> deliver
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
@@ -95,7 +95,7 @@ class Plans:
         self._parts, self._whole = parts, call_pipeline(parts)
         self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
 
-    def __call__(self, call: Call, trail: Trail) -> Awaitable[Result]:
+    def __call__(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
         """The call through every stage that has something to say about it."""
         who, tool = call.principal, call.tool
         if (

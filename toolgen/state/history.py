@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
@@ -24,6 +25,7 @@ _FILTER_BITS = 1 << 19
 _NO_TIME = 0
 Number: TypeAlias = int | Fraction
 """Exact either way; whole numbers, which most are, are added in a fraction of the time."""
+_NO_NUMBERS: Mapping[str, Number | None] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -198,9 +200,9 @@ class Histories:
         """Counts a call before it is made; again for each further tool that stands in it. `numbers` are its numeric arguments."""
         now = self._clock.now()
         shelf = self._shelf(principal)
-        told: dict[str, Number | None] = {}
-        for name, value in numbers.items():
-            told[name] = exact(value)
+        told: Mapping[str, Number | None] = (
+            {name: exact(value) for name, value in numbers.items()} if numbers else _NO_NUMBERS
+        )
         ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:

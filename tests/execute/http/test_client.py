@@ -10,7 +10,7 @@ import pytest
 
 from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked
 from toolgen.execute.http.connector import Timeouts
-from toolgen.execute.http.content_encoding import UndecodableError
+from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.reply import BrokenError, Reply, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request
 

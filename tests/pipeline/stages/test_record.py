@@ -17,6 +17,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError
+from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
 from toolgen.pipeline.middleware import Trail, compose
@@ -93,6 +94,7 @@ def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
         policy_digest="sha256:policy",
         conceal=Concealed(lambda call: {**call.arguments, "card": "hmac"}),
         users=Users(named={"bot", "ann"}, conceal=dict),
+        counts=Metrics(),
     )
     return asyncio.run(compose((record,), last)(CALL, Trail())), reached
 
@@ -222,6 +224,7 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
             policy_digest="",
             conceal=Concealed(conceal or (lambda call: call.arguments)),
             users=Users(named={"bot", "ann"}, conceal=dict),
+            counts=Metrics(),
         )
         result = await compose((record,), last)(replace(CALL, arguments=arguments), Trail())
         await log.close()

@@ -16,7 +16,7 @@ from typing import Protocol
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.connection import Connection
 from toolgen.execute.http.connection_watch import ConnectionWatch
-from toolgen.execute.http.content_encoding import ACCEPTED
+from toolgen.execute.http.message import ACCEPTED
 from toolgen.execute.http.reply import Listener, Reply, UnsentError
 from toolgen.execute.http.request_builder import Request
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import select
 import ssl
 from typing import cast
 
 import httptools
 
 from toolgen.execute.http.connection_watch import ConnectionWatch
-from toolgen.execute.http.content_encoding import Body, UndecodableError
+from toolgen.execute.http.message import Body, Head, UndecodableError, could_begin, read_head
 from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
-from toolgen.execute.http.response_head import Head, could_begin, read_head
 
 __all__ = ["MAX_IDLE_S", "ORDINARY", "Connection"]
 
@@ -106,7 +106,12 @@ class Connection(asyncio.Protocol):
         # What the system has received already, the loop may still have to deliver: the end of the connection, or somebody else's answer.
         if self._loop.time() - self._heard >= self._idle_s:
             return False
-        return not self._watch.has_news(transport.get_extra_info("socket").fileno())
+        poll, descriptor = self._watch.poll, transport.get_extra_info("socket").fileno()
+        poll.register(descriptor, select.POLLIN)
+        try:
+            return not poll.poll(0)
+        finally:
+            poll.unregister(descriptor)  # the others are asked about with it too
 
     async def exchange(
         self,

@@ -21,12 +21,12 @@ class Watched(Protocol):
 
 
 class ConnectionWatch:
-    """For connections of one event loop."""
+    """For connections of one event loop. With `poll` one asks what the system has received on its socket; it is empty in between."""
 
-    __slots__ = ("_poll", "_steps")
+    __slots__ = ("_steps", "poll")
 
     def __init__(self) -> None:
-        self._poll = select.poll()
+        self.poll = select.poll()
         self._steps: dict[int, set[Watched]] = {}
 
     def add(self, one: Watched, at: float) -> int:
@@ -47,11 +47,3 @@ class ConnectionWatch:
     def _reach(self, step: int) -> None:
         for one in self._steps.pop(step):
             one.look()
-
-    def has_news(self, descriptor: int) -> bool:
-        """Whether the system has received something on a socket that nobody has read: bytes, or the end."""
-        self._poll.register(descriptor, select.POLLIN)
-        try:
-            return bool(self._poll.poll(0))
-        finally:
-            self._poll.unregister(descriptor)

@@ -15,8 +15,8 @@ from toolgen.errors import SecretError, ToolgenError, distrust_advice
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
-from toolgen.execute.http.content_encoding import UndecodableError
 from toolgen.execute.http.credentials import CredentialSelector, Provision, Signed
+from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.redirects import MAX_HOPS, moved
 from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
@@ -140,14 +140,16 @@ class HttpExecutor:
         if isinstance(prepared, Failed):
             return prepared
         signed, target, addresses = prepared
-        del prepared
+        # While an answer is awaited nobody needs what was sent: each address is given the request, which is not kept.
+        requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
+        del prepared, signed
         reply = unsent = None
         for address in addresses:
-            client = self._dialer.client(target, address, len(addresses), signed.certificate)
+            client = self._dialer.client(target, address, len(addresses), certificate)
             try:
-                reply = await client.send(signed.request, self._largest, self._places, course.until, listener)
+                reply = await client.send(requests.pop(), self._largest, self._places, course.until, listener)
                 break
             except UnsentError as error:
                 unsent = error
@@ -156,7 +158,6 @@ class HttpExecutor:
         if reply is None:
             return _unreached(unsent, target)
         outcome = self._outcome(reply, scrubber, request.method, course.call)
-        renewal = signed.renewal
         if renewed or renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
         again = await self._once(request, course, renewed=True)

@@ -16,7 +16,7 @@ from pyreqwest.response import Response
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.client import OWN_HEADERS
 from toolgen.execute.http.connection import MAX_IDLE_S, ORDINARY
-from toolgen.execute.http.content_encoding import ACCEPTED, Body
+from toolgen.execute.http.message import ACCEPTED, Body
 from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.tls import ClientCertificate

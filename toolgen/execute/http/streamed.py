@@ -46,7 +46,6 @@ class Pieces:
     def __init__(self, line: Line, scrubber: Scrubber) -> None:
         self._line = line
         self._scrubber = scrubber
-        self._held = bytearray()
         self._count = 0
         self._ending = EVENT_ENDING
         self._skips = False  # the rest of a piece that is too long
@@ -54,9 +53,12 @@ class Pieces:
     def wants(self, headers: Mapping[str, str]) -> bool:
         """Bodies of these media types alone, which have pieces."""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != _EVENTS and kind not in _LINES:
+            return False
+        self._held = bytearray()
         if kind in _LINES:
             self._ending = _LINE_ENDING
-        return kind == _EVENTS or kind in _LINES
+        return True
 
     def enough(self, data: bytes) -> bool:
         """Never: the answer is whole where it ends."""

@@ -12,7 +12,7 @@ from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
-from toolgen.execute.http.content_encoding import UndecodableError
+from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.reply import BrokenError, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws

@@ -185,7 +185,7 @@ class AccessStage:
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
         with suppress(LookupError):  # the session was forgotten, and its labels with it
-            trail.labels = [] if circumstances.session is None else [*circumstances.session.labels()]
+            trail.labels = () if circumstances.session is None else circumstances.session.labels()
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
         trail.rule = verdict.rule

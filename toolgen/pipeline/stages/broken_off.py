@@ -1,14 +1,16 @@
-"""How calls end whose record could not be written, or that the gateway had no more time for."""
+"""How calls end whose record could not be written, or that the gateway had no more time for, or that it failed in."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 
+from toolgen.errors import place_of
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Effect
 
-__all__ = ["UNAVAILABLE", "cut_off", "unrecorded"]
+__all__ = ["UNAVAILABLE", "cut_off", "failed_inside", "unrecorded", "unusable"]
 
 UNAVAILABLE = Refused(
     error=Error(
@@ -18,6 +20,7 @@ UNAVAILABLE = Refused(
     )
 )
 
+_logger = logging.getLogger(__name__)
 _STOPPED = "the gateway stopped before the call had ended"
 
 
@@ -42,3 +45,15 @@ def unrecorded(result: Result) -> Result:
             return Failed(error=Error(code="outcome_unknown", message=message, suggestion=suggestion))
         case _:
             return UNAVAILABLE
+
+
+def failed_inside(call: Call, error: Exception) -> Failed:
+    """How a call ends that met a fault of ours."""
+    message = "call %s failed inside the gateway: %s"
+    _logger.error(message, call.id, place_of(error))  # its text may quote anything
+    return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
+
+
+def unusable(fault: str) -> Refused:
+    """How a call ends whose arguments cannot be recorded."""
+    return Refused(error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments"))

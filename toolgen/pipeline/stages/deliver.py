@@ -5,8 +5,9 @@ Whether an answer is what its tool's output schema says, so that the record can 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import jsonschema_rs
 from msgspec.structs import replace
@@ -72,10 +73,9 @@ _LEFT = Error(
 
 def _called_off(call: Call, trail: Trail) -> Cancelled | Failed:
     """How a call ends that nobody wants any more: cancelled where it can have changed nothing."""
-    begun = trail.presence.begun
     if not trail.presence.called_off:
         return Cancelled(error=_LEFT)
-    if call.tool.effect is Effect.READ or begun is None or not begun.done():
+    if call.tool.effect is Effect.READ or trail.presence.begun is not True:
         return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))
     return Failed(
         error=Error(
@@ -96,7 +96,7 @@ class Deliver:
     caching: Caching | None = None
     promises: Promises = field(default_factory=Promises)
 
-    def __call__(self, call: Call, trail: Trail) -> Awaitable[Result]:
+    def __call__(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
         if self.caching is None:
             return self._send(call, trail)
         return self.caching(call, self.policy_digest, lambda: self._send(call, trail))

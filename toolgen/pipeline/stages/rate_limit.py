@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,14 +72,9 @@ class LimitStage:
     _kept: dict[tuple[str, str], tuple[Charge, ...]] = field(default_factory=dict)
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        key = (call.principal.id, call.tool.digest)
-        charges = self._kept.get(key) or self.limits.charges(call)
+        charges = self._kept.get((call.principal.id, call.tool.digest)) or self._charges(call)
         if isinstance(charges, Deny):
             return refused(charges)
-        if charges and call.tool.digest and key not in self._kept and self.limits.fixed(call):
-            if len(self._kept) >= _MAX_KEPT:
-                self._kept.clear()
-            self._kept[key] = charges
         if call.approval:  # its tokens were taken when it was asked for
             charges = tuple(replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
@@ -91,6 +86,15 @@ class LimitStage:
             return await proceed(call, trail)
         finally:
             self.buckets.release(answer)
+
+    def _charges(self, call: Call) -> Sequence[Charge] | Deny:
+        charges = self.limits.charges(call)
+        if isinstance(charges, Deny) or not charges or not call.tool.digest or not self.limits.fixed(call):
+            return charges
+        if len(self._kept) >= _MAX_KEPT:
+            self._kept.clear()
+        self._kept[call.principal.id, call.tool.digest] = charges
+        return charges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,11 @@ from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.call import Call, Principal
 from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success
+from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import Next, Trail
-from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, unrecorded
+from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, failed_inside, unrecorded, unusable
 from toolgen.policy.arguments import excess
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.redact import all_but, replace_at, replace_places
@@ -40,9 +40,12 @@ from toolgen.policy.sensitive_arguments import (
     union,
 )
 
-__all__ = ["AuditRedaction", "Journal", "Record", "Users"]
+__all__ = ["AuditRedaction", "Counts", "Journal", "Record", "Users"]
 
 _MAX_COUNT = 10_000
+_MAX_NAME_LENGTH = 200
+_STATEMENT = "sql"
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +84,18 @@ class Users:
         return True
 
 
-_logger = logging.getLogger(__name__)
-_MAX_NAME_LENGTH = 200
-
-
 class Journal(Protocol):
     """Where entries go. `append` returns stream and number once the entry is durable."""
 
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 
 
-_STATEMENT = "sql"
+class Counts(Protocol):
+    """Counts calls: one that sets out, and one that has ended, without a result where it was broken off."""
+
+    def begin(self) -> None: ...
+
+    def end(self, call: Call, result: Result | None, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,42 +239,40 @@ class Record:
     policy_digest: str
     conceal: AuditRedaction
     users: Users
+    counts: Counts
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        started = self.clock.monotonic()
-        who = self._who(call)
+        told: Result | None = None
+        started, who = self.clock.monotonic(), self._who(call)
+        self.counts.begin()
         try:
-            fault = await self._append_intent(call, who)
-        except AuditError:
-            return UNAVAILABLE
-        if fault is None:
             try:
-                result = await proceed(call, trail)
-            except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
-                result = cut_off(call)
-            except Exception as error:  # noqa: BLE001 - the outermost boundary, which a call never gets past as an exception
-                message = "call %s failed inside the gateway: %s"
-                _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - its text may quote anything
-                result = Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
-        else:
-            result = Refused(
-                error=Error(code="validation", message=f"the arguments cannot be used: {fault}", rule="arguments")
-            )
-        retried = result.delivery.retried if isinstance(result, Success | Failed) else ()
-        if trail.notes or retried:
-            await self._append_details(who, trail.notes, retried)
-        ending = {"event": "outcome", **who, **_ending(result, trail)}
-        if call.hidden:
-            ending["hidden"] = True
-        if ending.get("sql"):
-            ending["sql"] = self.conceal.statement(call, ending["sql"])
-        ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
-        try:
-            _, trail.outcome_seq = await self.journal.append(ending)
-        except (AuditError, CanonicalError):
-            _logger.critical("the outcome of call %s could not be recorded", call.id)
-            return unrecorded(result)
-        return result
+                fault = await self._append_intent(call, who)
+            except AuditError:
+                told = UNAVAILABLE
+                return told
+            if fault is None:
+                try:
+                    result = await proceed(call, trail)
+                except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
+                    result = cut_off(call)
+                except Exception as error:  # noqa: BLE001 - the outermost boundary, which a call never gets past as an exception
+                    result = failed_inside(call, error)
+            else:
+                result = unusable(fault)
+            retried = result.delivery.retried if isinstance(result, Success | Failed) else ()
+            if trail.notes or retried:
+                await self._append_details(who, trail.notes, retried)
+            ending = {"event": "outcome", **who, **_ending(result, trail)}
+            if call.hidden:
+                ending["hidden"] = True
+            if ending.get("sql"):
+                ending["sql"] = self.conceal.statement(call, ending["sql"])
+            ending["duration_ms"] = round((self.clock.monotonic() - started) * 1000, 3)
+            told = await self._append_outcome(call, trail, result, ending)
+        finally:
+            self.counts.end(call, told, self.clock.monotonic() - started)
+        return told
 
     async def complete(self, call: Call, trail: Trail, result: Result, duration_ms: float) -> Result:
         """Records how a call ended whose answer came after its pipeline had ended, as a call of its own: an intent is in the same stream
@@ -280,6 +282,9 @@ class Record:
         if trail.notes:
             await self._append_details(who, trail.notes, ())
         ending = {"event": "outcome", **who, **_ending(result, trail), "duration_ms": round(duration_ms, 3)}
+        return await self._append_outcome(call, trail, result, ending)
+
+    async def _append_outcome(self, call: Call, trail: Trail, result: Result, ending: dict[str, Any]) -> Result:
         try:
             _, trail.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):
@@ -334,8 +339,7 @@ class Record:
             }
             for note in notes
         ]
-        for number, attempt in enumerate(retried, 1):
-            details.append({"event": "attempt", "status": "error", **attempt, "attempts": number})
+        details += [{"event": "attempt", "status": "error", **one, "attempts": n} for n, one in enumerate(retried, 1)]
         for detail in details:
             with contextlib.suppress(AuditError):
                 await self.journal.append({**detail, **who})

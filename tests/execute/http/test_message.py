@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from toolgen.execute.http.content_encoding import Body, UndecodableError
+from toolgen.execute.http.message import Body, UndecodableError
 
 TEXT = b"a body, " * 500
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from toolgen.audit.entry import Entry
 from toolgen.audit.segment import Head
 from toolgen.errors import AuditError
@@ -18,8 +20,7 @@ Position = tuple[str, int]
 Waiting = tuple[Entry, "asyncio.Future[Position]"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Entries that are made durable together: their lines, their hashes, and the head they leave.
 
     `room`: how many bytes were kept for each, and whether they are enough. `begins`: for one they are not, as for the beginning of a
@@ -31,7 +32,7 @@ class Batch:
     data: bytes = b""
     hashes: Sequence[str] = ()
     room: Sequence[tuple[int, bool]] = ()
-    head: Head = field(default_factory=Head)
+    head: Head = Head()
     time: float = 0.0
     reserve: int = 0
     begins: bool = False

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import fcntl
 import os
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from toolgen.audit.entry import FIRST, Entry, is_whole, parsed
 from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
@@ -31,16 +32,14 @@ class NoRoomError(OSError):
     """There is no room for what was to be written. Nothing was, and the segment is as it was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The last entry of a stream: its number and hash. A new stream's is 0 and nothing."""
 
     seq: int = 0
     hash: str = FIRST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """How far a segment was acknowledged: its first entry's number, its bytes, and the last entry in them."""
 
     first: int

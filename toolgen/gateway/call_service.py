@@ -290,7 +290,7 @@ class Calls:
         """
         started = self._clock.monotonic()
         given: object = arguments
-        if not isinstance(given, Mapping):
+        if not isinstance(given, (dict, Mapping)):  # dict first, which needs no look at what it is registered as
             return unmade(name, invalid("the arguments must be an object"))
         if fault := no_json(arguments):
             return unmade(name, invalid(fault))

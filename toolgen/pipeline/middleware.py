@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from toolgen.model.call import Call, Trace
 from toolgen.model.client_channel import Line, Unasked
@@ -264,12 +265,11 @@ class Wordless(Whole):
         raise Unasked
 
 
-@dataclass(slots=True)
-class Trail:
+class Trail(msgspec.Struct):
     """What the stages leave for the audit log of one call, whether somebody waits for it, and its seat in a conversation: the only thing
     in a call that changes."""
 
-    presence: Presence = field(default_factory=Presence)
+    presence: Presence = msgspec.field(default_factory=Presence)
     seat: Seat | None = None
     verdict: str = ""
     rule: str = ""

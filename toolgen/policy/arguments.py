@@ -33,6 +33,8 @@ __all__ = [
 
 _MAX_REPAIR_LENGTH = 65_536
 _BACKTRACKS = 100_000
+# Asked before `Mapping` is, which takes a look at what is registered as one.
+_SIMPLE = (str, int, float, type(None))
 _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
 _EXACT = 2**53  # beyond it a float stands for several integers
@@ -92,7 +94,9 @@ def excess(arguments: object) -> str | None:
             return f"they hold more than {_MAX_VALUES} values"
         below: list[object] = []
         for value in level:
-            if isinstance(value, Mapping):
+            if isinstance(value, _SIMPLE):
+                continue
+            if isinstance(value, (dict, Mapping)):
                 below += value.values()
             elif isinstance(value, (list, tuple)):
                 below += value
@@ -124,14 +128,16 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
             dropped.append(name)
             continue
         kept[name] = whole(value)
-        if isinstance(value, str) and isinstance(declared, Mapping):
+        if not isinstance(declared, (dict, Mapping)):
+            continue
+        if isinstance(value, str):
             better = _parsed(value, json_types(declared, schema, 0))
             if better is None and _lacks_braces(value, declared):
                 better = (f"{{ {value} }}",)
             if better is not None:
                 kept[name] = better[0]
                 repaired.append(name)
-        if isinstance(declared, Mapping) and isinstance(kept[name], (Mapping, list, tuple)):
+        if not isinstance(kept[name], _SIMPLE):
             within = within or Members(schema)
             kept[name] = within.known(kept[name], declared, f"/{pointer_step(name)}", dropped)
     return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped))

@@ -40,6 +40,7 @@ class _Exchange:
         line = (head.method, head.path, head.query)
         body = self._receive if whole is None else whole
         self.request = Request(line, head.lines, head.headers, head.repeated, body, connection.peer)
+        self.request.presence.alone = True  # nobody cancels its task: a client that leaves is told to its presence
         self.expects = head.expects_continue
         self.more = whole is None
         self.begun = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 from urllib.parse import unquote_plus
 
 from msgspec.structs import replace
@@ -350,10 +350,10 @@ class CredentialSelector:
         self._own = self._made(auth)
         self._others: dict[int, tuple[Mapping[str, object], Credentials]] = {}
 
-    async def sign(self, request: Request, security: Security, principal: Principal) -> Signed:
+    def sign(self, request: Request, security: Security, principal: Principal) -> Coroutine[Any, Any, Signed]:
         """The request with the caller's credentials for the first alternative that they suffice for. Raises as `Credentials.sign` does."""
         credentials = self._of(principal)
-        return await credentials.sign(request, credentials.choose(security), principal)
+        return credentials.sign(request, credentials.choose(security), principal)
 
     def mask(self, request: Request, security: Security, principal: Principal) -> Request:
         """The same, with `***` for every secret."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 from toolgen.model.detection import Detector, Finding
 from toolgen.model.schema import Json
+from toolgen.policy.detectors.reading import OverloadError, Reading, reading
 from toolgen.policy.detectors.tokens import Tokens
 
 __all__ = ["Inspector", "OverloadError", "Reader", "Seen", "Watch", "texts_of"]
@@ -28,10 +29,6 @@ _MAX_FINDINGS = 20_000
 _MAX_DEPTH = 200
 _MIN_NUMBER = 10**8  # shorter whole numbers are nothing by themselves
 _SEPARATOR = "\n"
-
-
-class OverloadError(Exception):
-    """An answer holds more than is looked at: nobody can say what it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +54,13 @@ class Watch:
             return set(self.reader(text, came))
         sooner = getattr(self.detector, "kinds", None)
         return set(sooner(text)) if sooner is not None else {finding.kind for finding in self.detector.find(text)}
+
+    def found(self, text: str, read: Reading | None) -> Iterator[tuple[Finding, str]]:
+        """What it finds in a text, as it is and as it reads; and what that is, as it reads."""
+        for finding in self.detector.find(text):
+            yield finding, text[finding.start : finding.end]
+        if read is not None and not self.removes:
+            yield from read.found_by(self.detector.find)
 
     def covers(self, tool: str) -> bool:
         """Whether it looks at answers of this tool."""
@@ -110,8 +114,11 @@ class Inspector:
         watches = self.of(tool)
         if others:
             watches = tuple(one for one in self._watches if any(one in self.of(name) for name in (tool, *others)))
+        read = reading(together)
         for watch in watches:
             kinds = watch.kinds(together, came)
+            if read is not None and not watch.removes and watch.reader is None:
+                kinds |= watch.kinds(read.text, came)
             if not kinds:
                 continue
             seen.watches.append(watch)
@@ -156,11 +163,12 @@ class _Tokenising:
         self._tokens, self._watches, self._numbers, self._wanted = tokens, watches, numbers, wanted
 
     def __call__(self, text: str) -> str:
-        found = [finding for watch in self._watches for finding in watch.detector.find(text)]
+        read = reading(text)
+        found = [one for watch in self._watches for one in watch.found(text, read)]
         pieces: list[str] = []
         last = 0
-        for finding in _apart(found):
-            value = (finding.kind, text[finding.start : finding.end])
+        for finding, written in _apart(found):
+            value = (finding.kind, written)
             number = self._numbers.get(value)
             pieces += (
                 self._tokens.escaped(text[last : finding.start]),
@@ -190,7 +198,7 @@ def _texts(data: Json) -> list[str]:
                     found.append(f"{key}: {item}")
                     length += len(item)
                 elif _is_long(item):
-                    found.append(f"{key}: {item}")
+                    found.append(f"{key}: {_digits(item)}")
                 else:
                     found.append(key)
                     if item is not None and item is not True and item is not False:
@@ -202,30 +210,37 @@ def _texts(data: Json) -> list[str]:
         elif isinstance(value, Mapping):
             waiting.append((name, dict(value)))
         elif _is_long(value):
-            found.append(str(value))
+            found.append(_digits(value))
     if length > _MAX_LENGTH:
         raise OverloadError
     return found
 
 
-def _is_long(value: Json) -> bool:
-    return type(value) is int and not -_MIN_NUMBER < value < _MIN_NUMBER
+def _is_long(value: Json) -> TypeGuard[int | float]:
+    """Whether it is a whole number with so many digits that it may be something, however it is written."""
+    if type(value) is int:
+        return not -_MIN_NUMBER < value < _MIN_NUMBER
+    return isinstance(value, float) and value.is_integer() and not -_MIN_NUMBER < value < _MIN_NUMBER
 
 
-def _apart(findings: Iterable[Finding]) -> Iterator[Finding]:
+def _digits(value: float) -> str:
+    return str(int(value))
+
+
+def _apart(findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, str]]:
     """In order, without those that begin within another."""
     end = 0
-    for finding in sorted(findings, key=lambda one: (one.start, -one.end)):
+    for finding, written in sorted(findings, key=lambda one: (one[0].start, -one[0].end)):
         if finding.start >= end and finding.end > finding.start:
             end = finding.end
-            yield finding
+            yield finding, written
 
 
 def _cleaned(text: str, watches: Sequence[Watch]) -> str:
     for watch in watches:
         pieces: list[str] = []
         last = 0
-        for finding in _apart(watch.detector.find(text)):
+        for finding, _ in _apart(watch.found(text, reading(text))):
             pieces.append(text[last : finding.start])
             if not watch.removes:
                 pieces.append(f"[{finding.kind}]")
@@ -249,7 +264,7 @@ def _replaced(value: Json, clean: Callable[[str], str], depth: int) -> Json:
             while name in made:
                 name += "'"
             if isinstance(item, str) or _is_long(item):
-                start, text = f"{key}: ", str(item)
+                start, text = f"{key}: ", item if isinstance(item, str) else _digits(item)
                 whole = clean(start + text)  # what it is may only show behind its name
                 cleaned = whole[len(start) :] if whole.startswith(start) else clean(text)
                 made[name] = item if cleaned == text else cleaned
@@ -259,7 +274,7 @@ def _replaced(value: Json, clean: Callable[[str], str], depth: int) -> Json:
     if isinstance(value, list | tuple):
         return [_replaced(item, clean, depth + 1) for item in value]
     if _is_long(value):
-        text = str(value)
+        text = _digits(value)
         cleaned = clean(text)
         return value if cleaned == text else cleaned
     return value

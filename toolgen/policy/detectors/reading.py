@@ -1,0 +1,127 @@
+"""A text as its reader takes it, and where each character of that stands in the text as it is.
+
+A blank of no width in an address stops no reader; nor do full-width or mathematical letters, digits of another script, an accent on a
+digit, and `%40`, `&#64;` or `\\u0040` in place of `@`. Detectors look at both, so that a finding is only ever added.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from toolgen.model.detection import Finding
+from toolgen.model.prompt_injection import ANY_INVISIBLE, holds_invisible
+
+__all__ = ["OverloadError", "Reading", "reading"]
+
+_MAX_CHANGES = 1_000_000
+_HIGH, _LOW = r"\\+u[dD][89abAB][0-9a-fA-F]{2}", r"\\+u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPED = rf"{_HIGH}{_LOW}|\\+u[0-9a-fA-F]{{4}}|&#[0-9]{{1,7}};|&#[xX][0-9a-fA-F]{{1,6}};|%[2-7][0-9a-fA-F]"
+# Letters that look like others', and all that is no letter: digits, marks, blanks, dashes, what nobody sees.
+_LIKE_OTHERS = (
+    "\u02b0-\u02b8\u115f\u1160\u1d2c-\u1d6a\u2071\u207f\u2090-\u209c\u2100-\u214f\u24b6-\u24e9\u3164\uff21-\uff3a\uff41-\uff5a\uffa0"
+    "\U0001d400-\U0001d7ff"
+)
+_ODD = re.compile(
+    rf"{_ESCAPED}|[{_LIKE_OTHERS}]|(?!\w)[^\x00-\x7f]|(?=\d)[^\x00-\x7f]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+)
+_PERCENT = re.compile("%[2-7][0-9a-fA-F]")
+_PLAIN = frozenset(map(chr, (*range(0x20, 0x7F), 9, 10, 13)))
+_DASHES = frozenset("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d")
+_LINE_ENDS = frozenset("\x85\u2028\u2029")
+_OF_VALUES = frozenset("@.+-_/:= ")
+
+
+class OverloadError(Exception):
+    """An answer holds more than is looked at: nobody can say what it holds."""
+
+
+class Reading:
+    """`text` as it reads. Each change: where it is in that, whether a character stands there for it, and its span in the text as it is."""
+
+    __slots__ = ("_at", "_begin", "_end", "_kept", "text")
+
+    def __init__(self, text: str, at: array[int], kept: bytearray, begin: array[int], end: array[int]) -> None:
+        self.text, self._at, self._kept, self._begin, self._end = text, at, kept, begin, end
+
+    def span(self, place: int) -> tuple[int, int]:
+        """Where the character at a place stands in the text as it is."""
+        last = bisect_right(self._at, place) - 1
+        if last < 0:
+            return place, place + 1
+        at, kept = self._at[last], self._kept[last]
+        if kept and at == place:
+            return self._begin[last], self._end[last]
+        begin = self._end[last] + place - at - kept
+        return begin, begin + 1
+
+    def found_by(self, find: Callable[[str], Iterable[Finding]]) -> Iterator[tuple[Finding, str]]:
+        """What a detector finds in it, by the places of the text as it is, and how that reads."""
+        for one in find(self.text):
+            if 0 <= one.start < one.end <= len(self.text):
+                value = self.text[one.start : one.end]
+                yield Finding(self.span(one.start)[0], self.span(one.end - 1)[1], one.kind), value
+
+
+def reading(text: str) -> Reading | None:
+    """How a text reads; None where that is as it is written, which it is of most. Raises `OverloadError`."""
+    if not _is_escaped(text):
+        if text.isascii() and not holds_invisible(text):
+            return None
+        if all(_read(one) == one for one in set(text) - _PLAIN):
+            return None
+    pieces: list[str] = []
+    at, begin, end, kept = array("q"), array("q"), array("q"), bytearray()
+    last = length = 0
+    for found in _ODD.finditer(text):
+        read = _read(found[0])
+        if read == found[0]:
+            continue
+        start = found.start()
+        length += start - last
+        at.append(length)
+        begin.append(start)
+        kept.append(len(read))
+        pieces += (text[last:start], read)
+        length += len(read)
+        last = found.end()
+        end.append(last)
+        if len(at) > _MAX_CHANGES:
+            raise OverloadError
+    return Reading("".join((*pieces, text[last:])), at, kept, begin, end) if at else None
+
+
+def _is_escaped(text: str) -> bool:
+    return ("%" in text and _PERCENT.search(text) is not None) or "&#" in text or "\\u" in text
+
+
+@lru_cache(4096)
+def _read(written: str) -> str:
+    """One character, or one that is spelled out, as it reads: never more than one."""
+    if len(written) > 1:
+        number = int(written[1:], 16) if written[0] == "%" else _number(written)
+        if number in {9, 10, 13} or number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+            return written
+        written = chr(number)
+    if written in _LINE_ENDS:
+        return "\n"
+    if ANY_INVISIBLE.match(written) or unicodedata.combining(written):
+        return ""
+    if written in _DASHES:
+        return "-"
+    plain = unicodedata.normalize("NFKC", written)
+    if len(plain) == 1 and plain.isdecimal():
+        return str(unicodedata.decimal(plain))
+    return plain if len(plain) == 1 and plain.isascii() and (plain.isalnum() or plain in _OF_VALUES) else written
+
+
+def _number(written: str) -> int:
+    if written[0] == "&":
+        digits = written[2:-1]
+        return int(digits[1:], 16) if digits[0] in "xX" else int(digits)
+    units = [int(one[:4], 16) for one in written.split("u")[1:]]
+    return units[0] if len(units) == 1 else 0x10000 + ((units[0] & 0x3FF) << 10) + (units[1] & 0x3FF)

@@ -229,6 +229,86 @@ def test_one_that_waits_in_its_time_is_waited_for() -> None:
     assert code(called([Patient()])[0]) == "ok"
 
 
+class Two(dict[str, Any]):
+    """Says one thing when it is judged, and another when it is sent."""
+
+    asked = 0
+
+    def items(self) -> Any:
+        self.asked += 1
+        return {"limit": 1 if self.asked == 1 else 1_000}.items()
+
+
+class Small(int):
+    """Says of itself that it is smaller than anything."""
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    __ge__ = __eq__ = __le__
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("changes", [Two(limit=1_000), {"limit": Small(1_000)}, {"tags": Two({"a": 1})}])
+def test_what_is_judged_is_what_is_sent_whatever_its_class_says_of_itself(changes: Any) -> None:
+    class Sly(Middleware):
+        async def before(self, call: CallView) -> Narrow:
+            return Narrow(arguments=changes)
+
+    envelope, entries = called([Sly()], arguments={"limit": 5, "tags": ["a"]})
+    assert code(envelope) == "middleware_failed"
+    assert [status for _, status in decisions(entries)] == ["widened"]
+
+
+def test_what_is_kept_of_arguments_and_data_changes_neither_call_nor_answer_nor_what_is_recorded() -> None:
+    kept: list[Any] = []
+
+    class Keeping(Middleware):
+        async def before(self, call: CallView) -> Narrow:
+            kept.append({"tags": ["a"]})
+            asyncio.get_running_loop().call_soon(lambda: kept[0].update(tags=["z"], limit=1_000))
+            asyncio.get_running_loop().call_soon(kept[0]["tags"].append, "z")
+            return Narrow(arguments=kept[0])
+
+        async def after(self, call: CallView, result: ResultView) -> None:
+            data: Any = result.data
+            data["tags"].append("z")
+            data["limit"] = 1_000
+
+    envelope, entries = called([Keeping(), Keeping()], arguments={"limit": 5, "tags": ["a", "b"]})
+    assert envelope.data == {"limit": 5, "tags": ["a"], "everything": False}
+    assert {status for _, status in decisions(entries)} == {"narrowed"}
+
+
+class NoError(BaseException):
+    """What no `except Exception` catches."""
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, GeneratorExit, NoError, SystemExit, asyncio.CancelledError])
+@pytest.mark.parametrize("place", ["before", "after", "shows"])
+def test_whatever_it_raises_refuses_its_call_and_the_next_is_served(raised: type[BaseException], place: str) -> None:
+    times: list[int] = []
+
+    def shows(*_: object) -> bool:
+        times.append(1)
+        if len(times) == 1:
+            raise raised
+        return True
+
+    async def hook(*_: object) -> None:
+        shows()
+
+    async def run() -> list[str]:
+        made = type("Failing", (Middleware,), {place: shows if place == "shows" else hook})()
+        async with Gateway.from_functions(limited, middleware=[made]) as gateway:
+            return [code(await gateway.call("limited", {}, principal="agent")) for _ in range(2)]
+
+    refused = {"before": "middleware_failed", "after": "result_withheld", "shows": "outside_catalog"}
+    assert asyncio.run(run()) == [refused[place], "ok"]
+
+
 def test_it_refuses_in_words_of_its_own() -> None:
     async def closed(call: CallView) -> Refuse:
         return Refuse(message=f"{call.tool.name} is closed", suggestion="come back tomorrow")

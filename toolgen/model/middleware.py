@@ -76,7 +76,8 @@ class CallView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultView:
-    """How a call ended: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is for reading."""
+    """How a call ended: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is a copy,
+    which `Change` alone puts in place of the answer's."""
 
     status: str
     data: Json = None

@@ -55,13 +55,13 @@ def call_view(call: Call, tool: ToolView, arguments: JsonObject, labels: Sequenc
 
 
 def result_view(result: Success | Failed) -> ResultView:
-    """What a check sees of what came of a call."""
+    """What a check sees of what came of a call: a copy, so that nobody changes the answer by it and leaves no record."""
     match result:
         case Success(data=data, truncated=truncated):
-            return ResultView(status="ok", data=data, truncated=truncated)
+            return ResultView(status="ok", data=_copied(data), truncated=truncated)
         case Failed(error=error, data=data):
             return ResultView(
-                status="error", data=data, code=error.code, message=error.message, suggestion=error.suggestion
+                status="error", data=_copied(data), code=error.code, message=error.message, suggestion=error.suggestion
             )
 
 

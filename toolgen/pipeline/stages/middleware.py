@@ -87,7 +87,7 @@ class Hook:
         try:
             with given_to(f"{self.name}.shows", deadline):
                 shown = self.shows(step, tool) is True
-        except Exception as error:  # noqa: BLE001 - the project's own code
+        except BaseException as error:  # noqa: BLE001 - the project's own code
             _logger.error("%s.shows raised %s", self.name, place_of(error))  # noqa: TRY400 - its text may quote anything
             return False
         if monotonic() > deadline:
@@ -141,8 +141,13 @@ class MiddlewareStage:
 
     async def _left(self, call: Call, view: CallView, result: Result, trail: Trail) -> Result:
         if isinstance(result, Success | Failed):
+            seen = result_view(result) if self._last else None
             for asked in self._last:
-                result = await self._after(asked, call, view, result, trail)
+                before, result = (
+                    result,
+                    await self._after(asked, call, (view, seen or result_view(result)), result, trail),
+                )
+                seen = seen if result is before else None
         return result
 
     async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
@@ -212,15 +217,16 @@ class MiddlewareStage:
 
     async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, trail: Trail) -> Call | Result:
         """The call with changed arguments, judged again in place of what was judged before."""
+        try:
+            changes = decode_json(encode_json(dict(changes)))  # what is judged is what is sent, even if others hold it
+        except Exception as error:  # noqa: BLE001 - the project's own classes
+            return Refused(error=_failed(hook, call, error, trail))
         properties = call.tool.input_schema.get("properties", {})
         unknown = next((name for name in changes if name not in properties), "")
         if widened := unknown or widening(call.arguments, changes, call.bound):
             _logger.error("%s would have widened the argument %r of %s", hook.name, widened[:80], call.tool.name)
             return Refused(error=_failed(hook, call, _UnusableError("widened"), trail))
-        try:
-            arguments = decode_json(encode_json({**call.arguments, **changes}))
-        except (TypeError, ValueError) as error:
-            return Refused(error=_failed(hook, call, error, trail))
+        arguments: JsonObject = {**call.arguments, **changes}
         asked: Call = replace(call, arguments=arguments, statement=None, document=None)
         notes = (*trail.notes, _note(hook, "narrowed", arguments=self.recorded(asked)))
         for guard in self.again:
@@ -235,11 +241,11 @@ class MiddlewareStage:
         return asked
 
     async def _after(
-        self, asked: _Asked, call: Call, view: CallView, result: Success | Failed, trail: Trail
+        self, asked: _Asked, call: Call, views: tuple[CallView, ResultView], result: Success | Failed, trail: Trail
     ) -> Success | Failed:
         hook = asked[0]
         try:
-            said = await self._answer(asked, view, result_view(result))
+            said = await self._answer(asked, *views)
             match said:
                 case None:
                     return result
@@ -282,8 +288,9 @@ class MiddlewareStage:
                     return await self.apart("middleware", hook.name, partial(function, *views))
             deadline = monotonic() + hook.timeout_s
             answer = await in_time(function(*views), deadline, hook.name)
-        except (asyncio.CancelledError, SystemExit) as error:  # unless it is the call that ends
-            if isinstance(error, asyncio.CancelledError) and task.cancelling() > cancelled:
+        except BaseException as error:  # whatever it is, but for the end of the call itself
+            ends = isinstance(error, asyncio.CancelledError) and task.cancelling() > cancelled
+            if ends or isinstance(error, Exception):
                 raise
             raise _UnusableError("raised") from error
         if monotonic() > deadline:

@@ -270,6 +270,65 @@ def test_the_build_says_in_which_file_and_line(tmp_path: Path) -> None:
     assert "msgspec.Meta" in problem.message
 
 
+ODD = {
+    "x: float = math.nan": "x: what stands there has no JSON form: nan is not a JSON number",
+    "x: float = Field(math.inf)": "x: what stands there has no JSON form: inf is not a JSON number",
+    "x: int = 10**400": "x: what stands there has no JSON form: an integer beyond",
+    "x: int = object()": "Encoding objects of type object is unsupported",
+    "x: NanModel": "x: what stands there has no JSON form: nan",
+    "x: Annotated[int, Field(json_schema_extra={'a': math.nan})]": "x: what stands there has no JSON form: nan",
+    "x: Annotated[int, Field(examples=[object()])]": "x: what stands there has no JSON form: a object",
+    "x: Annotated[str, 'a\\ud800']": "x: what stands there has no JSON form: a string holds a lone surrogate",
+    "x: 'int ['": "its types cannot be read: SyntaxError",
+    "x: '1/0'": "its types cannot be read: ZeroDivisionError",
+    "x: 'exit(3)'": "its types cannot be read: SystemExit",
+    "x: 'Nowhere'": "name 'Nowhere' is not defined",
+    "x: str = Field('a', pattern='(')": "missing ), unterminated subpattern",
+    "x: Callable[[int], int]": "type <class 'collections.abc.Callable'> is not supported",
+    "x: ctx | None": "unsupported operand",
+    "__x: int": "__x: no argument's name begins with two underscores",
+    "x: int, /": "x has no name that an argument could have",
+    "*x: int": "x has no name that an argument could have",
+    "x": "x has no type",
+}
+
+
+def test_one_function_whose_types_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
+    head = """import math, toolgen
+from typing import Annotated, Callable
+from pydantic import BaseModel, Field
+ctx = object()
+class NanModel(BaseModel):
+    x: float = math.nan
+"""
+    made = "".join(f"@toolgen.tool\ndef f{number}({one}) -> int: ...\n" for number, one in enumerate(ODD))
+    module = f"annotated_{next(_NUMBERS)}"
+    text = f"{head}{made}@toolgen.tool\ndef fine(x: int) -> int: ...\n"
+    # What is no annotation in a string is evaluated when the module is imported: all of them are strings here.
+    (tmp_path / f"{module}.py").write_text("from __future__ import annotations\n" + text, encoding="utf-8")
+    importlib.invalidate_caches()
+    reading = read_python(SourceConfig(name="own", kind="python", location=module, root=str(tmp_path)))
+    assert [tool.name for tool in reading.tools] == ["own__fine"]
+    for number, (problem, says) in enumerate(zip(reading.problems, ODD.values(), strict=True)):
+        assert isinstance(problem, Problem)
+        assert problem.message.startswith(f"{module}.py:{8 + 2 * number}: "), problem.message
+        assert says in problem.message
+        assert "\n" not in problem.message
+
+
+@pytest.mark.parametrize("raised", ["KeyError('hunter2')", "GeneratorExit('hunter2')", "Own('hunter2')"])
+def test_whatever_a_module_raises_on_import_costs_its_own_tools(raised: str, tmp_path: Path) -> None:
+    module = f"annotated_{next(_NUMBERS)}"
+    text = f"class Own(BaseException): ...\nraise {raised}\n"
+    (tmp_path / f"{module}.py").write_text(text, encoding="utf-8")
+    importlib.invalidate_caches()
+    reading = read_python(SourceConfig(name="own", kind="python", location=module, root=str(tmp_path)))
+    (problem,) = reading.problems
+    assert isinstance(problem, Problem)
+    assert f"{raised.partition('(')[0]}, line 2" in problem.message
+    assert "hunter2" not in problem.message
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

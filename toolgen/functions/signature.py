@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import inspect
 import linecache
+import re
 import sys
 import threading
 import types
@@ -18,7 +19,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from toolgen.errors import DescriptionError
+from toolgen.canonical import canonical
+from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.functions.annotations import NOTHING, honoured, is_any, parameter
 from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, Mark
@@ -123,7 +125,9 @@ def imported(module: str, root: str) -> types.ModuleType:
             sys.path.insert(0, root)
         try:
             return importlib.import_module(module)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise DescriptionError(
                 f"the module cannot be imported: {_told(error, module)}",
                 where=module,
@@ -153,8 +157,12 @@ def offer_of(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Bro
         summary, told = documented(inspect.getdoc(function) or "")
         context, struct, schema = _input(name, function, mark, hints, told)
         answer, output = _output(hints.get("return"))
-    except (AttributeError, TypeError, ValueError, NameError) as error:
-        return Broken(name=name, reason=str(error), line=line)
+        for part, said in ((schema, ""), (output or {}, "the answer")):
+            _check_json(part, said)
+    except (AttributeError, TypeError, ValueError, NameError, RuntimeError, re.error) as error:
+        return Broken(name=name, reason=_without_advice(str(error)), line=line)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - annotations are code, and so are the classes that they name
+        return Broken(name=name, reason=f"its types cannot be read: {_told(error, '')}", line=line)
     return Offer(
         name=name,
         function=function,
@@ -171,6 +179,20 @@ def offer_of(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Bro
     )
 
 
+def _without_advice(reason: str) -> str:
+    """What msgspec says of a type, without what it would have its own users do."""
+    return reason.rpartition("\n\n")[2] if reason.startswith("Generating JSON schema") else reason
+
+
+def _check_json(schema: Schema, said: str) -> None:
+    """Raises `TypeError` for a schema that is no JSON: a default may be NaN, and an example an object."""
+    for name, part in (*schema.get("properties", {}).items(), (said, schema)):
+        try:
+            canonical(part)
+        except CanonicalError as error:
+            raise TypeError(f"{name or 'its schema'}: what stands there has no JSON form: {error.message}") from error
+
+
 def _input(
     name: str, function: Callable[..., Any], mark: Mark, hints: Mapping[str, Any], told: Mapping[str, str]
 ) -> tuple[str, type[msgspec.Struct] | None, Schema]:
@@ -185,6 +207,8 @@ def _input(
             raise TypeError(f"{given.name} has no name that an argument could have")
         elif hint is None:
             raise TypeError(f"{given.name} has no type")
+        elif given.name.startswith("__"):
+            raise TypeError(f"{given.name}: no argument's name begins with two underscores")
         else:
             fields.append(_field(given, hint, told.get(given.name, "")))
     if rest != (mark.input_schema is not None) or (rest and fields):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ _TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what
 _Path = tuple[str | int, ...]
 _MAX_FILE_SIZE = 4 * 1024 * 1024
 _MAX_DEPTH = 50
+_MAX_EXACT = 2**53 - 1
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 _AT = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -45,6 +47,29 @@ class Document:
                 return self.origins[path]
             path = path[:-1]
         return f"{self.name}:{self.lines.get(path, 1)}"
+
+    def check_numbers(self, path: _Path, error: type[ToolgenError]) -> None:
+        """Raises `error` where below a part there is a number that not every JSON program reads as what it is: NaN, one beyond 2**53."""
+        value = self.data
+        for step in path:
+            value = value[step]
+        waiting: list[tuple[_Path, Any]] = [(path, value)]
+        while waiting:
+            at, value = waiting.pop()
+            if isinstance(value, dict):
+                waiting += [((*at, name), item) for name, item in value.items()]
+            elif isinstance(value, list):
+                waiting += [((*at, index), item) for index, item in enumerate(value)]
+            elif isinstance(value, int | float) and not _is_exact(value):
+                raise error(
+                    f"{value!s:.40} is a number that JSON does not carry",
+                    where=self.where(*at),
+                    suggestion="put it in quotes, or leave it out",
+                )
+
+
+def _is_exact(value: float) -> bool:
+    return -_MAX_EXACT <= value <= _MAX_EXACT if isinstance(value, int) else math.isfinite(value)
 
 
 def read(path: Path, name: str, error: type[ToolgenError]) -> Document:

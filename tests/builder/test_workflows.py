@@ -36,6 +36,8 @@ def flow(*steps: str, more: str = "") -> str:
         ("{id: a, call: notes__get_isue, with: {id: 1}}", "flows.yaml:5: there is no tool notes__get_isue (did you mean 'notes__get"),
         ("{id: a, call: notes__get_issue, with: {idd: 1}}", "flows.yaml:5: notes__get_issue has no argument idd (did you mean 'id'?)"),
         ("{id: a, call: notes__get_issue, with: {id: one}}", "flows.yaml:5: notes__get_issue: "),
+        ("{id: a, call: notes__get_issue, with: {id: .nan}}", "flows.yaml:5: nan is a number that JSON does not carry"),
+        ("{id: a, call: notes__get_issue, with: {id: 1000000000000000000000}}", "is a number that JSON does not carry"),
         ("{id: a, call: notes__get_issue, with: {id: $steps.fnd.data.id}}", "there is no step fnd (did you mean 'find'?)"),
         ("{id: a, call: notes__get_issue, with: {id: $steps.find.output.first}}", "a step has no output (did you mean 'outputs'?)"),
         ("{id: a, call: notes__get_issue, with: {id: $steps.find.outputs.frst}}", "step find has no output frst (did you mean 'first'?)"),

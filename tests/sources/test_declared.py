@@ -173,10 +173,11 @@ def test_a_request_template_is_sent_by_the_same_guards_as_an_api(tmp_path: Path)
         assert all("declared" in str(one.verdict) for one in verify_source(source.config).tools)
 
 
+GOOD_PARAMETERS = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 GOOD = {
     "name": "get",
     "description": "Gets.",
-    "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+    "parameters": GOOD_PARAMETERS,
     "request": {"path": "/{id}"},
 }
 
@@ -205,6 +206,12 @@ GOOD = {
         ({"parameters": None}, "has no parameters"),
         ({"parameters": {"type": "array"}}, "type object"),
         ({"parameters": {"type": "object", "properties": {}, "required": ["x"]}}, "what properties do not have"),
+        (
+            {"parameters": {**GOOD_PARAMETERS, "default": {"id": float("nan")}}},
+            "nan is a number that JSON does not carry (put it in quotes",
+        ),
+        ({"output": {"maximum": float("-inf")}}, "-inf is a number that JSON does not carry"),
+        ({"output": {"maximum": 10**30}}, "1000000000000000000000000000000 is a number that JSON does not carry"),
         ({"statement": "SELECT 1"}, "does not belong to a resource with http"),
         ({"errorMessageLimit": 0}, "1 to 1000"),
         ({"effect": "reads"}, "effect"),

@@ -165,6 +165,7 @@ def _kind(given: _File, document: Document) -> tuple[ResourceKind, str]:
 def _read(document: Document, index: int, kind: ResourceKind, limit: int) -> Export:
     path = ("exports", index)
     one = decode(document, path, _Export, DescriptionError)
+    document.check_numbers(path, DescriptionError)
     if "__" in one.name or not _EXPORT.match(one.name):
         raise DescriptionError(
             f"name: '{one.name[:40]}' is no name of an export",

@@ -16,7 +16,7 @@ from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.workflow.arazzo import read_arazzo, sources_of
 from toolgen.sources.workflow.draft import Draft
 from toolgen.sources.workflow.short_form import read_short_form
-from toolgen.yaml_file import read
+from toolgen.yaml_file import Document, read
 
 __all__ = ["Drafts", "read_workflow"]
 
@@ -45,7 +45,8 @@ def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
     read_all = read_arazzo if arazzo else read_short_form
     drafts: dict[str, Draft] = {}
     problems: list[Problem] = []
-    for name, found in read_all(document):
+    for name, read_as in read_all(document):
+        found = _odd_number(document, name) or read_as
         if isinstance(found, Draft):
             drafts[name] = found
         else:
@@ -79,6 +80,22 @@ def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
         ),
         Drafts(workflows=drafts, sources=sources),
     )
+
+
+def _odd_number(document: Document, name: str) -> str:
+    """What is wrong with a number of a workflow, "" where nothing is."""
+    listed = document.data["workflows"]
+    keys = (
+        [name]
+        if isinstance(listed, dict)
+        else [at for at, one in enumerate(listed) if isinstance(one, dict) and one.get("workflowId") == name]
+    )
+    try:
+        for key in keys:
+            document.check_numbers(("workflows", key), DescriptionError)
+    except DescriptionError as error:
+        return f"{error.where}: {error.message}"
+    return ""
 
 
 def _tool(config: SourceConfig, draft: Draft, name: str) -> Tool:

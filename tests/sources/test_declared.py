@@ -240,6 +240,22 @@ def test_a_wrong_export_is_a_problem_with_its_line_and_costs_no_other(
     assert begins <= line <= len(lines)
 
 
+@pytest.mark.parametrize("wrong", [{"type": "nonsense"}, {"pattern": "("}, {"$ref": "https://example.com/x"}])
+def test_parameters_that_are_no_schema_are_told_with_the_line_of_their_export(wrong: Any, tmp_path: Path) -> None:
+    exports = [
+        {"name": name, "description": "Sums.", "parameters": GOOD_PARAMETERS, "result": 1} for name in ("a", "b")
+    ]
+    exports[1]["parameters"] = {"type": "object", "properties": {"id": wrong}}
+    path = project(tmp_path, {"kind": "Tool", "exports": exports})
+    manifest = Gateway.load(path).manifest
+    assert list(manifest.tools) == ["own__a"]
+    (problem,) = manifest.problems
+    lines = (tmp_path / "own.tool.yaml").read_text(encoding="utf-8").splitlines()
+    assert problem.message.startswith(
+        f"own.tool.yaml:{lines.index('- name: b') + 1}: its arguments could not be checked"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "more", "says", "line"),
     [

@@ -131,7 +131,8 @@ def usable(reading: Reading) -> Reading:
         if fault is None:
             kept.append(tool)
             continue
-        message = f"its arguments could not be checked: {fault}; the operation has no tool"
+        place = f"{reading.places[tool.origin]}: " if tool.origin in reading.places else ""
+        message = f"{place}its arguments could not be checked: {fault}; the operation has no tool"
         unusable.append(
             Problem(level="error", source=tool.source, origin=tool.origin, code="bad_schema", message=message)
         )

@@ -104,6 +104,26 @@ def test_only_a_plain_yes_lets_a_call_on(
     assert outcomes(tmp_path / "p", {kind: {"url": f"{point.url}/decide"}, "timeout": "10s"}) == outcome
 
 
+@pytest.mark.parametrize("kind", ["authzen", "opa"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"decision": false, "decision": true, "result": false, "result": true}',
+        b'{"decision": true, "result": true} {"decision": false, "result": false}',
+        b'{"decision": true, "result": true, "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"decision": true, "result": true, "x": "' + b"a" * 5_000_000 + b'"}',
+        b'{"decision": true\x00, "result": true}',
+        b"<p>true</p>",
+        b"[true]",
+        b"",
+    ],
+    ids=["twice", "two", "deep", "long", "nul", "html", "list", "nothing"],
+)
+def test_an_answer_of_another_form_is_a_no(tmp_path: Path, point: DecisionServer, kind: str, answer: bytes) -> None:
+    point.answer = answer
+    assert outcomes(tmp_path / "p", {kind: {"url": point.url}, "timeout": "10s"}) == ["middleware_failed"]
+
+
 def test_authzen_is_asked_in_the_words_of_its_standard(
     tmp_path: Path, point: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from toolgen.errors import CanonicalError, SecretError
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
 from toolgen.execute.secrets import Secrets
-from toolgen.json_codec import decode_json, encode_json
+from toolgen.json_codec import encode_json
 from toolgen.model.middleware import Before, CallView, Middleware, PrincipalView, Refuse
 from toolgen.model.result import bounded
 from toolgen.model.secret import SecretReference
@@ -93,9 +93,17 @@ class _Remote:
         if answer.status != 200:
             raise OSError(f"the answer is {answer.status}, not 200")
         try:
-            return decode_json(answer.body)
-        except ValueError:
-            raise OSError("the answer is no JSON") from None
+            return json.loads(answer.body, object_pairs_hook=_once)
+        except (ValueError, RecursionError):
+            raise OSError("the answer is no JSON, or says one thing twice") from None
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises `ValueError` where a member stands twice: programs differ in which of the two counts (RFC 8259, section 4)."""
+    made = dict(members)
+    if len(made) != len(members):
+        raise ValueError
+    return made
 
 
 def _reason(said: object) -> str:

@@ -262,8 +262,8 @@ def _guarded(name: str, make: Callable[[], Offer]) -> Offer | Broken:
 
 
 def _first(thing: Any, *names: str) -> Any:
-    """Versions of the SDK call the same thing by different names."""
-    return next((value for name in names if (value := getattr(thing, name, None)) is not None), None)
+    """Versions of the SDK call the same thing by different names; to read an old one may be a warning."""
+    return next((getattr(thing, name) for name in names if hasattr(thing, name)), None)
 
 
 def _named(error: BaseException, name: str) -> bool:

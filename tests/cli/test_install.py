@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import stat
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.cli.commands import Run, runner
 from tests.projects import make_project
 from toolgen.cli.clients import CLIENTS
+from toolgen.cli.json_text import loads, put, removed
 from toolgen.gateway.service import Gateway
 
 USUAL = {
@@ -120,6 +125,89 @@ def test_other_entries_stay_and_the_old_file_is_kept(toolgen: Run, project: Path
     assert json.loads(file.read_text(encoding="utf-8")) == before
 
 
+WRITTEN = [
+    '// mine\n{\n  // keep\n  "mcpServers": {\n    "other": {"command": "x"}, // theirs\n  },\n  "theme": "//", /* a */\n}\n',
+    '{\r\n\t"mcpServers": {\r\n\t\t"other": {"command": "x"} // theirs\r\n\t}\r\n}\r\n',
+    '{"mcpServers": {"other": {"command": "x"}}}',
+    '{\n    "theme": 1,\n    "mcpServers": {\n        // none yet\n    }\n}',
+    '{"mcpServers": {}}\n',
+    '{\n  "mcpServers": {\n    "other": {\n      "command": "}, //"\n    }\n  }\n}\n',
+]
+
+
+@pytest.mark.parametrize("before", WRITTEN)
+def test_json_stays_as_it_is_written(toolgen: Run, project: Path, before: str) -> None:
+    file = project / ".mcp.json"
+    file.write_bytes(before.encode("utf-8"))
+    for _ in range(2):
+        assert toolgen("install", "claude-code", "--as", "bot").code == 0
+    text = file.read_bytes().decode("utf-8")
+    for said in re.findall(r"// \w+|/\* a \*/|\"other\".*?}", before):
+        assert said in text
+    assert text.count("\n") == text.count("\r\n") or "\r\n" not in before
+    assert set(loads(text)["mcpServers"]) - {"other"} == {"toolgen"}
+    assert len(list(project.glob(".mcp.json.*.bak"))) == 1  # the second time nothing changed
+    assert toolgen("install", "claude-code", "--uninstall").code == 0
+    assert file.read_bytes().decode("utf-8") == before
+
+
+@pytest.mark.parametrize(
+    "before", ["", " \n", "\ufeff{}", "// nothing yet\n{}", '{"mcpServers": null}', '{"a": [1, {"b": 2},],}']
+)
+def test_a_file_without_servers_gets_its_first(toolgen: Run, project: Path, before: str) -> None:
+    file = project / ".mcp.json"
+    file.write_text(before, encoding="utf-8")
+    assert toolgen("install", "claude-code", "--as", "bot").code == 0
+    text = file.read_text(encoding="utf-8")
+    assert set(loads(text)["mcpServers"]) == {"toolgen"}
+    assert text.startswith("// nothing yet\n") or "nothing" not in before
+
+
+def test_what_cannot_be_edited_is_printed_to_be_pasted(toolgen: Run, project: Path) -> None:
+    (project / ".mcp.json").write_text('{"mcpServers": {', encoding="utf-8")
+    done = toolgen("install", "claude-code", "--as", "bot")
+    assert (done.code, "paste what --print shows" in done.err) == (1, True)
+    done = toolgen("install", "claude-code", "--as", "bot", "--print")
+    assert done.code == 0
+    assert set(json.loads(done.out)["mcpServers"]) == {"toolgen"}
+    assert ".mcp.json: cannot be edited here; put this into it" in done.err
+
+
+@given(data=st.data())
+def test_json_edited_as_text_says_what_it_said_and_one_thing_more(data: st.DataObject) -> None:
+    values = st.recursive(
+        st.none() | st.integers() | st.text(max_size=4) | st.sampled_from(["//", "/*", "*/", ",}", '"']),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=6,
+    )
+    said = {"servers": data.draw(st.dictionaries(st.text(max_size=3), values, max_size=4)), "rest": data.draw(values)}
+    text = json.dumps(said, indent=data.draw(st.sampled_from([None, 2, "\t"])), ensure_ascii=False)
+    comment = st.sampled_from(["", " ", "/* , } */", "// ]\n", "\r\n"])
+    text = "".join(
+        part if part.startswith('"') else re.sub(r"[,:{}\[\]]", lambda found: found[0] + data.draw(comment), part)
+        for part in re.split(r'("(?:[^"\\]|\\.)*")', text)
+    )
+    key, value = data.draw(st.text(max_size=3)), data.draw(values)
+    assert loads(text) == said
+    more = put(text, ["servers", key], value)
+    assert loads(more) == {**said, "servers": {**said["servers"], key: value}}
+    assert loads(removed(more, ["servers", key])) == {
+        **said,
+        "servers": {one: each for one, each in said["servers"].items() if one != key},
+    }
+
+
+def test_a_file_that_may_only_be_read_stays(toolgen: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = project / ".mcp.json"
+    file.write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(
+        "os.access", lambda path, mode: Path(path) != file or mode != os.W_OK
+    )  # root may write everything
+    done = toolgen("install", "claude-code", "--as", "bot")
+    assert (done.code, "is read-only" in done.err) == (1, True)
+    assert file.read_text(encoding="utf-8") == "{}"
+
+
 def test_toml_keeps_its_comments(toolgen: Run, project: Path) -> None:
     file = project / "home" / ".codex" / "config.toml"
     file.parent.mkdir(parents=True)
@@ -137,7 +225,7 @@ def test_toml_keeps_its_comments(toolgen: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("client", "text"),
     [
-        ("cursor", '{"mcpServers": {} // mine\n}'),
+        ("cursor", '{"mcpServers": {}'),
         ("cursor", "[]"),
         ("cursor", '{"mcpServers": []}'),
         ("codex", "mcp_servers = {other = {command = 'x'}}\n"),

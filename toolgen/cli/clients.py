@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolgen.cli.json_text import loads, put, removed
 from toolgen.errors import ConfigError
 
 __all__ = ["CLIENTS", "Client", "Server", "contains", "edited"]
+
+_PASTE = "paste what --print shows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,91 +51,109 @@ def edited(client: Client, text: str, name: str, server: Server | None, where: s
 
     Raises `ConfigError` for a file that cannot be read as what it should be.
     """
+    entry = None if server is None else client.form(client, server)
     if client.section == "mcp_servers":
-        return _edited_toml(text, name, None if server is None else client.form(client, server), where)
-    whole = _object(text, where)
-    servers = whole.get(client.section, {})
-    if not isinstance(servers, dict):
-        raise ConfigError(f"{client.section} in it is no object", where=where, suggestion="see --print")
-    kept = {key: value for key, value in servers.items() if key != name}
-    whole[client.section] = kept if server is None else {**kept, name: client.form(client, server)}
-    _ask_for_key(client, whole, name, server)
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+        return _edited_toml(client, text, name, entry, where)
+    return _edited_json(client, text, name, entry, where)
 
 
 def contains(client: Client, text: str, name: str) -> bool:
     """Whether a client's file has an entry of this name."""
     try:
-        whole: Any = tomllib.loads(text) if client.section == "mcp_servers" else json.loads(text)
+        whole: Any = tomllib.loads(text) if client.section == "mcp_servers" else loads(text)
     except (ValueError, RecursionError):
         return False
     servers = whole.get(client.section) if isinstance(whole, dict) else None
     return isinstance(servers, dict) and name in servers
 
 
+def _edited_json(client: Client, text: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
+    """JSON as text, so that comments, order and indentation stay. What came of it is read again before it is believed."""
+    text = text if text.strip() else "{}\n"
+    before = _object(text, where)
+    servers = before.get(client.section)
+    if not isinstance(servers, dict | None):
+        raise ConfigError(f"{client.section} in it is no object", where=where, suggestion=_PASTE)
+    if entry is None and not servers:
+        return text
+    result = text if servers is not None else put(text, [client.section], {})
+    inputs = before.get("inputs") if client.section == "servers" else None
+    for index in reversed([at for at, one in enumerate(inputs or []) if _is_ours(one, name)]):
+        result = removed(result, ["inputs", index])
+    if entry is not None and client.section == "servers" and "url" in entry:
+        # VS Code asks for a key once and keeps it in its secret storage, where an entry refers to an input.
+        entry = {**entry, "headers": {"Authorization": f"Bearer ${{input:{name}-key}}"}}
+        result = result if isinstance(inputs, list) else put(result, ["inputs"], [])
+        asked = {"type": "promptString", "id": f"{name}-key", "description": "API key of toolgen", "password": True}
+        result = put(result, ["inputs", len(loads(result)["inputs"])], asked)
+    path = [client.section, name]
+    result = removed(result, path) if entry is None else put(result, path, entry)
+    return _proved(client, result, _object(result, where), before, name, entry, where)
+
+
 def _object(text: str, where: str) -> dict[str, Any]:
     try:
-        whole = json.loads(text) if text.strip() else {}
+        whole = loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            "is no plain JSON, so nothing was changed", where=where, suggestion="paste what --print shows"
-        ) from error
+        raise ConfigError("is no JSON, so nothing was changed", where=where, suggestion=_PASTE) from error
     if not isinstance(whole, dict):
-        raise ConfigError("is no JSON object, so nothing was changed", where=where)
+        raise ConfigError("is no JSON object, so nothing was changed", where=where, suggestion=_PASTE)
     return whole
 
 
-def _ask_for_key(client: Client, whole: dict[str, Any], name: str, server: Server | None) -> None:
-    """VS Code asks for a key once and keeps it in its secret storage, where an entry refers to an input."""
-    if client.section != "servers":
-        return
-    others = [one for one in whole.get("inputs", []) if not (isinstance(one, dict) and one.get("id") == f"{name}-key")]
-    if server is not None and server.url:
-        others.append(
-            {"type": "promptString", "id": f"{name}-key", "description": "API key of toolgen", "password": True}
+def _is_ours(asked: object, name: str) -> bool:
+    return isinstance(asked, dict) and asked.get("id") == f"{name}-key"
+
+
+def _proved(
+    client: Client,
+    result: str,
+    after: Mapping[str, Any],
+    before: Mapping[str, Any],
+    name: str,
+    entry: Mapping[str, Any] | None,
+    where: str,
+) -> str:
+    """The result, if all that changed is the entry. Raises `ConfigError`."""
+    there = (after.get(client.section) or {}).get(name)
+    if _without(client, after, name) != _without(client, before, name) or there != entry:
+        raise ConfigError(
+            "has its servers in a form that is not edited here, so nothing was changed", where=where, suggestion=_PASTE
         )
-        whole[client.section][name]["headers"] = {"Authorization": f"Bearer ${{input:{name}-key}}"}
-    if others or "inputs" in whole:
-        whole["inputs"] = others
+    return result
 
 
-def _edited_toml(text: str, name: str, entry: Mapping[str, Any] | None, where: str) -> str:
-    """TOML as text, so that comments stay: our table goes and comes at the end. What came of it is read again before it is believed."""
+def _edited_toml(client: Client, text: str, name: str, entry: Mapping[str, Any] | None, where: str) -> str:
+    """TOML as text, as above: our table goes and comes at the end."""
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError("is no TOML, so nothing was changed", where=where) from error
-    kept, skipping = [], False
+        raise ConfigError("is no TOML, so nothing was changed", where=where, suggestion=_PASTE) from error
+    kept, skipping, line_end = [], False, "\r\n" if "\r\n" in text else "\n"
     ours = re.compile(rf"\s*\[\s*mcp_servers\s*\.\s*\"?{re.escape(name)}\"?\s*(?:\.[^\]]*)?\]")
     for line in text.splitlines(keepends=True):
         if line.lstrip().startswith("["):
             skipping = ours.match(line) is not None
         if not skipping:
             kept.append(line)
-    result = "".join(kept).rstrip("\n")
+    result = "".join(kept).rstrip("\r\n")
     if entry is not None:
         lines = [f"[mcp_servers.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in entry.items())]
-        result += ("\n\n" if result else "") + "\n".join(lines)
-    result = result + "\n" if result else ""
+        result += (line_end * 2 if result else "") + line_end.join(lines)
+    result = result + line_end if result else ""
     try:
         after = tomllib.loads(result)
     except tomllib.TOMLDecodeError:
         after = {}
-    if _without(after, name) != _without(before, name) or contains(CLIENTS["codex"], result, name) != (
-        entry is not None
-    ):
-        raise ConfigError(
-            "has its servers in a form that is not edited here, so nothing was changed",
-            where=where,
-            suggestion="paste what --print shows",
-        )
-    return result
+    return _proved(client, result, after, before, name, entry, where)
 
 
-def _without(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
-    servers = {key: value for key, value in whole.get("mcp_servers", {}).items() if key != name}
-    rest = {key: value for key, value in whole.items() if key != "mcp_servers"}
-    return rest | ({"mcp_servers": servers} if servers else {})
+def _without(client: Client, whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What of a client's file is not ours."""
+    servers = {key: value for key, value in (whole.get(client.section) or {}).items() if key != name}
+    inputs = [one for one in whole.get("inputs") or [] if not _is_ours(one, name)]
+    rest = {key: value for key, value in whole.items() if key not in {client.section, "inputs"}}
+    return {**rest, client.section: servers, "inputs": inputs}
 
 
 def _plain(client: Client, server: Server) -> dict[str, Any]:
@@ -210,7 +231,11 @@ CLIENTS: Mapping[str, Client] = {
         title="Gemini CLI", path=_at(".gemini", "settings.json"), section="mcpServers", reference="${}", form=_gemini
     ),
     "mcp-json": Client(
-        title="mcp.json", path=_here("mcp.json"), section="mcpServers", reference="${{{}}}", form=_plain
+        title="the client that reads mcp.json",
+        path=_here("mcp.json"),
+        section="mcpServers",
+        reference="${{{}}}",
+        form=_plain,
     ),
 }
 """Every client by the name it is installed by."""

@@ -64,7 +64,13 @@ def command(
     settings = None if uninstall else load_settings(config_path)
     server = None if settings is None else _server(settings, client, principal, url.rstrip("/").removesuffix("/mcp"))
     before = _text(file)
-    after = edited(chosen, before, name, server, str(file))
+    try:
+        after = edited(chosen, before, name, server, str(file))
+    except ConfigError as error:
+        if not only_print or server is None:
+            raise
+        click.echo(f"{error.where}: cannot be edited here; put this into it", err=True)
+        after = edited(chosen, "", name, server, str(file))
     if only_print:
         click.echo(after, nl=False)
         return
@@ -156,6 +162,12 @@ def _write(file: Path, text: str) -> Path | None:
         staged = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         staged.touch(mode=0o600)
         if target.exists():
+            if not os.access(target, os.W_OK):
+                raise ConfigError(
+                    "is read-only, so nothing was changed",
+                    where=str(file),
+                    suggestion="let it be written, or paste what --print shows",
+                )
             backup = target.with_name(f"{target.name}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}.bak")
             shutil.copy2(target, backup)
             shutil.copymode(target, staged)

@@ -18,6 +18,7 @@ import pytest
 
 from tests.authorities import Authority
 from tests.cli.commands import Output, Run, runner
+from tests.databases import postgres_database
 from tests.execute.failing import closed
 from tests.gateway import issuer
 from tests.patient import get
@@ -158,6 +159,13 @@ def stopped_database(run: Run) -> Output:
         return run("build")
 
 
+def refusing_database(run: Run) -> Output:
+    with postgres_database("") as location:
+        text = f'sources:\n  db: {{sql: "{location.replace("postgres@", "nobody_known@")}"}}\n'
+        Path("toolgen.yaml").write_text(text, encoding="utf-8")
+        return run("build")
+
+
 def redis_gone(run: Run) -> Output:
     made(run)
     with closed() as server:
@@ -272,6 +280,7 @@ HAPPENS: dict[str, Callable[[Run], Output]] = {
     "A private authority signed the certificate of the service": distrusted_service,
     "The service answers 500": broken,
     "The database is stopped": stopped_database,
+    "The database takes neither user nor password": refusing_database,
     "Redis is gone": redis_gone,
     "The disk is full": full_disk,
     "The port is in use": port_in_use,

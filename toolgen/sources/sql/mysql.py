@@ -14,6 +14,7 @@ from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES, MYSQL_TABLE_NAMES, Cascade, Column, Index, mysql_table_names
 from toolgen.model.database_url import ServerLocation
 from toolgen.sources.sql.labels import enum_labels
+from toolgen.sources.sql.no_session import no_session
 from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
@@ -116,9 +117,10 @@ def read_mysql(location: ServerLocation, password: str) -> Found:
 
 def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]) -> T:
     """What `work` makes of a session of the source's user that only reads. Raises as `read_mysql` does."""
-    failure = 0
+    failure, is_open = 0, False
     try:
         connection = _connect(location, password)
+        is_open = True
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET SESSION TRANSACTION READ ONLY")
@@ -128,10 +130,12 @@ def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]
     except pymysql.MySQLError as error:
         failure = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     # Outside of the handler, so that what the server said goes no further.
-    raise DescriptionError(
-        f"the database server cannot be reached, or does not accept user, password or database (error {failure})",
-        suggestion="check that the server runs and that the location in toolgen.yaml is right",
-    )
+    if is_open:
+        raise DescriptionError(
+            f"the database's catalog cannot be read (error {failure})",
+            suggestion="check the rights of the database user",
+        )
+    raise no_session(location, f"error {failure}")
 
 
 def _connect(location: ServerLocation, password: str) -> Connection[Cursor]:

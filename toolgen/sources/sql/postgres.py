@@ -9,6 +9,7 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade, Column, Index
 from toolgen.model.database_url import ServerLocation
+from toolgen.sources.sql.no_session import no_session
 from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
@@ -31,7 +32,7 @@ except ImportError as error:
         "the driver of PostgreSQL is not installed", suggestion='install it with: pip install "toolgen[postgres]"'
     ) from error
 
-__all__ = ["begin", "connect", "prepare_postgres", "read_postgres", "unreachable", "unreadable"]
+__all__ = ["begin", "connect", "prepare_postgres", "read_postgres", "unreadable"]
 
 _Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 
@@ -125,8 +126,8 @@ def read_postgres(location: ServerLocation, password: str) -> Found:
         with connect(location, password) as connection:
             begin(connection)
             return _found(connection)
-    except psycopg.OperationalError:
-        raise unreachable() from None  # libpq quotes host, user and options
+    except psycopg.OperationalError as error:
+        raise (unreadable(error) if error.sqlstate else no_session(location)) from None
     except psycopg.Error as error:
         raise unreadable(error) from None
 
@@ -134,14 +135,6 @@ def read_postgres(location: ServerLocation, password: str) -> Found:
 def begin(connection: _Connection) -> None:
     """Begins a transaction that only reads, for a reader of catalogs."""
     connection.execute(_BEGIN)
-
-
-def unreachable() -> DescriptionError:
-    """No session could be made; in our own words."""
-    return DescriptionError(
-        "the database server cannot be reached, or does not accept user, password or database",
-        suggestion="check that the server runs and that the location in toolgen.yaml is right",
-    )
 
 
 def unreadable(error: psycopg.Error) -> DescriptionError:

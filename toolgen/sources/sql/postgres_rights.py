@@ -9,7 +9,8 @@ import psycopg
 
 from toolgen.model.database import Grant, Power, Rights, Sequence
 from toolgen.model.database_url import ServerLocation
-from toolgen.sources.sql.postgres import begin, connect, unreachable, unreadable
+from toolgen.sources.sql.no_session import no_session
+from toolgen.sources.sql.postgres import begin, connect, unreadable
 
 __all__ = ["postgres_rights"]
 
@@ -118,8 +119,8 @@ def postgres_rights(location: ServerLocation, password: str) -> Rights:
         with connect(location, password) as connection:
             begin(connection)
             return _postgres_rights(connection, location.user)
-    except psycopg.OperationalError:
-        raise unreachable() from None  # libpq quotes host, user and options
+    except psycopg.OperationalError as error:
+        raise (unreadable(error) if error.sqlstate else no_session(location)) from None
     except psycopg.Error as error:
         raise unreadable(error) from None
 

@@ -1,0 +1,40 @@
+"""Why a database server gives no session, in our own words: what drivers and servers say quotes the location, in any language."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from toolgen.errors import DescriptionError, connection_failure
+from toolgen.model.database_url import ServerLocation
+
+__all__ = ["no_session"]
+
+
+def no_session(location: ServerLocation, code: str = "") -> DescriptionError:
+    """Whether anything answers at the location is asked once more, to tell a server that is not there from one that refuses.
+    `code` is the server's own for its refusal."""
+    place = location.socket or f"{location.host}:{location.port}"
+    try:
+        _dial(location)
+    except OSError as error:
+        return DescriptionError(
+            f"no database server answers at {place}: {connection_failure(error)[0]}",
+            suggestion="check that it runs, and the host and port of its location",
+        )
+    return DescriptionError(
+        f"the database server at {place} does not let user {location.user or 'nobody'} into database {location.database}"
+        + (f" ({code})" if code else ""),
+        suggestion="check user, password, database and sslmode; its own client, with the same location, says more",
+    )
+
+
+def _dial(location: ServerLocation) -> None:
+    """Opens a connection and says nothing on it. Raises `OSError`."""
+    if not location.socket:
+        socket.create_connection((location.host, location.port), location.connect_timeout_s).close()
+        return
+    path = Path(location.socket)
+    with socket.socket(socket.AF_UNIX) as dialled:
+        dialled.settimeout(location.connect_timeout_s)
+        dialled.connect(str(path / f".s.PGSQL.{location.port}" if location.dialect == "postgres" else path))

@@ -119,9 +119,55 @@ def test_a_function_of_this_program_stays_what_it_was() -> None:
 def test_it_can_be_awaited_as_well() -> None:
     async def main() -> object:
         async with toolgen.Gateway.from_functions(add) as gateway:
-            return (await gateway.call("add", {"left": 4}, principal="agent")).data
+            named = (await gateway.call("add", {"left": 4}, principal="agent")).data
+            return (
+                named,
+                (await gateway.call("add", {"left": 4})).data,
+                (await gateway.preview("add", {"left": 1})).status,
+            )
 
-    assert asyncio.run(main()) == 5
+    assert asyncio.run(main()) == (5, 5, "ok")
+
+
+@pytest.mark.parametrize("name", ["", "nobody"])
+def test_no_empty_name_stands_for_the_only_principal(name: str) -> None:
+    with toolgen.Gateway.from_functions(add) as calls:
+        refused = calls.call("add", {"left": 4}, principal=name)
+    assert (refused.status, refused.data) == ("refused", None)
+
+
+def test_a_gateway_that_was_closed_stays_closed() -> None:
+    gateway = toolgen.Gateway.from_functions(add)
+    with gateway as calls:
+        pass
+    with pytest.raises(ConfigError, match="this gateway was closed"):
+        calls.call("add", {"left": 4})
+    with pytest.raises(ConfigError, match="this gateway was closed"):
+        gateway.__enter__()
+
+    async def main() -> None:
+        async with (again := toolgen.Gateway.from_functions(add)):
+            pass
+        with pytest.raises(ConfigError, match="this gateway was closed"):
+            await again.call("add", {"left": 4})
+        with pytest.raises(ConfigError, match="this gateway was closed"):
+            await again.__aenter__()
+
+    asyncio.run(main())
+
+
+def test_inside_a_loop_serving_is_refused_with_a_way_out() -> None:
+    async def main() -> None:
+        toolgen.serve(toolgen.Gateway.from_functions(add), port=0)
+
+    with pytest.raises(ConfigError, match=r"as in a notebook.*in a thread"):
+        asyncio.run(main())
+
+
+def test_it_is_served_from_a_thread_of_a_program() -> None:
+    """In a process of its own: nothing ends such a gateway before its program."""
+    done = subprocess.run([sys.executable, "-c", IN_A_THREAD], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "200\n"), done.stderr
 
 
 def test_inside_a_loop_the_synchronous_form_is_refused() -> None:
@@ -129,7 +175,7 @@ def test_inside_a_loop_the_synchronous_form_is_refused() -> None:
         with toolgen.Gateway.from_functions(add):
             pass
 
-    with pytest.raises(ConfigError, match="use `async with`"):
+    with pytest.raises(ConfigError, match="use `async with gateway:`"):
         asyncio.run(main())
 
 
@@ -190,6 +236,20 @@ def test_several_principals_need_a_name(tmp_path: Path) -> None:
             calls.call("shop__list_tables")
 
 
+IN_A_THREAD = """
+import os, queue, threading, urllib.request
+import toolgen
+
+def add(left: int, right: int = 1) -> int:
+    "Adds two numbers."
+    return left + right
+
+ready = queue.SimpleQueue()
+asked = {"port": 0, "ready": ready.put}
+threading.Thread(target=toolgen.serve, args=(toolgen.Gateway.from_functions(add),), kwargs=asked, daemon=True).start()
+print(urllib.request.urlopen(ready.get(timeout=60) + "/healthz").status, flush=True)
+os._exit(0)
+"""
 SERVED = """
 import toolgen
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -35,7 +36,16 @@ from toolgen.responses.answer_argument import WHOLE, Reading
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import Turns
 
-__all__ = ["GONE", "REVIEWER", "Asked", "Callers", "Calls"]
+__all__ = ["GONE", "REVIEWER", "UNNAMED", "Asked", "Callers", "Calls", "Unnamed"]
+
+
+class Unnamed(Enum):
+    """That nobody was named: no empty name, which may be a mistake, stands for anybody."""
+
+    UNNAMED = "the policy's only principal"
+
+
+UNNAMED = Unnamed.UNNAMED
 
 GONE = Error(
     code="forbidden",
@@ -82,6 +92,15 @@ class Callers:
     def principals(self) -> tuple[str, ...]:
         """The ids of the policy's principals."""
         return self._current.governance.identity.names
+
+    def who(self, principal: Principal | str | Unnamed) -> Principal | str:
+        """Who calls: the policy's only principal where nobody was named. Raises `ConfigError` where that is not one."""
+        if not isinstance(principal, Unnamed):
+            return principal
+        names = self.principals
+        if len(names) == 1:
+            return names[0]
+        raise ConfigError(f"say as whom with principal=; the policy's principals are: {', '.join(names) or 'none'}")
 
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""

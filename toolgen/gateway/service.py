@@ -20,7 +20,7 @@ from toolgen.execute.base import Executor
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
-from toolgen.gateway.call_service import Callers, Calls
+from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
 from toolgen.gateway.catalog_reloader import CatalogReloader, Followers
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.device_calls import DeviceCalls
@@ -82,12 +82,10 @@ class Gateway(Standing):
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
     `tools` adds and removes tools while it is open. `stand_in` carries calls out, by source, in place of what the settings name: for
-    trial runs that must reach nobody.
-    `above` are the ways of one of several workers to the process above it.
-    `read_policy` is how the policy is read again for a catalog, where that is more than to read its files. `key` is the API key of the
-    only principal, of a gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project.
-
-    In code that is not asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
+    trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it. `read_policy` is how
+    the policy is read again for a catalog, where that is more than to read its files. `key` is the API key of the only principal, of a
+    gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project. In code that is not
+    asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
     """
 
     def __init__(
@@ -239,9 +237,7 @@ class Gateway(Standing):
     @classmethod
     def load(cls, path: str | Path = "toolgen.yaml", *, above: WorkerSockets | None = None) -> Self:
         """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
-
-        Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy.
-        """
+        Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy."""
         settings = load_settings(path)
         manifest = served_catalog(settings)
         state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
@@ -306,6 +302,7 @@ class Gateway(Standing):
         self._synchronous.close()
 
     async def __aenter__(self) -> Self:
+        self._refuse_closed()
         try:
             if self._meaning is not None:
                 await self._meaning.open()
@@ -328,7 +325,7 @@ class Gateway(Standing):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.entered = False
+        self.entered, self._is_closed = False, True
         await self._leave()
 
     @contextlib.asynccontextmanager
@@ -365,9 +362,9 @@ class Gateway(Standing):
     async def call(
         self,
         name: str,
-        arguments: JsonObject,
+        arguments: JsonObject | None = None,
         *,
-        principal: Principal | str,
+        principal: Principal | str | Unnamed = UNNAMED,
         session: str = "",
         connection: str = "",
         client: str = "",
@@ -375,11 +372,12 @@ class Gateway(Standing):
         idempotency_key: str = "",
         presence: Presence | None = None,
     ) -> Envelope:
-        """One call, through every stage, as `ToolCalls.call` says. Never raises."""
+        """As `ToolCalls.call`, by the only principal if none is given. Raises `ConfigError` where that is not one, once closed."""
+        self._refuse_closed()
         return await self.tool_calls.call(
             name,
-            arguments,
-            principal=principal,
+            arguments or {},
+            principal=self.callers.who(principal),
             session=session,
             connection=connection,
             client=client,
@@ -388,9 +386,11 @@ class Gateway(Standing):
             presence=presence,
         )
 
-    async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
+    async def preview(
+        self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str | Unnamed = UNNAMED
+    ) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
-        return await self.tool_calls.preview(name, arguments, principal=principal)
+        return await self.tool_calls.preview(name, arguments or {}, principal=self.callers.who(principal))
 
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS

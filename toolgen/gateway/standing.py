@@ -14,6 +14,7 @@ from toolgen.gateway.prometheus import Snapshot
 from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.runtime_tools import RuntimeTools
 from toolgen.gateway.shared_state import Shared
+from toolgen.gateway.synchronous import closed
 
 __all__ = ["Standing"]
 
@@ -29,6 +30,11 @@ class Standing:
     _shared: Shared
     _systems: Callable[[], Mapping[str, tuple[SystemHealth, ...]]]
     tools: RuntimeTools
+    _is_closed = False
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise closed()
 
     def _troubles(self) -> tuple[FaultLog, ...]:
         """What may be wrong with what gateways share."""

@@ -9,16 +9,23 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from toolgen.errors import ConfigError
-from toolgen.gateway.call_service import Callers, Calls
+from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
 from toolgen.gateway.runtime_tools import RuntimeTools
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 
-__all__ = ["SyncGateway"]
+__all__ = ["SyncGateway", "closed"]
 
 T = TypeVar("T")
+
+
+def closed() -> ConfigError:
+    """A gateway is used that was closed."""
+    return ConfigError(
+        "this gateway was closed, and stays closed", suggestion="make another, or call inside of its `with`"
+    )
 
 
 class _Gateway(Protocol):
@@ -45,7 +52,10 @@ class SyncGateway:
         except RuntimeError:
             pass
         else:
-            raise ConfigError("a loop runs here, and would stand still", suggestion="use `async with` and `await`")
+            raise ConfigError(
+                "an event loop runs here, as in a notebook, and would stand still",
+                suggestion="use `async with gateway:` and `await gateway.call(…)`",
+            )
         self._gateway = gateway
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="toolgen-gateway", daemon=True)
@@ -57,19 +67,27 @@ class SyncGateway:
             raise
 
     def call(
-        self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str = "", session: str = ""
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        *,
+        principal: Principal | str | Unnamed = UNNAMED,
+        session: str = "",
     ) -> Envelope:
         """One call, through every stage, as `Gateway.call`. Raises nothing but `ConfigError`, where it is not clear who calls."""
-        who = self._who(principal)
+        who = self._gateway.callers.who(principal)
         return self._wait(self._gateway.tool_calls.call(name, arguments or {}, principal=who, session=session))
 
-    def preview(self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str = "") -> Envelope:
+    def preview(
+        self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str | Unnamed = UNNAMED
+    ) -> Envelope:
         """What a call would send, as `Gateway.preview`."""
-        return self._wait(self._gateway.tool_calls.preview(name, arguments or {}, principal=self._who(principal)))
+        who = self._gateway.callers.who(principal)
+        return self._wait(self._gateway.tool_calls.preview(name, arguments or {}, principal=who))
 
-    def tools(self, *, principal: Principal | str = "") -> Sequence[Tool]:
+    def tools(self, *, principal: Principal | str | Unnamed = UNNAMED) -> Sequence[Tool]:
         """The tools that a principal may call."""
-        who = self._who(principal)
+        who = self._gateway.callers.who(principal)
         named = self._gateway.callers.named(who) if isinstance(who, str) else who
         return self._gateway.tool_calls.catalog(named)
 
@@ -95,13 +113,10 @@ class SyncGateway:
         finally:
             self._stop()
 
-    def _who(self, principal: Principal | str) -> Principal | str:
-        names = self._gateway.callers.principals
-        if principal or len(names) == 1:
-            return principal or names[0]
-        raise ConfigError(f"say as whom with principal=; the policy's principals are: {', '.join(names) or 'none'}")
-
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise closed()
         waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return waiting.result()

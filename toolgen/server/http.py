@@ -33,7 +33,7 @@ from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
-from toolgen.server.signals import Stop
+from toolgen.server.signals import Stop, hears_signals
 from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
 from toolgen.server.tls import HANDSHAKES, Certificate, TlsConnection
 
@@ -279,11 +279,13 @@ def _reloading(gateway: Facade, certificate: Certificate | None = None) -> Itera
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    loop.add_signal_handler(signal.SIGHUP, begin)
+    if hears_signals():
+        loop.add_signal_handler(signal.SIGHUP, begin)
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGHUP)
+        if hears_signals():
+            loop.remove_signal_handler(signal.SIGHUP)
         if watching is not None:
             watching.cancel()
 
@@ -310,6 +312,12 @@ def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def _run(main: Coroutine[object, object, None]) -> None:
+    if asyncio._get_running_loop() is not None:
+        main.close()
+        raise ConfigError(
+            "an event loop runs here, as in a notebook, and would stand still",
+            suggestion="serve in a program of its own, or in a thread: Thread(target=toolgen.serve, args=(gateway,), daemon=True).start()",
+        )
     before = set(threading.enumerate())
     code = 1
     try:
@@ -330,6 +338,8 @@ def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 def _end_without(before: set[threading.Thread], code: int) -> None:
     """The interpreter waits for threads that are no daemons, and for those of pools in any case; some may never end, where a function
     handed what hangs to `asyncio.to_thread`. Everything of ours is closed by now, so the process ends without them."""
+    if not hears_signals():
+        return  # the program around this thread goes on
     left = [one for one in threading.enumerate() if one not in before and not one.name.startswith("toolgen-")]
 
     def watch() -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Coroutine
 
-__all__ = ["SAME_S", "Stop"]
+__all__ = ["SAME_S", "Stop", "hears_signals"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _HANGS_S = 10.0
 SAME_S = 0.25
 """`timeout` and some shells signal a process and its group: what comes so soon after the first is no second word."""
+
+
+def hears_signals() -> bool:
+    """Whether this is the thread of the process that signals are told to."""
+    return threading.current_thread() is threading.main_thread()
 
 
 class Stop:
@@ -22,6 +28,7 @@ class Stop:
         self._loop = asyncio.get_running_loop()
         self._again = asyncio.Event()
         self._since = 0.0
+        self._signals = _SIGNALS if hears_signals() else ()
         self.first: asyncio.Future[str] = self._loop.create_future()
 
     def because(self, reason: str) -> None:
@@ -59,11 +66,11 @@ class Stop:
         return self.first.result() + (", told twice" if self._again.is_set() else "")
 
     def listen(self) -> None:
-        """Takes SIGINT and SIGTERM, until `close`."""
-        for number in _SIGNALS:
+        """Takes SIGINT and SIGTERM, until `close`; a thread beside the main one is sent none."""
+        for number in self._signals:
             self._loop.add_signal_handler(number, self.hear, number)
 
     def close(self) -> None:
         """Leaves the signals to what they do by themselves."""
-        for number in _SIGNALS:
+        for number in self._signals:
             self._loop.remove_signal_handler(number)

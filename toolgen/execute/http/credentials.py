@@ -102,7 +102,7 @@ class Credentials:
         wanted = " or ".join(" and ".join(option) for option in security)
         raise SecretError(
             f"the operation needs a credential for {wanted}, and none that toolgen can send is configured",
-            suggestion="set it under `auth:` of the source in toolgen.yaml",
+            suggestion="set it under `auth:` of the source in toolgen.yaml, or in Python with credentials=",
         )
 
     async def sign(self, request: Request, option: tuple[str, ...], principal: Principal | None = None) -> Signed:

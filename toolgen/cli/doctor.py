@@ -11,7 +11,7 @@ import click
 
 from toolgen.cli.install import connections
 from toolgen.cli.options import as_json, config
-from toolgen.cli.output import print_json
+from toolgen.cli.output import no_warnings, print_json
 from toolgen.doctor.examination import Report, examine
 from toolgen.gateway.service import Gateway
 from toolgen.units import in_words
@@ -39,7 +39,8 @@ def command(as_json: bool, config_path: str) -> None:
     The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
     """
     gateway = Gateway.load(config_path)
-    report = asyncio.run(examine(gateway))
+    with no_warnings():
+        report = asyncio.run(examine(gateway))
     clients = list(connections(gateway.settings))
     if as_json:
         print_json({**report.to_dict(), "clients": clients})
@@ -57,7 +58,9 @@ def _print(report: Report) -> None:
         if reference.fault:
             click.echo(f"note: {reference.where}: {_clean(reference.fault)}")
     if report.references and not any(reference.fault for reference in report.references):
-        click.echo(f"ok: all {len(report.references)} references to secrets resolve here")
+        count = len(report.references)
+        said = "the one reference to a secret resolves" if count == 1 else f"all {count} references to secrets resolve"
+        click.echo(f"ok: {said} here")
     for token in report.rotated:
         age = in_words(max(0.0, time.time() - token.at))
         click.echo(

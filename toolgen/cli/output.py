@@ -6,6 +6,7 @@ Progress of long work: a line on a terminal that goes when the work is done, and
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import struct
 import sys
@@ -21,6 +22,7 @@ __all__ = [
     "cell",
     "counted",
     "json_line",
+    "no_warnings",
     "portion",
     "print_fitted",
     "print_json",
@@ -102,7 +104,17 @@ def coloured(cell: str, colours: Mapping[str, str]) -> str:
 
 def cell(value: object) -> object:
     """A value of an entry for a table."""
-    return value if isinstance(value, str | int | float) else repr(value)
+    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+
+
+@contextmanager
+def no_warnings() -> Iterator[None]:
+    """Without lines of the log that are about what a command itself made happen, to show or to try it."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def printable(cell: object) -> str:

@@ -60,7 +60,8 @@ class Agent:
     def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """How a call ended, and its answer as text."""
         result = self._send("tools/call", {"name": tool, "arguments": arguments})
-        text = " ".join(str(result["content"][0].get("text", "")).split())
+        lines = (" ".join(line.split()) for line in str(result["content"][0].get("text", "")).splitlines())
+        text = ". ".join(line.removesuffix(".") for line in lines if line)
         ending = text.partition(":")[0] if result.get("isError") else "ok"
         self.made.append((tool, ending))
         return ending, text

@@ -199,6 +199,24 @@ def test_no_file_is_overwritten(toolgen: Run, pets: Path, tmp_path: Path, name: 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, pets.name])
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "key"),
+    [
+        ("shop.graphql", "type Query {a: Int}", "endpoint"),
+        ("pets.json", json.dumps({**PETS, "servers": [{"url": "/v1"}]}), "server"),
+    ],
+)
+def test_an_address_that_no_description_says_is_asked_for(
+    toolgen: Run, tmp_path: Path, name: str, text: str, key: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    made = toolgen("init", name)
+    assert (
+        f"set before calls: {key} of {name.partition('.')[0]} in toolgen.yaml, and its host under egress.allow"
+        in made.err
+    )
+
+
 def test_a_gitignore_that_is_there_stays(toolgen: Run, pets: Path, tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n")
     made = toolgen("init", pets.name)
@@ -215,6 +233,9 @@ def test_what_is_ignored_is_the_record_and_keys(toolgen: Run, pets: Path, tmp_pa
     ("arguments", "said"),
     [
         (("missing.yaml",), "missing.yaml: there is no such file"),
+        (("127.0.0.1:8080/openapi.json",), "there is no such file (a URL begins with https:// or http://)"),
+        (("api.example.com/v1/openapi.yaml",), "(a URL begins with https:// or http://)"),
+        (("here", "--dir", "there"), "--dir alone says where"),
         (("one", "two"), "a sample project has one folder"),
         (("--name", "x"), "go with a description"),
         (("description-v2.json", "--name", "Not A Name"), "is no name of a source"),

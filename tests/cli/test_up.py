@@ -73,7 +73,7 @@ def running(folder: Path, *arguments: str, **variables: str) -> Iterator[Up]:
 
 def test_from_a_description_to_a_governed_call_over_mcp(folder: Path) -> None:
     with running(folder, "pets.json", "--mock") as up:
-        assert "sources     pets: 2 tools, " in up.said
+        assert re.search(r"sources     pets: 2 tools, \d+ tokens, answered by a mock\n", up.said)
         assert up.snippet == {
             "mcpServers": {
                 "toolgen": {

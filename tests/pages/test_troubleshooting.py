@@ -96,6 +96,11 @@ def wrong_url(run: Run) -> Output:
         return run("init", f"{server}/openapi.json")
 
 
+def a_page(run: Run) -> Output:
+    Path("docs.json").write_text("<!DOCTYPE html><title>API</title>", encoding="utf-8")
+    return run("init", "docs.json")
+
+
 def distrusted_description(run: Run) -> Output:
     return over_tls(Path.cwd(), lambda server: run("init", f"{server}/openapi.json"))
 
@@ -270,6 +275,7 @@ def other_seal(run: Run) -> str:
 HAPPENS: dict[str, Callable[[Run], Output]] = {
     "The URL of a description is wrong": wrong_url,
     "A private authority signed the certificate of a description's server": distrusted_description,
+    "The URL of a description is that of a page": a_page,
     "The file of a description is not there": lambda run: run("init", "nosuch.yaml"),
     "A key of `toolgen.yaml` is misspelt": misspelt_key,
     "A key of a policy is misspelt": misspelt_policy,

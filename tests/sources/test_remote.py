@@ -92,7 +92,9 @@ def test_redirects_end(mocked: respx.MockRouter) -> None:
 @pytest.mark.parametrize("status", [204, 304, 401, 404, 500])
 def test_any_other_status_is_refused(mocked: respx.MockRouter, status: int) -> None:
     mocked.get(URL).respond(status, content=b"openapi: 3.1.0")
-    assert f"answers {status}, not 200" in refused()
+    said = refused()
+    assert f"answers {status}, not 200" in said
+    assert ("behind a login" in said, "check the URL" in said) == (status == 401, status == 404)
 
 
 def test_a_compressed_body_is_refused(mocked: respx.MockRouter) -> None:

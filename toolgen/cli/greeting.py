@@ -12,11 +12,13 @@ from toolgen.cli.build_summary import tokens_of
 from toolgen.cli.options import KEY_VARIABLE
 from toolgen.cli.output import printable
 from toolgen.gateway.protocol import Project
+from toolgen.model.manifest import Manifest
 from toolgen.model.secret import SecretReference
 from toolgen.policy.credentials import PrincipalEntry
 
-__all__ = ["ShownKey", "greeting", "snippet", "source_lines"]
+__all__ = ["ShownKey", "greeting", "snippet", "source_lines", "unaddressed"]
 
+_NO_ADDRESS = {"no_endpoint": "endpoint", "no_server": "server"}
 _MAX_PRINCIPALS = 8
 _MAX_COUNTED = 400  # tools of a source, beyond which counting their tokens would keep somebody waiting
 
@@ -30,15 +32,17 @@ class ShownKey:
     until: str
 
 
-def greeting(gateway: Project, url: str, *, keys: Sequence[ShownKey] = ()) -> Iterator[str]:
-    """Lines for a person."""
+def greeting(
+    gateway: Project, url: str, *, keys: Sequence[ShownKey] = (), mocked: Container[str] = ()
+) -> Iterator[str]:
+    """Lines for a person. `mocked` are the sources that a mock answers for."""
     settings = gateway.settings
     yield f"toolgen is listening on {url}"
     yield f"  MCP         {url}/mcp"
     yield f"  REST        {url}/v1   (described at /openapi.json)"
     yield f"  console     {url}/console"
     yield f"  record      {_short(settings.audit_dir)}"
-    yield from _listed("sources", source_lines(gateway))
+    yield from _listed("sources", source_lines(gateway, mocked))
     yield from _listed("principals", _principals(gateway, {shown.principal for shown in keys}))
     for shown in keys:
         yield f"  key         {shown.key}   ({shown.principal}, {shown.until})"
@@ -57,12 +61,13 @@ def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield f"  {title if index == 0 else '':<10}  {line}"
 
 
-def source_lines(gateway: Project) -> Iterator[str]:
+def source_lines(gateway: Project, mocked: Container[str] = ()) -> Iterator[str]:
     """A line for each source: how many tools it has, and about how many tokens they cost."""
     for name in gateway.manifest.sources:
         tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
         count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
-        yield f"{name}: {count}" + (f", {tokens_of(tools):,} tokens" if len(tools) <= _MAX_COUNTED else "")
+        tokens = f", {tokens_of(tools):,} tokens" if len(tools) <= _MAX_COUNTED else ""
+        yield f"{name}: {count}{tokens}{', answered by a mock' if name in mocked else ''}"
 
 
 def _principals(gateway: Project, shown: Container[str]) -> Iterator[str]:
@@ -89,7 +94,8 @@ def _how(entry: PrincipalEntry, gone: frozenset[str]) -> str:
 
 
 def _unset(gateway: Project) -> Iterator[str]:
-    """Environment variables that credentials are read from, and that are not there."""
+    """Addresses that no description says, and environment variables that credentials are read from and that are not there."""
+    yield from unaddressed(gateway.manifest)
     for name, source in gateway.settings.sources.items():
         values = [
             part for one in source.auth.values() for part in (one.values() if isinstance(one, Mapping) else [one])
@@ -97,6 +103,14 @@ def _unset(gateway: Project) -> Iterator[str]:
         wanted = [one.locator for one in values if isinstance(one, SecretReference) and one.provider == "env"]
         if unset := sorted(variable for variable in wanted if variable not in os.environ):
             yield f"{', '.join(unset)}: calls to {name} that need it are refused"
+
+
+def unaddressed(manifest: Manifest) -> Iterator[str]:
+    """What to set for each source whose calls would have nowhere to go."""
+    for problem in manifest.problems:
+        if problem.code in _NO_ADDRESS:
+            key = _NO_ADDRESS[problem.code]
+            yield f"{key} of {problem.source} in toolgen.yaml, and its host under egress.allow: no description says where its calls go"
 
 
 def _short(path: Path) -> str:

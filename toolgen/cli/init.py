@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from toolgen.builder.starter import PRINCIPAL
+from toolgen.cli.greeting import unaddressed
 from toolgen.cli.new_project import NewProject, is_description, make_project, make_sample
 from toolgen.model.tool import Effect
 
@@ -30,6 +31,10 @@ def command(given: tuple[str, ...], directory: str | None, name: str, server: st
         raise click.UsageError("--name and --server go with a description, and a sample project has one folder")
     if len(given) > 1 and (name or server):
         raise click.UsageError("--name and --server are for one description; edit toolgen.yaml for several")
+    if not described and directory and given:
+        raise click.UsageError(
+            f"'{given[0]}' is a folder or no file of a description; --dir alone says where a sample project goes"
+        )
     root = Path(directory or ("." if described or not given else given[0]))
     made = make_project(root, given, name=name, server=server) if described else make_sample(root)
     describe(made)
@@ -39,8 +44,8 @@ def command(given: tuple[str, ...], directory: str | None, name: str, server: st
     click.echo(f"next: {here}toolgen up", err=True)
 
 
-def describe(made: NewProject) -> None:
-    """Says on standard error what a new project has and what it still needs."""
+def describe(made: NewProject, *, wants: bool = True) -> None:
+    """Says on standard error what a new project has and, where somebody `wants` to hear it, what calls still need."""
     files = ("toolgen.yaml", "policies/policy.yaml", *((".gitignore",) if made.ignored else ()))
     click.echo(f"made {', '.join(str(made.root / name) for name in files)}", err=True)
     if not made.ignored:
@@ -51,7 +56,9 @@ def describe(made: NewProject) -> None:
         click.echo(
             f"source {name} ({info.kind}): {len(own)} tools; {PRINCIPAL} may call the {reads} that read", err=True
         )
-    for name, wanted in made.variables.items():
+    for line in unaddressed(made.manifest) if wants else ():
+        click.echo(f"set before calls: {line}", err=True)
+    for name, wanted in made.variables.items() if wants else ():
         if unset := [variable for variable in wanted if variable not in os.environ]:
             click.echo(f"set before calls to {name}: {', '.join(unset)}", err=True)
     click.echo(f"the audit log is signed from its first entry; {made.public} verifies it", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -32,6 +33,8 @@ from toolgen.sources.pins import Pins, write_pins
 __all__ = ["NewProject", "is_description", "make_project", "make_sample"]
 
 _ENDINGS = (".yaml", ".yml", ".json", ".graphql", ".graphqls", ".gql", ".db", ".sqlite", ".sqlite3", ".duckdb")
+_LIKE_A_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::[0-9]+)?/")
+_ANOTHER = "add a source to it; or make another project, in the folder that --dir names"
 _PROJECT_LINE = "# yaml-language-server: $schema=.toolgen/toolgen.schema.json\n"
 _POLICY_LINE = "# yaml-language-server: $schema=../.toolgen/policy.schema.json\n"
 _SAMPLE = """
@@ -104,7 +107,11 @@ def make_sample(root: Path) -> NewProject:
 def _refuse_to_overwrite(root: Path) -> None:
     for name in ("toolgen.yaml", "policies"):
         if (root / name).exists():
-            raise ConfigError("already exists", where=str(root / name), suggestion="init an empty folder")
+            raise ConfigError(
+                "already exists",
+                where=str(root / name),
+                suggestion=_ANOTHER if name == "toolgen.yaml" else "init an empty folder",
+            )
 
 
 def _name(spec: str, folder: Path, taken: Mapping[str, _Source]) -> str:
@@ -128,7 +135,8 @@ def _source(spec: str, root: Path, name: str, server: str) -> _Source:
     if not SOURCE_NAME.match(name):
         raise ConfigError(f"'{name[:40]}' is no name of a source", suggestion="use up to 20 letters, digits and _")
     if "://" not in spec and not Path(spec).is_file():
-        raise ConfigError("there is no such file", where=spec)
+        url = "a URL begins with https:// or http://" if _LIKE_A_HOST.match(spec) else ""
+        raise ConfigError("there is no such file", where=spec, suggestion=url)
     kind, location = described_as(spec, Path.cwd())
     given: dict[str, Any] = {kind: location}
     entry = Entry(name=name, kind=kind, location=location, server=server)

@@ -67,7 +67,7 @@ def command(
     answered from their examples and schemas: no credential is sent, and no other place is reached on their behalf.
     The key of the run is in no file. Where TOOLGEN_KEY holds a key that the policy knows, that one is told instead.
     """
-    made = _made(specs, config_path)
+    made = _made(specs, config_path, mock=mock)
     if not mock and not build_project(config_path):
         raise SystemExit(1)
     settings = load_settings(config_path)
@@ -79,7 +79,7 @@ def command(
         gateway = _gateway(settings, services, [key.entry for key in keys if not key.lasting])
 
         def ready(url: str) -> None:
-            for line in greeting(gateway, url, keys=[key.shown for key in keys]):
+            for line in greeting(gateway, url, keys=[key.shown for key in keys], mocked=services):
                 click.echo(line, err=line.startswith("toolgen "))
             click.echo(f"\nfor MCP clients, with the key in {KEY_VARIABLE}:\n{snippet(url)}")
 
@@ -106,7 +106,7 @@ class _Key:
         return self.principal, ApiKey(sha256=self.digest, where="this run:0")
 
 
-def _made(specs: Sequence[str], config_path: str) -> str:
+def _made(specs: Sequence[str], config_path: str, *, mock: bool) -> str:
     """Sees to it that there is a project; the key of one that is made. Raises `ConfigError` where there is another."""
     there = Path(config_path).exists()
     if specs and there:
@@ -120,7 +120,7 @@ def _made(specs: Sequence[str], config_path: str) -> str:
     if not specs:
         return ""
     made = make_project(Path(config_path).parent, specs)
-    describe(made)
+    describe(made, wants=not mock)
     return made.key
 
 

@@ -69,7 +69,7 @@ class Documents:
             root = self._load(self._path, "")
         except OSError as error:
             raise DescriptionError(
-                f"cannot be read: {error.strerror}", where=str(path), suggestion="check the path in toolgen.yaml"
+                f"cannot be read: {error.strerror}", where=str(path), suggestion="check the path"
             ) from error
         if not isinstance(root, dict):
             raise DescriptionError("holds a list, not a description", where=f"{self._where}:1")

@@ -30,6 +30,9 @@ _MAX_REDIRECTS = 3
 _MAX_REFERENCES = 200  # asked for, whether they are there or not
 _Result = TypeVar("_Result")
 _SAVE = "download it, review it and name the file"
+_LOGIN = "a description behind a login is downloaded, reviewed and named as a file"
+_WRONG_PLACE = "check the URL: it is that of the description itself, often …/openapi.json"
+_STATUS_ADVICE = {401: _LOGIN, 403: _LOGIN, 404: _WRONG_PLACE, 405: _WRONG_PLACE, 410: _WRONG_PLACE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +196,7 @@ def _body(response: httpx.Response, where: str, bounds: _Bounds) -> bytes:
         raise DescriptionError(
             f"answers {response.status_code}, not 200",
             where=where,
-            suggestion="a description behind a login is downloaded, reviewed and named as a file",
+            suggestion=_STATUS_ADVICE.get(response.status_code, _SAVE),
         )
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         # Its size says nothing, and it was not asked for.

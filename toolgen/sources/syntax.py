@@ -202,7 +202,9 @@ def read(data: bytes, *, where: str) -> Parsed:
     text = _text(data, where)
     if start[:1] == b"<":
         raise DescriptionError(
-            "is an HTML or XML page, not a description", where=f"{where}:1", suggestion="download the raw file"
+            "is an HTML or XML page, not a description",
+            where=f"{where}:1",
+            suggestion="name the description itself: the raw file, or what such a page loads, often …/openapi.json",
         )
     if json_fault is not None and where.endswith(".json"):
         raise json_fault

@@ -88,6 +88,18 @@ def test_nothing_prints_a_secret() -> None:
     assert repr(parse_reference("canary")) == "SecretReference(literal:***)"
 
 
+def test_a_file_that_was_just_written_is_read_again_whatever_its_time_says(tmp_path: Path) -> None:
+    """As where a file system gives two writes of one moment the same time."""
+    path = tmp_path / "key"
+    path.write_text("canary-1", encoding="utf-8")
+    secrets, reference = Secrets({}), SecretReference("file", str(path))
+    assert secrets.resolve(reference).reveal() == "canary-1"
+    before = path.stat()
+    path.write_text("canary-2", encoding="utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert secrets.resolve(reference).reveal() == "canary-2"
+
+
 @pytest.mark.parametrize("how", ["written over", "replaced", "same size and time"])
 def test_a_file_is_read_again_when_it_is_another(tmp_path: Path, how: str) -> None:
     path = tmp_path / "key"

@@ -268,6 +268,7 @@ def read_keyring(locator: str) -> str:
 
 _MAX_FILE_SIZE = 65_536
 _MAX_FILES = 1024
+_MOMENT_S = 2.0
 _KEYRING_S = 60.0
 _CLOCK = SystemClock()
 _SUGGESTION = "set it where the gateway runs"
@@ -289,7 +290,7 @@ class Secrets:
     ) -> None:
         self._environment = environment
         self._clock = clock
-        self._files: OrderedDict[str, tuple[tuple[int, int, int], str]] = OrderedDict()
+        self._files: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
         self._vault = Vault(environment, permit=permit, clock=clock)
         self._keyring: dict[str, tuple[float, str]] = {}
 
@@ -340,10 +341,12 @@ class Secrets:
             return aside.submit(lambda: asyncio.run(self.fetch(reference))).result()
 
     def _file(self, path: str) -> str:
-        """The content of a file, read again whenever the file is another: one replaced, written to or touched."""
+        """The content of a file, read again whenever the file is another: one replaced, written to or touched. What was written a moment
+        ago is read again in any case: many file systems give two writes of one moment the same time."""
         try:
             stat = os.stat(path)
             mark = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+            settled = self._clock.now() - stat.st_mtime > _MOMENT_S
             known = self._files.get(path)
             if known is not None and known[0] == mark:
                 return known[1]
@@ -354,7 +357,7 @@ class Secrets:
         if len(text) > _MAX_FILE_SIZE:
             return ""
         text = text.strip()
-        self._files[path] = (mark, text)
+        self._files[path] = (mark if settled else (), text)
         if len(self._files) > _MAX_FILES:
             self._files.popitem(last=False)
         return text

@@ -108,6 +108,8 @@ class Calls(RuleBasedStateMachine):
         self.number = 0
 
     def teardown(self) -> None:
+        if not hasattr(self, "number"):  # given up before it began
+            return
         for store in self.stores:
             self.runner.run(store.close())
         self.runner.close()

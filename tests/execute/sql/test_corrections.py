@@ -158,7 +158,12 @@ CASES = [
     ("postgres", "SELECT lower(total) FROM orders", "total numeric(10,2); cast the arguments"),
     ("duckdb", "SELECT lower(total) FROM orders", "total DECIMAL(10,2)"),
     ("duckdb", "SELECT id FROM orders WHERE placed_at > 'yesterday'", "placed_at TIMESTAMP"),
-    ("sqlite", "SELECT string_agg(status, ',') FROM orders", "group_concat(t, ', ')"),
+    # SQLite has it itself since 3.44: https://www.sqlite.org/lang_aggfunc.html#group_concat
+    *(
+        [("sqlite", "SELECT string_agg(status, ',') FROM orders", "group_concat(t, ', ')")]
+        if sqlite3.sqlite_version_info < (3, 44)
+        else []
+    ),
     ("duckdb", "SELECT nvl(total, 0) FROM orders", "ifnull(n, 0)"),
     ("postgres", "SELECT date_add(placed_at, interval '1 day') FROM orders", "d + interval '1 day'"),
     ("mysql", "SELECT regexp_like(status, 'o') FROM orders", "t REGEXP 'a'"),

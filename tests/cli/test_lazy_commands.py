@@ -14,6 +14,7 @@ from click.shell_completion import BashComplete
 
 from tests.audit.logs import write
 from tests.cli.commands import runner
+from tests.projects import make_project
 from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import cli
 
@@ -121,6 +122,31 @@ def test_a_shell_completes_commands_and_options(words: str, offered: str) -> Non
     values = [item.value for item in items]
     assert values[:4] == offered.split()
     assert all(item.help for item in items)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("toolgen call pets__", ["pets__delete_pet", "pets__get_pet"]),
+        ("toolgen call --config elsewhere.yaml pets__", []),
+        ("toolgen policy explain shop__q", ["shop__query"]),
+        ("toolgen call x --as ", ["ann", "bot", "reviewer"]),
+        ("toolgen install cursor --as b", ["bot"]),
+    ],
+)
+def test_a_shell_completes_tools_and_principals_of_the_project(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    words: str,
+    offered: list[str],
+) -> None:
+    make_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert runner(capfdbinary)("build").code == 0
+    *given, incomplete = words.split(" ")[1:]
+    items = BashComplete(cli, {}, "toolgen", "_TOOLGEN_COMPLETE").get_completions(given, incomplete)
+    assert [item.value for item in items] == offered
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

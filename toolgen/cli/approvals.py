@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json, printable
@@ -28,7 +29,9 @@ __all__ = ["approvers", "command"]
 _MAX_WAIT_S = 3.0
 _HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "expires", "session", "client", "parent")
 
-_as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who answers, on the gateway's own machine.")
+_as = click.option(
+    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Who answers, on the gateway's own machine."
+)
 _note = click.option(
     "--note", default="", help=f"Why, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
 )

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from toolgen.cli.completed import PRINCIPAL_NAME, TOOL_NAME
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json
 from toolgen.gateway.policy_replay import hidden_note
@@ -75,7 +76,13 @@ def caller(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*given, caller=who, **others)
 
     options = (
-        click.option("--as", "principal", metavar="PRINCIPAL", help="Who calls; staff:ann is a user of an issuer."),
+        click.option(
+            "--as",
+            "principal",
+            type=PRINCIPAL_NAME,
+            metavar="PRINCIPAL",
+            help="Who calls; staff:ann is a user of an issuer.",
+        ),
         click.option("--claims", metavar="JSON|@FILE|-", help="The claims of that user's token."),
         click.option("--on-behalf-of", metavar="PRINCIPAL", help="On whose behalf the call is made."),
         click.option("--user-claims", metavar="JSON|@FILE|-", help="The claims of the token of whom it acts for."),
@@ -86,7 +93,7 @@ def caller(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("tool")
+@click.argument("tool", type=TOOL_NAME)
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
 @caller

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.grants import give_names, in_force, printed, role_grants_of
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
@@ -29,7 +30,9 @@ __all__ = ["command"]
 @click.option(
     "--list", "listing", is_flag=True, help="List the roles that were given for some time, and those that wait."
 )
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Who gives it, on the gateway's own machine.")
+@click.option(
+    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Who gives it, on the gateway's own machine."
+)
 @url_option
 @as_json
 @config

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import click
 
 from toolgen.cli.approvals import approvers
+from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
@@ -27,7 +28,9 @@ _HEADS = {
     "approval": ("id", "tool", "principal", "on_behalf_of", "session", "rules", "approvers", "created", "expires"),
     "role": ("id", "role", "principal", "status", "reason", "asked_by", "agreed_by", "created", "expires"),
 }
-_as = click.option("--as", "principal", metavar="PRINCIPAL", help="Who does it, on the gateway's own machine.")
+_as = click.option(
+    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Who does it, on the gateway's own machine."
+)
 
 
 @click.group()
@@ -36,7 +39,9 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Only those that PRINCIPAL may revoke.")
+@click.option(
+    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Only those that PRINCIPAL may revoke."
+)
 @url_option
 @as_json
 @config

@@ -14,6 +14,7 @@ import click
 
 from toolgen.audit.index.row import Filter
 from toolgen.cli.clients import CLIENTS, Server, contains, edited
+from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
@@ -32,7 +33,11 @@ _FOLDER = "clients"
 @click.command()
 @click.argument("client", type=click.Choice(list(CLIENTS)), metavar="|".join(CLIENTS))
 @click.option(
-    "--as", "principal", metavar="PRINCIPAL", help="Whom the client acts as; the policy's only principal by default."
+    "--as",
+    "principal",
+    type=PRINCIPAL_NAME,
+    metavar="PRINCIPAL",
+    help="Whom the client acts as; the policy's only principal by default.",
 )
 @click.option(
     "--url", default="", metavar="URL", help="Use a gateway that runs there; otherwise the client starts its own."

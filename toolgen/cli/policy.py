@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from toolgen.cli.call import Caller, caller, read_arguments
+from toolgen.cli.completed import TOOL_NAME
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, printable
@@ -100,7 +101,7 @@ _since = click.option("--since", default="7d", show_default=True, metavar="AGE",
 
 
 @command.command("explain")
-@click.argument("tool")
+@click.argument("tool", type=TOOL_NAME)
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
 @caller

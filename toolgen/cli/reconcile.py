@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
 from toolgen.errors import ToolgenError
@@ -38,7 +39,13 @@ _HEAD = (
 @click.option("--happened", "found", flag_value="happened", help="It took effect.")
 @click.option("--did-not-happen", "found", flag_value="did_not_happen", help="It had none; its key may be used again.")
 @click.option("--note", default="", help=f"How you know, for the audit log; up to {MAX_NOTE_LENGTH} characters.")
-@click.option("--as", "principal", metavar="PRINCIPAL", help="Who says so: a principal with the role reviewer.")
+@click.option(
+    "--as",
+    "principal",
+    type=PRINCIPAL_NAME,
+    metavar="PRINCIPAL",
+    help="Who says so: a principal with the role reviewer.",
+)
 @as_json
 @config
 def reconcile(

@@ -16,6 +16,7 @@ import click
 from toolgen.builder.build import build_sources
 from toolgen.builder.starter import PRINCIPAL
 from toolgen.cli.build import build_project
+from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.greeting import ShownKey, greeting, snippet
 from toolgen.cli.init import describe
 from toolgen.cli.new_project import make_project
@@ -44,7 +45,11 @@ _REVIEWER = "reviewer"
 @click.argument("specs", nargs=-1, metavar="[FILE|URL|DATABASE]...")
 @click.option("--mock", is_flag=True, help="Answer calls from the descriptions, without the systems they describe.")
 @click.option(
-    "--as", "principal", metavar="PRINCIPAL", help="Whom the key is for; the policy's only principal by default."
+    "--as",
+    "principal",
+    type=PRINCIPAL_NAME,
+    metavar="PRINCIPAL",
+    help="Whom the key is for; the policy's only principal by default.",
 )
 @click.option("--host", metavar="HOST", help="Address to listen on; gateway.host by default.")
 @click.option(

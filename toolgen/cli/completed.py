@@ -1,0 +1,46 @@
+"""Names of a project that a shell completes: its tools, as they were built, and the principals of its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import click
+from click.shell_completion import CompletionItem
+
+from toolgen.config.settings import Settings
+from toolgen.config.settings import load as load_settings
+from toolgen.emit.writer import MANIFEST
+from toolgen.errors import ToolgenError
+from toolgen.model.manifest import tool_names
+from toolgen.policy.document.policy import load_credentials
+
+__all__ = ["PRINCIPAL_NAME", "TOOL_NAME"]
+
+
+class _OfProject(click.types.StringParamType):
+    """Text that is completed by what a project has; by nothing where there is no project, or one that cannot be read."""
+
+    def names(self, settings: Settings) -> Iterable[str]:
+        """What there is. Raises `ToolgenError` or `OSError`."""
+        raise NotImplementedError
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Those that begin with what was typed."""
+        with suppress(ToolgenError, OSError):
+            found = self.names(load_settings(ctx.params.get("config_path") or "toolgen.yaml"))
+            return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+        return []
+
+
+class _Tool(_OfProject):
+    def names(self, settings: Settings) -> Iterable[str]:
+        return sorted(tool_names((settings.generated / MANIFEST).read_bytes()))
+
+
+class _Principal(_OfProject):
+    def names(self, settings: Settings) -> Iterable[str]:
+        return sorted(load_credentials(settings.policies).principals)
+
+
+TOOL_NAME, PRINCIPAL_NAME = _Tool(), _Principal()

@@ -163,6 +163,9 @@ def test_a_call_is_refused_or_made_and_recorded_without_extras(light: Path, proj
     ("written", "command", "extra"),
     [
         ("sources: {shop: {sql: 'sqlite:///shop.db'}}\n", ("build",), "sql"),
+        ("sources: {shop: {sql: 'postgresql://a@127.0.0.1:9/b'}}\n", ("build",), "postgres"),
+        ("sources: {shop: {sql: 'mariadb://a@127.0.0.1:9/b'}}\n", ("build",), "mysql"),
+        ("sources: {shop: {sql: 'duckdb:///shop.db'}}\n", ("build",), "duckdb"),
         ("", ("sql", "check", "--source", "shelf", "SELECT 1"), "sql"),
     ],
 )

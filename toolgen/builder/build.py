@@ -19,7 +19,7 @@ from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
-from toolgen.sources.base import Reading, SourceConfig, is_remote
+from toolgen.sources.base import Reading, SourceConfig, check_sql_extra, is_remote
 from toolgen.sources.code import read_code
 from toolgen.sources.declared import read_requests
 from toolgen.sources.device import read_device
@@ -233,6 +233,7 @@ def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> Reading:
 
             return read_graphql(config)
         case "sql":
+            check_sql_extra(config)
             from toolgen.builder.named_queries import read_database  # noqa: PLC0415 - see above
 
             return read_database(config, password_of(source))

@@ -36,7 +36,7 @@ from toolgen.garbage import uncollected
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
-from toolgen.sources.base import is_networked
+from toolgen.sources.base import check_sql_extra, is_networked
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
 
@@ -259,6 +259,8 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
     databases = {name: source for name, source in sources.items() if source.config.kind == "sql"}
     if not databases:
         return {}
+    for source in databases.values():
+        check_sql_extra(source.config)
     from toolgen.sources.sql import read_sql  # noqa: PLC0415 - costs what a build without databases has no use for
 
     return {

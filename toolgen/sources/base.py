@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from toolgen.errors import ConfigError
+from toolgen.model.database_url import ENGINES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import CodeBinding, Effect, Tool
 from toolgen.sources.graphql_options import GraphOptions
@@ -20,6 +22,7 @@ __all__ = [
     "Reading",
     "SourceConfig",
     "SourceKind",
+    "check_sql_extra",
     "is_networked",
     "is_remote",
     "is_served",
@@ -114,6 +117,16 @@ def is_remote(config: SourceConfig) -> bool:
 def is_networked(config: SourceConfig) -> bool:
     """Whether a build may have to fetch something for it."""
     return is_remote(config) or bool(config.refs)
+
+
+def check_sql_extra(config: SourceConfig) -> None:
+    """Raises `ConfigError` where what reads SQL is not installed: names the extra of the database's driver, which brings it as well."""
+    if find_spec("sqlglot") is None:
+        engine = ENGINES.get(config.location.partition(":")[0], "sqlite")
+        extra = "sql" if engine == "sqlite" else engine
+        raise ConfigError(
+            "what reads SQL is not installed", suggestion=f'install it with: pip install "toolgen[{extra}]"'
+        )
 
 
 def is_served(config: SourceConfig) -> bool:

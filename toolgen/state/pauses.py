@@ -50,7 +50,7 @@ class Pauses:
     """The pauses of a project. No file means that nothing is paused; one that cannot be read pauses everything."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._name = path, str(path)
         self._state: tuple[int, ...] | None = None
         self._found: tuple[Pause, ...] = ()
 
@@ -70,7 +70,7 @@ class Pauses:
     def all(self) -> tuple[Pause, ...]:
         """Everything that is paused now, the oldest first. The file is read when it is another than before: one `stat` a call."""
         try:
-            status = os.stat(self._path)
+            status = os.stat(self._name)
         except FileNotFoundError:
             self._state, self._found = None, ()
             return ()

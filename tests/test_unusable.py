@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import toolgen
 from tests.sources.openapi.readings import document, operation
@@ -93,6 +93,6 @@ def test_a_preview_of_a_tool_that_no_build_would_write_is_an_envelope(tmp_path: 
     manifest = built(tmp_path, {"type": "string"}, {})
     tool = manifest.tools["t__do_it"]
     broken = msgspec.structs.replace(tool, input_schema={"type": "object", "patternProperties": {"(": {}}})
-    manifest = dataclasses.replace(manifest, tools={**manifest.tools, tool.name: broken})
+    manifest = replace(manifest, tools={**manifest.tools, tool.name: broken})
     answer = toolgen.preview(manifest, tool.name, {"body": "x"})
     assert (answer["status"], answer["error"]["code"]) == ("refused", "internal")

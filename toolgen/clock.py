@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 __all__ = ["Clock", "FixedClock", "SystemClock"]
 
@@ -19,16 +20,14 @@ class Clock(Protocol):
         """Seconds that never go back: for durations and buckets."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemClock:
+class SystemClock(Struct, frozen=True):
     """The machine's clocks."""
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
 
 
-@dataclass(slots=True)
-class FixedClock:
+class FixedClock(Struct):
     """A clock for tests that stands still until it is told to move."""
 
     seconds: float = field(default=1_000_000_000.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import yaml
+from msgspec import Struct
 
 from toolgen.errors import ToolgenError
 from toolgen.files import read_file
@@ -31,14 +31,13 @@ _AT = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$(?P<path>[^`]*)`)?$", r
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from."""
 
     name: str
     data: Any
     lines: Mapping[_Path, int]
-    origins: Mapping[_Path, str] = field(default_factory=dict)
+    origins: Mapping[_Path, str] = {}
 
     def where(self, *path: str | int) -> str:
         """`file:line` of the part at `path`, or of the nearest part above it that exists."""

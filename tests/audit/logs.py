@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from toolgen.audit.config import Plan
 from toolgen.audit.keys import PRIVATE, make_key

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
 from itertools import combinations, pairwise
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from toolgen.audit.checkpoint import Checkpoint
 from toolgen.audit.checkpoint_verification import Statements, Witness

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.audit.logs import PLAIN, add, in_segments, looked_after, names, with_key, write
 from toolgen.audit.checkpoint import removal_path

@@ -8,10 +8,10 @@ import gzip
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.audit.logs import PLAIN, add, in_segments, names, opened, write
 from toolgen.audit import segment as segment_module

@@ -7,11 +7,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.console.house import KEYS, POLICY, House, house
 from tests.console.people import client

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.exhaustive import size
 from tests.pipeline.test_order import BOT, World, rule
@@ -40,7 +41,7 @@ CASES = size("TOOLGEN_PLANS", 400, 100_000)
 _A_POLICY = 40  # calls drawn for each
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Around:
     """What else there is, besides the rules: what is hidden, what is closed, what is paused, and whether anybody could agree."""
 
@@ -75,14 +76,14 @@ class Side:
                 Deny(rule="egress", code="egress_refused", reason="closed") if around.closed else Allow(rule="egress")
             )
 
-        self.parts = dataclasses.replace(
+        self.parts = replace(
             parts,
-            record=dataclasses.replace(parts.record, users=Users(named=policy.principals, conceal=dict)),
+            record=replace(parts.record, users=Users(named=policy.principals, conceal=dict)),
             access=AccessStage(
                 access=Access(policy.rules, manifest().tools, policy.toolsets),
                 earlier=Earlier(histories=Histories(clock), clock=clock, labels=policy.labels),
             ),
-            inspect=dataclasses.replace(parts.inspect, destination=destination),
+            inspect=replace(parts.inspect, destination=destination),
             redact=RedactStage(redactor=partial(redactor, redactions)),
             deliver=Deliver(executors={"orders": self.world.executor}),
         )
@@ -142,7 +143,7 @@ def test_a_plan_ends_each_call_as_the_whole_pipeline_does(
     except ConfigError:
         assume(False)
     people = [who for who in callers(policy) if who.roles]
-    people += [dataclasses.replace(who, toolsets=frozenset({"one"})) for who in people[:2]]
+    people += [replace(who, toolsets=frozenset({"one"})) for who in people[:2]]
     tools = [*manifest().tools.values()]
     some = st.sampled_from(tools).flatmap(
         lambda tool: st.tuples(
@@ -191,7 +192,7 @@ def test_a_plan_is_no_other_tools_of_the_same_name_and_no_other_roles(tmp_path: 
     for call in (
         msgspec.structs.replace(made(world), tool=absent("pets__list_pets")),
         made(world, who=Principal(id="bot", roles=frozenset({"other"}))),
-        made(world, who=dataclasses.replace(BOT, toolsets=frozenset({"none"}))),
+        made(world, who=replace(BOT, toolsets=frozenset({"none"}))),
     ):
         refused = ends(call, plans)
         assert isinstance(refused, Refused)
@@ -216,8 +217,8 @@ def test_a_statement_that_writes_is_asked_about_whatever_the_rules_say() -> None
     async def guard(call: Call) -> Statement:
         return statement
 
-    inspect = dataclasses.replace(world.parts.inspect, guards={"shop": guard})
-    plans = Plans(dataclasses.replace(world.parts, inspect=inspect))
+    inspect = replace(world.parts.inspect, guards={"shop": guard})
+    plans = Plans(replace(world.parts, inspect=inspect))
     asked = ends(msgspec.structs.replace(made(world, "shop__query"), arguments={"sql": "UPDATE"}), plans)
     assert isinstance(asked, Pending)
     assert world.executor.calls == []

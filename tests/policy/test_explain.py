@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.catalogs import PETS
 from tests.policy.test_access import BOT, BOT_FOR_USER, USER, rule

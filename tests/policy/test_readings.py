@@ -10,7 +10,6 @@ import itertools
 import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from graphql import GraphQLSchema, build_schema, execute_sync
 from graphql import parse as parse_graphql
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.exhaustive import size
 from toolgen.execute.http.parameter_styles import scalar

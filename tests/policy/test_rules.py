@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.policy.cel.test_expression import SCOPE, TOOLS
 from toolgen.model.call import Principal

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
-import pkgutil
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 import pytest
 import yaml
 
-import toolgen.config
+import toolgen
 from tests.catalogs import PETS
 from tests.policy.document.test_policy import WHOLE
 from toolgen.errors import PolicyError
 from toolgen.policy.document import schema as shapes
 from toolgen.policy.document.policy import load
 
+PACKAGE = Path(toolgen.__file__).parent
 MORE = {
     "issuers": {
         "staff": {
@@ -60,11 +62,44 @@ def structs(module: Any) -> Iterator[type[msgspec.Struct]]:
             yield value
 
 
+def read() -> Iterator[type[msgspec.Struct]]:
+    """What `decode` makes of a part of a YAML file, wherever in the code that is."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        kinds = [
+            node.args[2]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "decode"
+            and len(node.args) == 4
+        ]
+        if kinds:
+            module = importlib.import_module(".".join(("toolgen", *file.relative_to(PACKAGE).with_suffix("").parts)))
+            for kind in kinds:
+                assert isinstance(kind, ast.Name), f"{file}:{kind.lineno} names no class"
+                yield getattr(module, kind.id)
+
+
+def within(kind: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
+    """A struct and those in it, of a type as msgspec reads it."""
+    match kind:
+        case msgspec.inspect.StructType(cls=cls, fields=fields):
+            yield cls
+            for field in fields:
+                yield from within(field.type)
+        case msgspec.inspect.UnionType(types=kinds):
+            for one in kinds:
+                yield from within(one)
+        case msgspec.inspect.DictType(value_type=one) | msgspec.inspect.CollectionType(item_type=one):
+            yield from within(one)
+        case msgspec.inspect.Metadata(type=one):
+            yield from within(one)
+
+
 def readers() -> list[type[msgspec.Struct]]:
-    """Every struct of a module that reads our own YAML: shapes of policies, and settings."""
-    names = ["toolgen.policy.document.schema"]
-    names += [f"toolgen.config.{one.name}" for one in pkgutil.iter_modules(toolgen.config.__path__)]
-    return [struct for name in names for struct in structs(importlib.import_module(name))]
+    """Every struct that is made of our own YAML: shapes of policies, settings and resources."""
+    return list(dict.fromkeys(one for kind in read() for one in within(msgspec.inspect.type_info(kind))))
 
 
 def test_no_shape_of_a_file_takes_what_it_does_not_know() -> None:

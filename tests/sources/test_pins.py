@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.sources.pins import COPIES, LOCK, Pin, Pins, digest_of, read_pins, stage, write_pins

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
+from msgspec import Struct
 
 from toolgen.emit.dialects import rooted
 from toolgen.errors import ConfigError, StateError
@@ -37,8 +37,7 @@ _GONE = Error(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """One principal at a gateway, by whichever policy is in force: an agent may live longer than the policy it began under.
 
     `session` is the conversation its calls belong to, whose turns are counted; "" for none.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.entry import Entry
 from toolgen.audit.segment import Head
@@ -39,15 +39,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     due: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditCounts:
+class AuditCounts(Struct, frozen=True, kw_only=True):
     """What this process did with its stream, and how far behind the rest is.
 
     `entries` by event, `writes` and the seconds that these took; entries that wait to be written; how many are in no checkpoint yet, and
     for how many seconds a checkpoint has been owed to the place that has waited longest.
     """
 
-    entries: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = {}
     writes: int = 0
     writing_s: float = 0.0
     waiting: int = 0

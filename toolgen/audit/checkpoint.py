@@ -13,12 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.config import Place
 from toolgen.audit.files import bounded, regular
@@ -79,8 +79,7 @@ class _RemovalLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """A stream had come to `size`, the entry of that number having the hash `head`; `root` is over the entries from `first` on.
 
     `line` is how it is written, signature and all. `runs` are not signed: they have to lead to `root`.
@@ -125,8 +124,7 @@ class Checkpoint:
         return _tree(self.first, self.size, self.runs, self.root)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+class Removal(Struct, frozen=True, kw_only=True):
     """The entries of a stream from `first` to `size` were removed, because `policy` says so."""
 
     key: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from toolgen.audit.checkpoint import Checkpoint, Removal, removal_path, statements
 from toolgen.audit.files import DamagedError
@@ -17,8 +18,7 @@ __all__ = ["Fault", "Statements", "Witness", "read_statements"]
 _SUFFIXES = (".checkpoints", ".checkpoint")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """One thing that is wrong: in which file, on which line (from 1, 0 where it is none's), about which entry, of which kind.
 
     Kinds: `unreadable` (no entry at all), `edited` (content and hash disagree), `removed` (numbers are missing before it), `missing` (a
@@ -38,16 +38,15 @@ class Fault:
         return {"file": self.file, "line": self.line, "seq": self.seq, "kind": self.kind, "message": self.message}
 
 
-@dataclass(slots=True)
-class Statements:
+class Statements(Struct):
     """What was signed of one stream by keys that count: checkpoints in the order of their sizes, and removals.
 
     `untrusted` are checkpoints that name a key nobody gave. Each is a fault by itself; where they contradict the entries, that is one more.
     """
 
-    checkpoints: list[tuple[str, Checkpoint]] = field(default_factory=list)
-    removals: list[Removal] = field(default_factory=list)
-    untrusted: dict[int, Checkpoint] = field(default_factory=dict)
+    checkpoints: list[tuple[str, Checkpoint]] = []
+    removals: list[Removal] = []
+    untrusted: dict[int, Checkpoint] = {}
 
     @property
     def size(self) -> int:

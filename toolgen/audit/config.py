@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 __all__ = ["Deliver", "Place", "Plan"]
 
@@ -18,16 +20,14 @@ class Deliver(Protocol):
     def __call__(self, name: str, data: bytes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A place outside the log that checkpoints go to. `name` is what people call it: it holds no secret."""
 
     name: str
     deliver: Deliver
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """The settings of `audit:`, sizes in bytes and times in seconds.
 
     `keep_s` and `keep_bytes` are what closed segments are kept for, None for ever. `key` is the private key of checkpoints, None for the

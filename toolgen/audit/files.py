@@ -15,12 +15,13 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from toolgen.errors import AuditError
 
@@ -56,8 +57,7 @@ class DamagedError(AuditError):
     """A file of the log that is not what a gateway writes: no regular file, no whole archive, or without an end to its lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFile:
+class SegmentFile(Struct, frozen=True, kw_only=True):
     """One file of a stream. `first` is the number of its first entry, 0 where only its content says."""
 
     path: Path

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.checkpoint import Checkpoint, Removal, checkpoint_path, read_checkpoint, removal_path, statements
 from toolgen.audit.entry import Entry, hashed
@@ -29,8 +29,7 @@ class _Proof(msgspec.Struct, forbid_unknown_fields=True, tag_field="proof", tag=
     checkpoint: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
+class Proven(Struct, frozen=True, kw_only=True):
     """An entry that was in the log when the checkpoint was signed."""
 
     entry: Entry

@@ -6,12 +6,12 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct
 
 from toolgen.audit.files import sync_directory
 from toolgen.errors import AuditError
@@ -34,8 +34,7 @@ PRIVATE = "checkpoint.key"
 _MAX_SIZE = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(Struct, frozen=True):
     """A key that signatures are held against. `id` is the first half of the SHA-256 of its raw bytes, in hex."""
 
     id: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from toolgen.audit.batch import AuditCounts, Batch, FullError, Position, Waiting, cannot_be_written
 from toolgen.audit.config import Plan
@@ -23,8 +24,7 @@ __all__ = ["AuditCounts", "AuditLog", "Position"]
 
 _STREAMS = 64
 _MAX_BATCH = 256
-_RETRY_S = 1.0
-_MAX_WAIT_S = 30.0
+_RETRY_S, _MAX_WAIT_S = 1.0, 30.0
 _BEGINNING_BYTES = 2 * ENDING_BYTES  # an intent of usual size, and the room that is kept for its ending
 
 

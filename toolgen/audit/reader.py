@@ -6,13 +6,14 @@ import contextlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.audit.entry import Entry, keyed_digest
 from toolgen.audit.files import SegmentFile, bounded, lines, opened, segments, stream_names
@@ -158,8 +159,7 @@ class _Users:
         return {name: item for name, item in said.items() if isinstance(item, dict)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Chapter:
+class _Chapter(Struct, frozen=True):
     """What one stream tells of a call: whether from a beginning on, what, and up to when."""
 
     begun: bool

@@ -8,10 +8,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
@@ -21,8 +21,7 @@ __all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_event"
 _MANY = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """Some calls. Times in milliseconds, of those that ended; None where none did. Percentiles are values that occurred (nearest rank)."""
 
     name: str
@@ -47,8 +46,7 @@ class Group:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class Stats(Struct, frozen=True, kw_only=True):
     """`first` and `last` are microseconds since the epoch; groups come with the most calls first, a hundred at most."""
 
     total: Group

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
 from toolgen.audit.checkpoint_verification import Fault, Statements, Witness, read_statements
@@ -31,8 +31,7 @@ Progress = Callable[[int, int], None]
 """Told now and then how many bytes of how many are done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """What verification found. A torn last line and unfinished calls are told, and are no faults: a crash leaves them.
 
     `signed` has the newest good checkpoint of each stream, `removed` what policy took away and signed for. `unchecked` says in sentences

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.builder.callability import check_auth, uncallable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
@@ -37,8 +38,7 @@ Progress: TypeAlias = Callable[[str], None]
 """Is told the name of each source as its reading begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class Built(Struct, frozen=True, kw_only=True):
     """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
 
     `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.model.call import Statement
 from toolgen.model.database import Database
@@ -29,8 +31,7 @@ __all__ = ["read_database", "unopened"]
 _SAMPLES: Final[Mapping[str, Json]] = {"integer": 1, "number": 1.5, "boolean": True, "string": "a"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Checked:
+class _Checked(Struct, frozen=True, kw_only=True):
     """A query the guard would let through, were every table open: what is left to ask is the engine."""
 
     tool: Tool

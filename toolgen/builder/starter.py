@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from toolgen.config.settings import SourceSettings
 from toolgen.model.database import Table
@@ -34,8 +35,7 @@ _SECRET_COLUMN = re.compile(
 _SIMPLEST = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One source as toolgen.yaml will have it. `location` is a path below the project's folder, or a URL without a password.
 
     `server` is the address that was given for it, or "". `password`: its location held one, which goes into a variable.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.expressions import Literal, Members, Sequence, Template, parse
@@ -17,13 +18,12 @@ from toolgen.sources.workflow import DraftUse
 __all__ = ["Argued", "argued"]
 
 
-@dataclass(frozen=True, slots=True)
-class Argued:
+class Argued(Struct, frozen=True):
     """A call as a workflow makes it, of which tool, and what a person should know of it."""
 
     tool: Tool
     use: ToolUse
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str] = []
 
 
 def argued(draft: DraftUse, tool: Tool) -> Argued:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.conditions import condition_references, parse_condition
@@ -38,21 +39,19 @@ def check_references(
     return checker.faults, checker.remarks
 
 
-@dataclass(frozen=True, slots=True)
-class _Allowed:
+class _Allowed(Struct, frozen=True):
     """What an expression may lead to: steps, and roots beside `inputs` and `steps`."""
 
     steps: frozenset[str]
     roots: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class _Checker:
+class _Checker(Struct):
     draft: Draft
     steps: Mapping[str, Step]
     tools: Mapping[str, Tool]
-    faults: list[DescriptionError] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    faults: list[DescriptionError] = []
+    remarks: list[str] = []
 
     def step(self, step: Step, before: frozenset[str]) -> None:
         """Every expression of a step, each where it may lead to."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.builder.workflow_arguments import Argued, argued
 from toolgen.builder.workflow_references import check_references
@@ -26,16 +27,15 @@ MAX_DEPTH = 5
 _STRENGTH = {Effect.READ: 0, Effect.WRITE: 1, Effect.DESTRUCTIVE: 2}
 
 
-@dataclass(slots=True)
-class _Linked:
+class _Linked(Struct):
     """A workflow while it is put together."""
 
     source: str
     draft: Draft
     tool: Tool
-    faults: list[DescriptionError] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)  # other workflows, by the names of their tools
+    faults: list[DescriptionError] = []
+    remarks: list[str] = []
+    calls: list[str] = []  # other workflows, by the names of their tools
     depth: int = 1
     done: bool = False
 

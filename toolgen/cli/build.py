@@ -6,13 +6,13 @@ import gc
 import sys
 from collections.abc import Callable, Container, Mapping, Set
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from toolgen.cli.build_summary import (
     Summary,
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from toolgen.cli.pins import Refresher
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class _Job(Struct, frozen=True, kw_only=True):
     """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's.
 
     `own`: the target is the project's generated/, in which whatever broke is repaired. `asked`: the formats are what somebody named.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
@@ -55,8 +56,7 @@ NOT_ASKED = "not asked: the pinned copy"
 PINNED_NOW = "pinned now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """How many seconds a server took to list its tools, and what changed since they were pinned, in a few words."""
 
     seconds: float
@@ -85,8 +85,7 @@ _SHOWN = 20
 _COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "seconds")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """How a build ended. `difference` is what a check found the manifest to lack; `seconds` is all the time it took.
 
     `remarks` are what a person should know about the tools in each format that was written.

@@ -11,10 +11,10 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from toolgen.cli.completed import PRINCIPAL_NAME, TOOL_NAME
 from toolgen.cli.options import as_json, config, default_principal, json_object
@@ -31,8 +31,7 @@ from toolgen.policy.arguments import repair
 __all__ = ["Caller", "caller"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """Who a command acts as, as its options say it."""
 
     name: str | None

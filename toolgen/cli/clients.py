@@ -8,9 +8,10 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.cli.json_text import loads, put, removed
 from toolgen.errors import ConfigError
@@ -20,8 +21,7 @@ __all__ = ["CLIENTS", "Client", "Server", "contains", "edited"]
 _PASTE = "paste what --print shows"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Struct, frozen=True, kw_only=True):
     """What is installed: a command with the variables it needs, or the URL of a gateway, whose key is in the variable `key`."""
 
     command: Sequence[str] = ()
@@ -30,8 +30,7 @@ class Server:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(Struct, frozen=True, kw_only=True):
     """One client. `path` finds its file, `section` is where servers stand in it, `reference` says how it writes a variable, "" where it
     cannot. `form` makes an entry. `note` is for the person who installs."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolgen.cli.build_summary import tokens_of
@@ -13,7 +12,7 @@ from toolgen.cli.options import KEY_VARIABLE
 from toolgen.cli.output import printable
 from toolgen.gateway.protocol import Project
 from toolgen.model.manifest import Manifest
-from toolgen.model.secret import SecretReference
+from toolgen.model.secret import SecretReference, Unprinted
 from toolgen.policy.credentials import PrincipalEntry
 
 __all__ = ["ShownKey", "greeting", "snippet", "source_lines", "unaddressed"]
@@ -23,12 +22,11 @@ _MAX_PRINCIPALS = 8
 _MAX_COUNTED = 400  # tools of a source, beyond which counting their tokens would keep somebody waiting
 
 
-@dataclass(frozen=True, slots=True)
-class ShownKey:
+class ShownKey(Unprinted, frozen=True):
     """A key that may be shown: whose it is, and for how long it is good, in words."""
 
     principal: str
-    key: str = field(repr=False)
+    key: str
     until: str
 
 

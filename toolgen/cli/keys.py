@@ -12,7 +12,6 @@ import os
 import re
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import click
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
+from msgspec.structs import replace
 
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config

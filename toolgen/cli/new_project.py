@@ -10,9 +10,11 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.audit.keys import PRIVATE, make_key, public_path, signing_key
 from toolgen.builder.build import Built, build_sources
@@ -26,6 +28,7 @@ from toolgen.errors import ConfigError
 from toolgen.model.database_url import part_password
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import SOURCE_NAME
+from toolgen.model.secret import Unprinted
 from toolgen.policy.key_list import new_key
 from toolgen.sources.base import is_networked
 from toolgen.sources.pins import Pins, write_pins
@@ -45,21 +48,19 @@ INSERT INTO private_notes (body) VALUES ('No policy opens this table.');
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewProject:
+class NewProject(Unprinted, frozen=True, kw_only=True):
     """What was made. `key` is the principal's, which nothing else has; `public` verifies the record; `ignored` says whether a .gitignore
     was written. `variables` are the environment variables that calls need, by source."""
 
     root: Path
     manifest: Manifest
-    key: str = field(repr=False)
+    key: str
     public: Path
     ignored: bool
     variables: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
+class _Source(Struct, frozen=True, kw_only=True):
     """A source that is looked for: its entry, what a build reads, and the file that is copied into the project, or None."""
 
     entry: Entry

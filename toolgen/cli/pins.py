@@ -8,12 +8,13 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.builder.build import Built, build_sources
 from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, Asked, changed_since
@@ -78,8 +79,7 @@ _MAX_ROUNDS = 20
 Sources = Mapping[str, SourceSettings]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class Drift(Struct, frozen=True, kw_only=True):
     """A description that is not what was pinned, itself or in what it refers to, and what that does to its tools.
 
     `difference` is `None` when the two cannot be compared. `spelled` are lines of the texts that differ: all where

@@ -6,12 +6,12 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import click
+from msgspec.structs import replace
 
 from toolgen.builder.build import build_sources
 from toolgen.builder.starter import PRINCIPAL
@@ -30,6 +30,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.mock.description import Description
 from toolgen.mock.server import MockApp, mocked
 from toolgen.model.manifest import Manifest
+from toolgen.model.secret import Unprinted
 from toolgen.policy.credentials import ApiKey, PrincipalEntry
 from toolgen.policy.document.policy import Policy, load_credentials
 from toolgen.policy.document.policy import load as load_policy
@@ -92,12 +93,11 @@ def command(
         serve(gateway, host=host or settings.host, port=port, front=Front.of(settings), ready=ready)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(Unprinted, frozen=True):
     """A key of this run. `lasting`: it is in the policy's files as well."""
 
     principal: str
-    key: str = field(repr=False)
+    key: str
     digest: str
     lasting: bool = False
 

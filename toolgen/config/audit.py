@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.audit.config import Plan
 from toolgen.errors import ConfigError, SecretError
@@ -74,8 +74,7 @@ class GivenAudit(msgspec.Struct, forbid_unknown_fields=True):
     checkpoints: _Checkpoints = msgspec.field(default_factory=_Checkpoints)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPlace:
+class CheckpointPlace(Struct, frozen=True, kw_only=True):
     """A place checkpoints go to: a folder, or a URL they are posted to or put below. Headers are resolved when they are sent.
 
     With a `region`, requests are signed for S3 with the key that the parts of `aws` make.
@@ -88,8 +87,7 @@ class CheckpointPlace:
     aws: Mapping[str, SecretReference] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSettings:
+class AuditSettings(Struct, frozen=True, kw_only=True):
     """What a project says of its log. `plan` has no places yet: `places` become those where there is a network.
 
     `index` is None where a file of the project is the index.
@@ -100,8 +98,7 @@ class AuditSettings:
     index: IndexSettings | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSettings:
+class IndexSettings(Struct, frozen=True, kw_only=True):
     """The database that several gateways index their logs in, and the reference of its password; None where there is none."""
 
     location: ServerLocation

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
 from toolgen.model.names import nearest
@@ -63,8 +63,7 @@ class GivenMiddleware(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionPoint:
+class DecisionPoint(Struct, frozen=True, kw_only=True):
     """Who is asked whether a call may be made: a URL, or the files of Cedar. An answer is kept for `cache_s` seconds."""
 
     url: str = ""
@@ -74,8 +73,7 @@ class DecisionPoint:
     cache_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MiddlewareSettings:
+class MiddlewareSettings(Struct, frozen=True, kw_only=True):
     """One middleware: an object of a Python module (`use`), or a decision point. `where` is its place in toolgen.yaml."""
 
     kind: Kind
@@ -83,7 +81,7 @@ class MiddlewareSettings:
     timeout_s: float
     root: Path
     use: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = {}
     point: DecisionPoint | None = None
     labels: frozenset[str] = frozenset()
 
@@ -100,8 +98,7 @@ class GivenDetector(msgspec.Struct, forbid_unknown_fields=True):
     tools: list[str] = msgspec.field(default_factory=lambda: ["*"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectorSettings:
+class DetectorSettings(Struct, frozen=True, kw_only=True):
     """One detector: what it looks for (`kinds`, () for what it usually does), in answers of which tools, what becomes of what it finds,
     and the label that the session gets, "" for none. `countries` are those of `national_ids`, `timeout_s` is the time of `classifier`."""
 
@@ -115,8 +112,7 @@ class DetectorSettings:
     timeout_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectionSettings:
+class InspectionSettings(Struct, frozen=True, kw_only=True):
     """What is looked for in answers. `root` is where detectors of the project's own are imported from."""
 
     detectors: tuple[DetectorSettings, ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.config.gateway import Networks, contains, read_networks
 from toolgen.config.sources import short
@@ -27,8 +27,7 @@ class GivenClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
     proxies: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCertificates:
+class ClientCertificates(Struct, frozen=True, kw_only=True):
     """Where a client's certificate stands (a header's name in lower case), and the proxies that are believed to have verified it."""
 
     header: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
@@ -37,8 +37,7 @@ class GivenConsole(msgspec.Struct, forbid_unknown_fields=True):
     sign_in: _SignIn | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignIn:
+class SignIn(Struct, frozen=True, kw_only=True):
     """An OpenID Connect provider that says who somebody is. `issuer` is its identifier, exactly as its tokens say it."""
 
     issuer: str
@@ -47,8 +46,7 @@ class SignIn:
     scopes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleSettings:
+class ConsoleSettings(Struct, frozen=True, kw_only=True):
     """Who may look (`viewers`) and who may verify besides (`admins`), by roles of the policy; who may answer is the policy's own word.
 
     `url` is the gateway's address as browsers see it, "" where that is this machine. A session ends after `idle_s` seconds without a

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from toolgen.config.environment import InForce, is_secret
 from toolgen.config.keys import described, root_of
@@ -37,8 +36,7 @@ _IMPLIED: Mapping[str | int, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """One value. `origin` is a place (`toolgen.yaml:7`), `default`, or the variable (`environment TOOLGEN_GATEWAY__PORT`)."""
 
     path: _Path

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, field, inspect
+from msgspec.structs import replace
 
 from toolgen.config.structure import accepts, alternatives, inner, structure_of
 from toolgen.errors import ConfigError
@@ -55,8 +55,7 @@ _BUILT: tuple[_Path, ...] = (
 _LOCATIONS: tuple[_Path, ...] = (("state",), ("audit", "index"), ("sources", _ANY, "sql"))  # may hold a password
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
+class InForce(Struct, frozen=True, kw_only=True):
     """A file with what the environment says in it. `origins` are the variables that values come from, by path."""
 
     document: Document

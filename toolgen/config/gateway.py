@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
@@ -128,8 +128,7 @@ class GivenTls(msgspec.Struct, forbid_unknown_fields=True):
     client_ca: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFiles:
+class TlsFiles(Struct, frozen=True, kw_only=True):
     """The certificate (with its chain) and key that the gateway shows, in PEM, and the authorities one of which signed each client's;
     None where clients show none. `where` is the place in toolgen.yaml."""
 
@@ -195,8 +194,7 @@ _OPTIONS = (*_CERTIFICATES, "prefix")
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSettings:
+class StateSettings(Struct, frozen=True, kw_only=True):
     """Redis, and the reference of its password; None where there is none."""
 
     location: RedisLocation

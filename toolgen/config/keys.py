@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from toolgen.config.settings import GivenFile
 from toolgen.config.structure import alternatives, default_of, structure_of
@@ -49,8 +48,7 @@ _EXCEPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """One key of a mapping.
 
     `form` is one of `FORMS` or "". `kinds` are the kinds of sources that take it, () for all. `needs` are keys beside it that its example
@@ -65,10 +63,10 @@ class Key:
     example: Any
     form: str = ""
     kinds: tuple[str, ...] = ()
-    needs: Mapping[str, Any] = field(default_factory=dict)
+    needs: Mapping[str, Any] = {}
     least: str = ""
     most: str = ""
-    keywords: Mapping[str, Any] = field(default_factory=dict)
+    keywords: Mapping[str, Any] = {}
 
 
 def root_of(kind: FileKind) -> inspect.StructType:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import ConfigError
 from toolgen.model.auth import AuthError, parsed_auth
@@ -30,14 +30,13 @@ class McpKeys(msgspec.Struct, forbid_unknown_fields=True):
     annotations: Literal["", "trusted"] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class McpServer(Struct, frozen=True, kw_only=True):
     """One server. `environment` are the variables that its command is given beside the few that every program needs."""
 
     location: str = ""
     command: tuple[str, ...] = ()
     annotations: Literal["", "trusted"] = ""
-    environment: Mapping[str, SecretReference] = field(default_factory=dict)
+    environment: Mapping[str, SecretReference] = {}
 
 
 def read_mcp(keys: McpKeys, document: Document, source: str, warnings: list[str], has_auth: bool) -> McpServer:

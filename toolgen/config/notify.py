@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
@@ -46,8 +46,7 @@ class GivenNotify(msgspec.Struct, forbid_unknown_fields=True):
     authorities: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
+class Webhook(Struct, frozen=True, kw_only=True):
     """One receiver. Its address and its secrets are read when something is sent; with two secrets, each signs. `arguments` says whether
     the arguments of calls are sent, as the record shows them. `authorities` are certificates, PEM, of those who may have signed the
     receiver's besides the usual ones."""
@@ -61,8 +60,7 @@ class Webhook:
     authorities: SecretReference | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifySettings:
+class NotifySettings(Struct, frozen=True, kw_only=True):
     """`webhooks` by name. `console` is the origin of the console's pages, which notifications link to."""
 
     webhooks: Mapping[str, Webhook]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.canonical import digest
 from toolgen.config.audit import AuditSettings, GivenAudit, read_audit
@@ -112,8 +113,7 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     notify: dict[str, Annotated[Any, apart(GivenNotify)]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """A project. Paths are absolute; `warnings` are sentences for a person.
 
     `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.config.code import CodeKeys, read_code
 from toolgen.config.mcp import McpKeys, McpServer, read_mcp
@@ -88,8 +88,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     poll: Annotated[Any, apart(PollKeys)] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSettings:
+class SourceSettings(Struct, frozen=True, kw_only=True):
     """One source: what a build needs, and the references of its credentials, which only an executor resolves."""
 
     config: SourceConfig
@@ -97,7 +96,7 @@ class SourceSettings:
     resilience: ResilienceConfig = field(default_factory=ResilienceConfig)
     trace: bool = False  # whether its systems are told which trace a call belongs to
     http2: bool = False  # whether its systems are spoken to in HTTP/2
-    environment: Mapping[str, SecretReference] = field(default_factory=dict)  # of a command
+    environment: Mapping[str, SecretReference] = {}  # of a command
     poll: PollConfig | None = None  # how operations are followed that go on behind an answer
     tool_polls: Mapping[str, PollConfig] = field(
         default_factory=dict

@@ -4,11 +4,11 @@ and what is called instead of a tool that failed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.config.poll import NEVER, PollKeys, read_poll
 from toolgen.errors import ConfigError
@@ -53,24 +53,21 @@ class ToolKeys(msgspec.Struct, forbid_unknown_fields=True):
     poll: Annotated[Any, apart(PollKeys)] | str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheFor:
+class CacheFor(Struct, frozen=True, kw_only=True):
     """For how many seconds an answer is as good as a new one, and for how many more it is better than none."""
 
     ttl_s: float
     stale_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
+class Fallback(Struct, frozen=True, kw_only=True):
     """The tool that is called where this one failed. `arguments` are its arguments by name, as this tool's."""
 
     tool: str
     arguments: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PagesBy:
+class PagesBy(Struct, frozen=True, kw_only=True):
     """The arguments that choose a page, by kind (`page`, `offset`, `cursor`, `size`), and where an answer says what comes next; with no
     arguments, that there are no pages."""
 
@@ -78,8 +75,7 @@ class PagesBy:
     following: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSettings:
+class ToolSettings(Struct, frozen=True, kw_only=True):
     """One entry of `tools:`. `key` is as it was written, `name` what the tool is renamed to; `where` is its file and line."""
 
     key: str

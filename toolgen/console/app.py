@@ -9,8 +9,9 @@ import hmac
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.console import calls, grants, keys, limits, live, overview, policies, policy_history, sources, tools
@@ -42,8 +43,7 @@ _logger = logging.getLogger("toolgen.console")
 Handler = Callable[[Visit], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
+class _Route(Struct, frozen=True):
     method: str
     path: re.Pattern[str]
     handler: Handler

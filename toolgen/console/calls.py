@@ -6,9 +6,10 @@ What is shown of a waiting call is exactly what an answer is bound to.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
+
+from msgspec.structs import replace
 
 from toolgen.audit.reports import csv_line
 from toolgen.canonical import decoded, texts

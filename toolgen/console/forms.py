@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.schema import JsonObject, Schema
@@ -17,8 +18,7 @@ _MAX_CHOICES = 200
 _LONG_TEXT = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """One argument: how its value is typed (`text`, `number`, `boolean`, `choice`, `json`), and what is said about it."""
 
     name: str

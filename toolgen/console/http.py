@@ -11,7 +11,6 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from markupsafe import Markup
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.audit.verify import Report, verify
 from toolgen.clock import Clock
@@ -179,8 +180,7 @@ def redirect(location: str, *headers: Header) -> Response:
     return Response(status=303, headers=(*_HEADERS, (b"location", location.encode("ascii")), *headers))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cookie:
+class Cookie(Struct, frozen=True, kw_only=True):
     """A cookie's name and where it goes. `lax` is for coming back from another site, to which `Strict` cookies are not shown."""
 
     name: str
@@ -238,8 +238,7 @@ async def form_of(request: Request) -> Mapping[str, str]:
 _logger = logging.getLogger("toolgen.console")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(Struct, frozen=True, kw_only=True):
     """What verifying came to: a report, or why there is none; when it began, and how many seconds it took."""
 
     report: Report | None
@@ -305,8 +304,7 @@ class _Stopped(Exception):  # noqa: N818 - no error: the gateway is being left
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class Person(Struct, frozen=True, kw_only=True):
     """Somebody in the console. A viewer reads everything, an approver answers for calls, an admin verifies the record besides."""
 
     principal: Principal
@@ -326,8 +324,7 @@ class Person:
         return ", ".join(name for name, holds in named if holds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleContext:
+class ConsoleContext(Struct, frozen=True, kw_only=True):
     """What pages are made from."""
 
     gateway: Administration
@@ -337,8 +334,7 @@ class ConsoleContext:
     began: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class Visit(Struct, frozen=True, kw_only=True):
     """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks again who that is, None
     once the session has ended. `waiting` is how many calls wait for this person's answer."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.console.http import Visit
 from toolgen.gateway.asgi.request import Response
@@ -16,8 +17,7 @@ _SOON_S = 14 * 86_400.0
 _ORDER = ("expiring", "accepted", "expired", "revoked")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """One API key as people know it. Times are seconds since the epoch, None where nobody knows or there is none."""
 
     id: str

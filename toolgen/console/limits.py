@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.console.http import Visit
 from toolgen.errors import ConfigError
@@ -21,8 +22,7 @@ _MAX_BUCKETS = 1000
 _MAX_SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class Bucket(Struct, frozen=True, kw_only=True):
     """One bucket of a limit of which something is used."""
 
     name: str
@@ -32,8 +32,7 @@ class Bucket:
     full_in_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """A limit as the policy writes it, and its buckets, the fullest first. `more` is how many are not shown."""
 
     limit: Limit

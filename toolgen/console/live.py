@@ -9,8 +9,9 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from urllib.parse import urlencode
+
+from msgspec import Struct, field
 
 from toolgen.console.calls import filters_of
 from toolgen.console.http import Visit, render
@@ -45,8 +46,7 @@ async def newest(visit: Visit) -> Response:
     )
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     """What those who ask for the same are told: the rows, and that there are others."""
 
     rows: bytes = b""

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from toolgen.audit.files import segments, stream_names
 from toolgen.audit.keys import public_keys
@@ -32,16 +33,14 @@ _TIMES = 6
 _PERCENTILES = ("p50", "p95", "p99")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class Tick(Struct, frozen=True, kw_only=True):
     """A mark on an axis: where, and what is written there."""
 
     at: float
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bar:
+class _Bar(Struct, frozen=True, kw_only=True):
     x: float
     y: float
     width: float
@@ -50,8 +49,7 @@ class _Bar:
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bars:
+class Bars(Struct, frozen=True, kw_only=True):
     """Stacked bars, with what is said to somebody who points at one."""
 
     bars: tuple[_Bar, ...]
@@ -59,8 +57,7 @@ class Bars:
     up: tuple[Tick, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Lines(Struct, frozen=True, kw_only=True):
     """A line for each percentile, as the `points` of polylines: one for each run of steps that have values."""
 
     lines: tuple[tuple[str, tuple[str, ...]], ...]
@@ -225,8 +222,7 @@ def _page(visit: Visit, *, status: int = 200, fault: str = "") -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stream:
+class _Stream(Struct, frozen=True, kw_only=True):
     name: str
     files: int
     bytes: int

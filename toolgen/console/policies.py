@@ -6,9 +6,10 @@ What a rule says in its author's own words: its lines of policies/, or a sentenc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from toolgen.console.forms import Field, FormError, arguments_of, fields_of
 from toolgen.console.http import Visit
@@ -41,8 +42,7 @@ _OWN: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleText:
+class RuleText(Struct, frozen=True, kw_only=True):
     """`where` is file and line, "" for a rule of the gateway's own; `text` its lines, or the sentence."""
 
     name: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from toolgen.console.http import Visit
 from toolgen.gateway.asgi.request import Rejected, Response
@@ -23,8 +23,7 @@ _CONTEXT = 3
 _MAX_LINES = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """One policy. `first` and `last` are when it came into force or decided calls, in seconds since the epoch; `kept` says whether what it
     said is known."""
 
@@ -40,8 +39,7 @@ class Known:
         return self.digest.removeprefix("sha256:")[:12]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class Changed(Struct, frozen=True, kw_only=True):
     """A line of a difference: of both (`same`), of the older policy (`gone`) or the newer one (`new`), or which file follows (`file`)."""
 
     kind: str

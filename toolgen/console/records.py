@@ -12,8 +12,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import Index, PolicyUse
@@ -42,8 +43,7 @@ STATUSES = ("ok", "refused", "error", "pending", "cancelled", "unfinished")
 """How a call stands, in the order charts have them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class Filters(Struct, frozen=True, kw_only=True):
     """Which calls are looked for; "" and None leave a thing open. Times are seconds since the epoch; `text` is looked for in the record."""
 
     principal: str = ""
@@ -55,16 +55,14 @@ class Filters:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """A page of calls, the newest first, and where the next one begins ("" at the end)."""
 
     rows: tuple[Row, ...]
     cursor: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class Bucket(Struct, frozen=True, kw_only=True):
     """The calls that began in one step of time: how many by status, and how long they took, in milliseconds."""
 
     start: float
@@ -78,8 +76,7 @@ class Bucket:
         return sum(self.counts.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Struct, frozen=True, kw_only=True):
     """How many calls a tool or a principal has, and how many of them did not succeed."""
 
     name: str
@@ -88,8 +85,7 @@ class Share:
     failed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """The calls of a time, step by step and altogether."""
 
     since: float
@@ -149,8 +145,7 @@ class Call(Protocol):
     def duration_ms(self) -> float | None: ...
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Calls, counted. Two tallies add up to that of all their calls."""
 
     statuses: Counter[str] = field(default_factory=Counter)

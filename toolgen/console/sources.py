@@ -6,10 +6,12 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.config.sources import SourceSettings
 from toolgen.console.http import Visit
@@ -29,8 +31,7 @@ _MAX_PROBLEMS = 300
 _LEVELS = ("error", "warning", "info")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
+class Credential(Struct, frozen=True, kw_only=True):
     """What a source is shown. `kept` is where it stands, never what it is. `age` says since when it is so: `file` as `changed` says,
     in seconds since the epoch, `started` as the gateway was, `rotated` as the service gave another
     refresh token in its place; what is `read` again has none. `fault` says why it cannot be had."""
@@ -43,8 +44,7 @@ class Credential:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceView:
+class SourceView(Struct, frozen=True, kw_only=True):
     """One source on a page."""
 
     name: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.config.settings import SourceSettings, password_of
 from toolgen.errors import ToolgenError
@@ -32,8 +33,7 @@ __all__ = ["DatabaseReport", "Finding", "examined"]
 _MAX_NAMES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing about an account. `too_much` is what makes doctor fail; the rest only needs to be known."""
 
     code: str
@@ -51,8 +51,7 @@ class Finding:
         return told | ({"remedy": self.remedy} if self.remedy else {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseReport:
+class DatabaseReport(Struct, frozen=True, kw_only=True):
     """One source: what its account can do beyond the policy, and how one is made that cannot.
 
     `account` is "" for a file. `public` takes from everybody what no account's own grants can be without; `unread` says why nothing

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.reader import entry_at
@@ -115,8 +117,7 @@ async def _denied_in_a_twin(gateway: Gateway) -> str:
         return await _denied(twin)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceReport:
+class ReferenceReport(Struct, frozen=True, kw_only=True):
     """One reference: where it stands, what it is, and why it cannot be resolved ("" when it can)."""
 
     where: str
@@ -174,8 +175,7 @@ def _inside(where: str, value: object) -> Iterator[tuple[str, SecretReference]]:
             yield from _inside(f"{where}.{key}", inner)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """What an examination found."""
 
     trials: tuple[Trial, ...]

@@ -12,10 +12,11 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from toolgen.audit import segment
 from toolgen.audit import verify as verification
@@ -174,13 +175,12 @@ async def _redirected(redirects: str, *, elsewhere: bool) -> str:
     return "a redirect was followed" if followed else ""
 
 
-@dataclass(slots=True)
-class _Listener:
+class _Listener(Struct):
     """What was asked on loopback, and where it sends a client that asks."""
 
     port: int = 0
     location: str = ""
-    asked: list[bytes] = field(default_factory=list)
+    asked: list[bytes] = []
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -10,9 +10,10 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ToolgenError, place_of
@@ -68,12 +69,11 @@ _OPENED: Final = {
 _READS: Final = ("open", "narrowed", "denied", "hidden", "bound", "limited")
 
 
-@dataclass(slots=True)
-class Echo:
+class Echo(Struct):
     """Stands where an executor would: notes each call that got this far, and answers with what a policy hides."""
 
-    calls: list[Call] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
+    calls: list[Call] = []
+    events: list[str] = []
 
     async def execute(self, call: Call) -> Success:
         self.calls.append(call)
@@ -87,8 +87,7 @@ class Echo:
         """Holds nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scratch:
+class Scratch(Struct, frozen=True, kw_only=True):
     """An open gateway, what stands behind it, and its folder."""
 
     gateway: Gateway
@@ -235,8 +234,7 @@ def _tool(name: str, effect: Effect, binding: HttpBinding | SqlBinding, schema: 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """One thing that was tried, and whether it ended as it must."""
 
     name: str
@@ -252,8 +250,7 @@ class UselessError(Exception):
     """What should have been possible was refused as well, so that a refusal proves nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """A function or method of ours that refuses something, and what lets everything pass in its place."""
 
     owner: object  # a module or a class
@@ -264,8 +261,7 @@ class Guard:
 _Check: TypeAlias = Callable[[Scratch], Awaitable[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """`make` attempts what must be refused, and returns in words what got through, "" where nothing did.
 
     `shown` is what it proves where nothing did. Without the `guards` something must get through: an attempt that says otherwise proves

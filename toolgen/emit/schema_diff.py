@@ -13,11 +13,11 @@ that it cannot be told.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain, combinations
 from typing import Any, Final
 
 import jsonschema_rs
+from msgspec.structs import replace
 
 from toolgen.emit.schema_equality import Equality, same, text
 from toolgen.emit.schema_forms import Place, Side, forms

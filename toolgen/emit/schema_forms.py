@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.emit.schema_equality import text
 from toolgen.emit.schema_keywords import Path, SchemaChange
@@ -16,8 +17,7 @@ Side: TypeAlias = Literal["writer", "reader"]
 _MAX_PAIRS: Final = 2_500  # of forms that are held against each other
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One place in both schemas. `was` and `now` are the names that the whole of each has for the value there."""
 
     old: View

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from toolgen.emit.schema_equality import text
 from toolgen.emit.schema_view import ALL_TYPES, View, exact
@@ -28,8 +29,7 @@ _WIDER: Final = frozenset({("int32", "int64"), ("float", "double")})
 _SAID: Final = ("title", "description", "examples", "example", "deprecated", "readOnly", "writeOnly", "discriminator")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChange:
+class SchemaChange(Struct, frozen=True, kw_only=True):
     """One difference. `text` is a sentence's end: `is now required`.
 
     `breaks_writer`: a value that was accepted may be refused, or mean something else. `breaks_reader`: a value may come that could not

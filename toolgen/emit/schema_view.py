@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
 import jsonschema_rs
+from msgspec import Struct
 
 from toolgen.model.schema import Schema, json_type
 
@@ -29,8 +29,7 @@ _IN_PLACE: Final = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 _MAX_DEPTH: Final = 2  # unions in unions whose types are still looked at
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """The properties a schema names at one place, in any of its forms, and whether it describes those it does not name."""
 
     names: frozenset[str]

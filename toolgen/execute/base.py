@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Error, Failed, Refused, Success
@@ -64,8 +64,7 @@ class SourcePermit(Protocol):
     def __call__(self, destination: Destination, source: str = "") -> Verdict: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(Struct, frozen=True, kw_only=True):
     """How an inner call ended. `http_status` is that of the system's answer, None where it did not answer over HTTP."""
 
     envelope: Envelope
@@ -111,8 +110,7 @@ class Executor(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionCounts:
+class FunctionCounts(Struct, frozen=True, kw_only=True):
     """What runs functions, in numbers: threads that run one, those that run on although their call was given up and how many ever did,
     event loops that are lost to a function that blocks, and how often one was blocked."""
 
@@ -123,8 +121,7 @@ class FunctionCounts:
     loops_blocked: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemHealth:
+class SystemHealth(Struct, frozen=True, kw_only=True):
     """How one system behind a source does, since this process began. `breaker` is `none` where there is none.
 
     Attempts that were `answered`, with whatever status but 5xx; that `failed` (5xx, or broken off); that were `unreachable`. How many of
@@ -154,8 +151,7 @@ class Monitored(Protocol):
     def health(self) -> tuple[SystemHealth, ...]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True, kw_only=True):
     """Seconds: to connect, between two pieces of an answer (the first byte included), and altogether."""
 
     connect_s: float = 5.0
@@ -163,8 +159,7 @@ class Timeouts:
     total_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Retries(Struct, frozen=True, kw_only=True):
     """At most `attempts` for a call, the first included. A retry waits `longest_wait_s` at most, whatever the system asks for.
 
     `budget`: how many retries there may be for each call, over all calls to one system; what is saved up is worth ten retries at most.
@@ -175,8 +170,7 @@ class Retries:
     budget: float = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerConfig:
+class BreakerConfig(Struct, frozen=True, kw_only=True):
     """When a breaker opens, and for how long: at this share of failures among at least `calls` calls of a window."""
 
     failures: float = 0.5
@@ -185,8 +179,7 @@ class BreakerConfig:
     open_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResilienceConfig:
+class ResilienceConfig(Struct, frozen=True, kw_only=True):
     """What toolgen.yaml says about failures of one source. `breaker` is None where there is none. `key_header` is the header that
     makes a repeated request harmless, as far as the description does not name it itself, or `never`.
     Of an answer at most `largest` bytes are read."""
@@ -199,8 +192,7 @@ class ResilienceConfig:
     largest: int = 1_048_576
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerPlace:
+class AnswerPlace(Struct, frozen=True, kw_only=True):
     """Where an answer names a URL: in a header (lower case), at a path of members of its body, or in members that a template below the
     server is filled with. With none of these it is the URL of the request."""
 
@@ -209,8 +201,7 @@ class AnswerPlace:
     template: tuple[str | tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusPost:
+class StatusPost(Struct, frozen=True, kw_only=True):
     """A status that is had by a POST with a JSON object, which changes nothing. `body` has its members: a value, or a path in the answer
     that began the operation. `headers` go with it."""
 
@@ -219,8 +210,7 @@ class StatusPost:
     media_type: str = "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PollConfig:
+class PollConfig(Struct, frozen=True, kw_only=True):
     """How an operation that goes on behind an answer is followed. With no `url`, not at all.
 
     `url` has the places of its status, the first that is there counts. `state` is where the status has a word for how it stands, which is

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from toolgen.canonical import digest, encodable
 from toolgen.clock import Clock
 from toolgen.errors import CanonicalError, SecretError
@@ -71,8 +73,7 @@ class DecisionPointMiddleware(Middleware):
         return Refuse(message=f"the decision point does not allow this call{told}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Remote:
+class _Remote(Struct, frozen=True, kw_only=True):
     url: str
     via: Via
     secrets: Secrets
@@ -121,10 +122,8 @@ def _person(principal: PrincipalView | None) -> dict[str, Any] | None:
     }
 
 
-class AuthZen(_Remote):
+class AuthZen(_Remote, frozen=True):
     """OpenID AuthZEN Authorization API 1.0, the access evaluation endpoint (section 6)."""
-
-    __slots__ = ()
 
     def question(self, call: CallView) -> Mapping[str, Any]:
         """Subject, action, resource and context of a call."""
@@ -154,10 +153,8 @@ class AuthZen(_Remote):
         return said["decision"], _reason(reason)
 
 
-class Opa(_Remote):
+class Opa(_Remote, frozen=True):
     """Open Policy Agent: a document of its data API, which is true or has `allow`, and may have a `reason`."""
-
-    __slots__ = ()
 
     def question(self, call: CallView) -> Mapping[str, Any]:
         """The `input` of a call."""
@@ -185,8 +182,7 @@ class Opa(_Remote):
 Authorize = Callable[[dict[str, Any], str, list[Any]], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CedarPoint:
+class CedarPoint(Struct, frozen=True, kw_only=True):
     """Policies in Cedar, judged by `authorize` (cedarpy) in a thread. The files are read again when they change.
 
     A principal is `Principal::"id"` in the groups `Role::"name"`, a tool `Tool::"name"` in `Source::"name"`; the action is

@@ -16,10 +16,11 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.model.client_channel import InputNeeded
 
@@ -98,8 +99,7 @@ def telling(error: BaseException) -> BaseException:
 _MAX_IDLE = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class Shares(Struct, frozen=True, kw_only=True):
     """How many functions may run at once, and how many that were given up may run besides: in all, and of one principal."""
 
     all: int = 64
@@ -223,8 +223,7 @@ _Outcome: TypeAlias = tuple[Any, BaseException | None]
 _logger = logging.getLogger("toolgen.tools")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class Watch(Struct, frozen=True, kw_only=True):
     """How often the loop is asked for a sign of life, after how long without one it is called blocked, and after how long lost."""
 
     every_s: float = 0.5

@@ -7,9 +7,9 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.background import SeldomLog
@@ -32,8 +32,7 @@ _CLOCK = SystemClock()
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chance:
+class Chance(Struct, frozen=True, kw_only=True):
     """What must not be left to chance in a test: jitter, and waiting."""
 
     draw: Callable[[], float] = random.random

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from toolgen.files import read_file
 
@@ -16,8 +17,7 @@ NOTE = ".json"
 _MAX_SIZE = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rotated:
+class Rotated(Struct, frozen=True, kw_only=True):
     """A refresh token that took the place of the configured one: of which source, from the token endpoint at which host, and since when, in
     seconds since the epoch."""
 

@@ -13,8 +13,9 @@ import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
+
+from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
@@ -29,7 +30,7 @@ from toolgen.execute.outbound.request import (
     Via,
 )
 from toolgen.files import read_file
-from toolgen.model.secret import MASK, Secret, SecretReference, parse_reference
+from toolgen.model.secret import MASK, Secret, SecretReference, Unprinted, parse_reference
 
 __all__ = ["MASK", "Secret", "SecretReference", "Secrets", "Vault", "parse_reference"]
 
@@ -44,8 +45,7 @@ _EARLY = 0.9  # of its time, after which a token is asked for again
 log = logging.getLogger("toolgen.secrets")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Entry:
+class _Entry(Unprinted, frozen=True):
     """The fields of one secret, or a sentence about why there are none; both for a time. Fields may be used until `last` where there are
     no others."""
 

@@ -6,10 +6,11 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.functions.pydantic_types import discriminating, is_field, model_type, models_in
 
@@ -34,8 +35,7 @@ _FIELD_SAYS = frozenset(  # what of pydantic's Field has a meaning here; anythin
 _WRITE = "write what it means as msgspec.Meta(…), pydantic.Field(ge, gt, le, lt, multiple_of, min_length, max_length, pattern) or text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """A parameter as its tool has it. `alias` is the argument's name, "" where it is the parameter's own.
 
     `factory` makes a default that is not one value; `described`: its annotation says what it is.
@@ -142,8 +142,8 @@ def _with_field(name: str, made: Parameter, found: Any) -> Parameter:
     if made.default is not NOTHING and (default is not NOTHING or factory is not None):
         raise TypeError(f"{name} has a default in its Field(…) and another behind it; write one")
     if made.default is not NOTHING:
-        return dataclasses.replace(made, alias=alias)
-    return dataclasses.replace(made, alias=alias, default=default, factory=factory)
+        return replace(made, alias=alias)
+    return replace(made, alias=alias, default=default, factory=factory)
 
 
 def _given(default: Any) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.functions.decorator import ToolError
 from toolgen.model.call import Principal
@@ -80,12 +81,11 @@ class _CallLog(logging.LoggerAdapter[logging.Logger]):
         return f"{(self.extra or {}).get('call_id')}: {msg}", kwargs
 
 
-@dataclass(frozen=True, slots=True)
-class Elicited:
+class Elicited(Struct, frozen=True):
     """What a person answered: `accept` with `content`, `decline`, or `cancel` where they did neither."""
 
     action: str
-    content: Mapping[str, Json] = field(default_factory=dict)
+    content: Mapping[str, Json] = {}
 
     @property
     def accepted(self) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
+
+from msgspec import Struct
 
 from toolgen.model.result import MAX_MESSAGE_LENGTH
 from toolgen.model.schema import JsonObject
@@ -29,8 +30,7 @@ CAPABILITIES = ("elicitation", "roots", "sampling", "tasks")
 _DEFAULT_TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(Struct, frozen=True, kw_only=True):
     """What `@tool` says of a function; "" and None leave it to the function's own name, docstring and annotations."""
 
     effect: str

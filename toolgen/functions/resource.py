@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
@@ -67,8 +67,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     errorMessageLimit: int | None = None  # noqa: N815 - the file's own word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Export:
+class Export(Struct, frozen=True, kw_only=True):
     """One tool of a resource. `where` is its `file:line`; of `function`, `request`, `statement` and `result` it has what its kind needs."""
 
     name: str
@@ -86,16 +85,14 @@ class Export:
     result: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """What is wrong with one export, which then is no tool."""
 
     where: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class Resource(Struct, frozen=True, kw_only=True):
     """`base` is the module of functions, the URL that requests begin with, or the database; "" for transforms."""
 
     path: Path

@@ -13,11 +13,11 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError, DescriptionError
@@ -37,8 +37,7 @@ _STRUCT = "_ArgumentsOfTool"  # no type of the function's own is called so
 _IMPORTING = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """One marked function. `struct` takes its arguments from JSON, None where it takes them as they are (`**arguments`).
 
     `context` is the parameter that gets the `ToolContext`, "" where there is none. `content`: it answers with pictures, recordings or
@@ -77,8 +76,7 @@ class Offer:
         return msgspec.to_builtins(answer, str_keys=True, enc_hook=encode)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class Broken(Struct, frozen=True, kw_only=True):
     """A marked function that cannot be a tool, and why."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.audit.log import AuditLog
 from toolgen.gateway.approval_grants import ApprovalGrants, remembered

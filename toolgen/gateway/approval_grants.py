@@ -6,10 +6,10 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.gateway.compiled_policy import Governance
 from toolgen.gateway.json_body import encode
@@ -24,8 +25,7 @@ __all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "Terms", "Wish", "edited", "too_lat
 MAX_ARGUMENTS_SIZE = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """For which later calls an answer is to count: for so many seconds, and so many calls (None: as the policy bounds them), in this
     session alone, whatever their arguments."""
 
@@ -35,8 +35,7 @@ class Wish:
     any_arguments: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """`arguments` in place of those that were asked for; `digest` of what the approver was shown, "" where it says nothing of that.
     `remember` where the answer is to count for later calls too."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import Cursor, Found, Index, Page
@@ -18,8 +19,7 @@ __all__ = ["ProjectRecords", "Records", "Review"]
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Review(Struct, frozen=True, kw_only=True):
     """A page of entries or of calls, and what keeps the index from showing all there is."""
 
     page: Page

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError

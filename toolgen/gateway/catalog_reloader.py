@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.background import Background, cancel
 from toolgen.emit.diff import compare, lines
@@ -42,8 +44,7 @@ class Follower(Protocol):
     manifest: Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Followers:
+class Followers(Struct, frozen=True):
     """What changes with the catalog: calls and what is made of their answers, and `others`, which only have to know it."""
 
     running: Running

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
@@ -67,12 +69,13 @@ __all__ = ["CurrentPolicy", "Governance", "Runtime"]
 _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
 
 
-@dataclass(slots=True)
 class CurrentPolicy:
     """The policy in force. Code that begins a call keeps that call's `governance` to its end."""
 
-    governance: Governance = field(init=False)
-    _changes: asyncio.Event = field(default_factory=asyncio.Event)
+    governance: Governance
+
+    def __init__(self) -> None:
+        self._changes = asyncio.Event()
 
     def put(self, governance: Governance) -> None:
         """Puts another policy in force, or other keys."""
@@ -94,8 +97,7 @@ class CurrentPolicy:
         return assigned(entries, source, principal) if entries else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
+class Runtime(Struct, frozen=True, kw_only=True):
     """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now, and
     `read_policy` reads what it may have become, about the tools in force (`manifest`) and those removed at run time (`known` has both)."""
 

@@ -7,10 +7,10 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
@@ -276,8 +276,7 @@ class DeviceCalls:
         await self._calls.close(known, by="", verdict="expire", error=error)
 
 
-@dataclass(slots=True)
-class _Listening:
+class _Listening(Struct):
     """The devices of one principal that listen here: how many, what they were last asked, and how often that changed."""
 
     places: int = 0

@@ -9,10 +9,11 @@ import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolgen.builder.build import build_sources
 from toolgen.builder.starter import needed_schemes, policy_text
@@ -22,6 +23,7 @@ from toolgen.errors import ConfigError
 from toolgen.functions.decorator import MARK, tool
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
+from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Effect
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy import load as load_policy
@@ -36,14 +38,13 @@ _ALL = ("*",)
 """The tools that are added later, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InProcess:
+class InProcess(Unprinted, frozen=True, kw_only=True):
     """What a gateway is made of. `key` is its principal's, for those who serve it. `discard` removes the folder that it is in."""
 
     settings: Settings
     manifest: Manifest
     policy: Policy
-    key: str = field(repr=False)
+    key: str
     discard: Callable[[], None]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
@@ -30,8 +31,7 @@ _MAX_CATALOGS = 256
 Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
 
 
-@dataclass(slots=True, kw_only=True)
-class OwnChecks:
+class OwnChecks(Struct, kw_only=True):
     """`hooks` is the middleware, the first outermost; `apart` runs what may hang in a thread."""
 
     hooks: tuple[Hook, ...]

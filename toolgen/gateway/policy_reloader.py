@@ -9,9 +9,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
+
+from msgspec.structs import replace
 
 from toolgen.background import Background, cancel
 from toolgen.errors import ToolgenError

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from toolgen.audit.reader import calls
 from toolgen.canonical import Recorded, decoded, is_digest
@@ -42,8 +43,7 @@ _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavaila
 _MAX_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class Replayed(Struct, frozen=True, kw_only=True):
     """A recorded call decided again. `now` is `undecidable` where the record does not hold what a rule would ask for; `why` says what.
 
     `before` is `unasked` where something else refused the call and the record does not say what the rules would have.
@@ -93,8 +93,7 @@ async def _replayed(settings: Settings, manifest: Manifest, governance: Governan
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suggested:
+class Suggested(Struct, frozen=True, kw_only=True):
     """A rule as a policy has it, how many refused calls it would have allowed, and what it would allow beyond them, in sentences."""
 
     rule: dict[str, Any]
@@ -169,12 +168,11 @@ def hidden_note(
     return f"{told}\n`toolgen policy suggest` would write:\n{yaml.safe_dump([rule], sort_keys=False, allow_unicode=True).rstrip()}"
 
 
-@dataclass(slots=True)
-class _Wanted:
+class _Wanted(Struct):
     """The calls that one rule would have allowed: who made them, and with what."""
 
-    callers: set[str] = field(default_factory=set)
-    arguments: list[Mapping[str, Any]] = field(default_factory=list)
+    callers: set[str] = set()
+    arguments: list[Mapping[str, Any]] = []
 
     def add(self, caller: str, arguments: Mapping[str, Any]) -> None:
         self.callers.add(caller)

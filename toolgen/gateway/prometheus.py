@@ -6,9 +6,10 @@ import os
 import resource
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+
+from msgspec import Struct
 
 from toolgen.audit.batch import AuditCounts
 from toolgen.audit.index.filler import IndexCounts
@@ -28,16 +29,14 @@ _NO_AUDIT = AuditCounts()
 _NO_INDEX = IndexCounts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalCounts:
+class ApprovalCounts(Struct, frozen=True, kw_only=True):
     """Calls that wait for a person, in all of the gateway, and for how many seconds the oldest has."""
 
     waiting: int = 0
     oldest_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationCounts:
+class NotificationCounts(Struct, frozen=True, kw_only=True):
     """Attempts of this process that reached a webhook, that failed, and after which a message is given up (`buried`). Messages of all
     of the gateway that wait or are dead letters, and for how many seconds the oldest has waited."""
 
@@ -49,8 +48,7 @@ class NotificationCounts:
     oldest_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyCounts:
+class PolicyCounts(Struct, frozen=True, kw_only=True):
     """How often an edit came into force and how often one could not, since when the policy is in force (seconds since the epoch), and
     whether an edit is not in force now. Of roles that were given for some time how many are in force, and how many by breaking glass."""
 
@@ -66,15 +64,14 @@ _NO_APPROVALS = ApprovalCounts()
 _NO_POLICY = PolicyCounts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """How a process stands. `systems` are those behind each source that calls went to, `restarts` how often each background task that
     ever failed was started again, `limits_counted` whether what counts limits can be reached."""
 
     ready: bool = True
     warnings: int = 0
     policy_digest: str = ""
-    systems: Mapping[str, Sequence[SystemHealth]] = field(default_factory=dict)
+    systems: Mapping[str, Sequence[SystemHealth]] = {}
     limit_waiting: int = 0
     limits_counted: bool = True
     approvals: ApprovalCounts = _NO_APPROVALS
@@ -83,7 +80,7 @@ class Snapshot:
     index: IndexCounts = _NO_INDEX
     policy: PolicyCounts = _NO_POLICY
     functions: FunctionCounts = _NO_FUNCTIONS
-    restarts: Mapping[str, int] = field(default_factory=dict)
+    restarts: Mapping[str, int] = {}
 
 
 def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:

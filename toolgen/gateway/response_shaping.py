@@ -10,13 +10,13 @@ import base64
 import binascii
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
@@ -60,8 +60,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Struct, frozen=True, kw_only=True):
     """The bytes behind a link."""
 
     media_type: str

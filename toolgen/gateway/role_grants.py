@@ -6,10 +6,10 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
@@ -44,8 +44,7 @@ _FORBIDDEN = Error(
 _NOT_FOUND = Error(code="not_found", message="no grant with this id is in force, or waits")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleWish:
+class RoleWish(Struct, frozen=True, kw_only=True):
     """The role that `to` is to have for so many seconds, and why."""
 
     role: str

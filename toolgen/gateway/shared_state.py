@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache, partial
+
+from msgspec import Struct
 
 from toolgen.background import Background, FaultLog, cancel, each
 from toolgen.clock import Clock
@@ -37,8 +38,7 @@ __all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "outbox_of", "share", "shared
 UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSockets:
+class WorkerSockets(Struct, frozen=True, kw_only=True):
     """The ways of one of several workers to the process above it, as descriptors: to the commands of MCP servers, and to what all workers
     count together. None where that is counted in Redis."""
 
@@ -46,8 +46,7 @@ class WorkerSockets:
     counts: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(Struct, frozen=True, kw_only=True):
     """The places of one gateway. What is counted has a connection of its own, so that nothing large stands before it.
 
     `ledger_key` is what outcomes in the ledger are sealed with; None where that is the key of this machine's log.
@@ -67,7 +66,7 @@ class Shared:
     background: Background
     clock: RedisClock | None = None
     counts: CountClient | None = None
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _tasks: list[asyncio.Task[None]] = []
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:

@@ -6,12 +6,12 @@ import asyncio
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.emit.formats import tokens
@@ -41,16 +41,14 @@ _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_0
 _SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inner:
+class Inner(Struct, frozen=True, kw_only=True):
     """What `call_tool` or `call_read_tool` was asked to call."""
 
     name: str
     arguments: JsonObject
 
 
-@dataclass(slots=True)
-class _Shelf:
+class _Shelf(Struct):
     """One catalog and what was derived from it. It holds the catalog, whose identity is its key."""
 
     catalog: tuple[Tool, ...]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import bisect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import jsonschema_rs
 import orjson
+from msgspec import Struct
 
 from toolgen.emit.formats import FORMATS
 from toolgen.emit.schema_budget import listed
@@ -42,8 +42,7 @@ def _with_tasks(tool: Tool) -> Mapping[str, object]:
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
 
     tools: tuple[orjson.Fragment, ...]

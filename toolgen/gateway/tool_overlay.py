@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError
@@ -21,8 +23,7 @@ from toolgen.sources.python import tool_of
 __all__ = ["Added", "Overlay", "Said", "added_tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """What is said of a function in place of its own name, mark and docstring; "" for nothing."""
 
     name: str = ""
@@ -31,19 +32,17 @@ class Said:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
+class Added(Struct, frozen=True, kw_only=True):
     """A tool that was added, and the function that carries its calls out."""
 
     tool: Tool
     offer: Offer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlay:
+class Overlay(Struct, frozen=True, kw_only=True):
     """Tools by name. One that was added may have the name of one that was removed."""
 
-    added: Mapping[str, Added] = field(default_factory=dict)
+    added: Mapping[str, Added] = {}
     removed: frozenset[str] = frozenset()
 
     def known(self, built: Manifest) -> Manifest:

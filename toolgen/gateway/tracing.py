@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from toolgen.model.call import Trace
 
@@ -29,8 +30,7 @@ METHODS = frozenset(
 """The methods that are named in spans and metrics; others are text of the client."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """One request: its method, the tool where the caller may see it, the protocol's version and the request's id."""
 
     method: str

@@ -6,8 +6,8 @@ It happens before the call is made: rules, guards and approvers judge what is se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import PolicyError, StateError
@@ -45,8 +45,7 @@ _TOO_MANY = Deny(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """Arguments with values in place of tokens. `values` are as `Call.restored`; `denied` says why there are none."""
 
     arguments: JsonObject

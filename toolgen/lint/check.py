@@ -6,12 +6,13 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.builder.build import build_sources
 from toolgen.config.settings import SourceSettings
@@ -139,8 +140,7 @@ RULES: Mapping[str, Rule[Any]] = {rule.id: rule for rule in _ALL}
 """Every rule by its id; problems of the build come besides, as `build-` and their code."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing to put right. `file`, `line` (from 1) and `tool` are "" and 0 where there is none, or it is not known."""
 
     rule: str

@@ -6,7 +6,6 @@ What the rules look at, put together from a build and, where there is one, from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from graphql import GraphQLEnumType, GraphQLInputObjectType, GraphQLInterfaceType, GraphQLObjectType, GraphQLSchema
+from msgspec import Struct, field
 
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import SourceInfo
@@ -60,8 +60,7 @@ class Level(StrEnum):
         return list(Level).index(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """One thing a rule found. `about` tells hits of one rule at one origin apart, and stays the same when the wording changes."""
 
     message: str
@@ -69,8 +68,7 @@ class Hit:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(Generic[T]):
+class Rule(Struct, Generic[T], frozen=True, kw_only=True):
     """One rule: a name, how much it matters, what to do about it, and the pure function that finds it."""
 
     id: str
@@ -79,8 +77,7 @@ class Rule(Generic[T]):
     check: Callable[[T], Iterable[Hit]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """What the author of an OpenAPI operation wrote, before a build made up what was missing."""
 
     identifier: str
@@ -88,8 +85,7 @@ class Written:
     origins: Mapping[tuple[str, str], str] = field(default_factory=lambda: _NOWHERE)  # (place, name) -> pointer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(Struct, frozen=True, kw_only=True):
     """One argument of a tool, its own reference followed. `place` is path, query, header, cookie, querystring, body or ""."""
 
     name: str
@@ -99,8 +95,7 @@ class Argument:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolView:
+class ToolView(Struct, frozen=True, kw_only=True):
     """One tool as the rules see it. `written` is None where nothing but the tool is known."""
 
     tool: Tool
@@ -113,8 +108,7 @@ class ToolView:
         return resolved(self.tool.input_schema, schema)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceView:
+class SourceView(Struct, frozen=True, kw_only=True):
     """One source, with all of its tools and what its author wrote about each."""
 
     name: str
@@ -122,8 +116,7 @@ class SourceView:
     tools: Sequence[ToolView]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class Text(Struct, frozen=True, kw_only=True):
     """A text that may reach a model, and where it stands. `prose` tells descriptions from values such as defaults and examples."""
 
     origin: str
@@ -131,8 +124,7 @@ class Text:
     prose: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogView:
+class CatalogView(Struct, frozen=True, kw_only=True):
     """Everything one agent would be given."""
 
     tools: Sequence[Tool]
@@ -156,8 +148,7 @@ _PROSE = frozenset({"description", "summary", "title", "termsOfService"})
 _MAX_TEXTS = 2_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Original:
+class Original(Struct, frozen=True, kw_only=True):
     """A description as written: its operations by origin, every text in it, and the files they stand in by the name origins use."""
 
     operations: Mapping[str, Written]

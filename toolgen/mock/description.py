@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
 
 from toolgen.model.schema import Json, Schema
 from toolgen.sources.base import SourceConfig
@@ -66,8 +67,7 @@ def _between(literals: Sequence[str], text: str) -> list[str] | None:
     return [text[len(first) : end], *reversed(values)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Media:
+class Media(Struct, frozen=True, kw_only=True):
     """One form an answer has. `schema` is as written, `None` when there is none; `examples` are the author's, in order."""
 
     media_type: str
@@ -75,8 +75,7 @@ class Media:
     examples: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """One described response. `status` is as written: `200`, `4XX` or `default`. `headers` are schemas as written."""
 
     status: str
@@ -84,8 +83,7 @@ class Answer:
     headers: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True, kw_only=True):
     """One operation that can be served. `accepts` are the media types its request body may have."""
 
     operation: Operation

@@ -9,12 +9,12 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from xml.sax.saxutils import escape
 
 import jsonschema_rs
+from msgspec import Struct
 
 from toolgen.mock.description import Answer, Description, Endpoint, Media
 from toolgen.model.schema import Json, Schema
@@ -81,16 +81,14 @@ _LIMIT = re.compile(r"(?:x-)?rate-?limit|retry-after\Z", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preference:
+class Preference(Struct, frozen=True, kw_only=True):
     """What `Prefer:` asks for (RFC 7240): `code=429`, `example=name`; 0 and "" where it says nothing."""
 
     code: int = 0
     example: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """What is sent back. `media_type` is "" where there is no body."""
 
     status: int

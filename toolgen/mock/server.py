@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -21,6 +20,8 @@ from urllib.parse import parse_qsl, unquote
 import jsonschema_rs
 import orjson
 import uvicorn
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -41,8 +42,7 @@ _INTEGER = re.compile(r"-?[0-9]+\Z")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """A request, taken apart. Header names are in lower case; `path` holds what the template's braces stand for, still encoded."""
 
     path: Mapping[str, str]
@@ -52,8 +52,7 @@ class Request:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """One thing that is wrong, and where: `in` is path, query, header, cookie or body."""
 
     in_: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from toolgen.errors import SecretError
 from toolgen.model.names import nearest
@@ -64,23 +65,20 @@ _TLS = frozenset({"certificate", "key", "authorities"})
 _EXCHANGE = frozenset({"subject_token", "token_type"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     """A credential that is sent as it is: a key, or a token that somebody else keeps fresh."""
 
     value: SecretReference
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basic:
+class Basic(Struct, frozen=True, kw_only=True):
     """RFC 7617."""
 
     username: SecretReference
     password: SecretReference
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
+class Tls(Struct, frozen=True, kw_only=True):
     """What a connection to a token endpoint shows, a certificate with its key, and which authorities it believes besides; all PEM."""
 
     certificate: SecretReference | None = None
@@ -88,8 +86,7 @@ class Tls:
     authorities: SecretReference | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OAuth:
+class OAuth(Struct, frozen=True, kw_only=True):
     """A token that is asked for at a token endpoint (RFC 6749).
 
     `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, of the token that the caller itself came with). `token_url`
@@ -111,8 +108,7 @@ class OAuth:
     tls: Tls | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
+class Certificate(Struct, frozen=True, kw_only=True):
     """A client certificate with its key, both PEM, and the authorities that the server's own certificate may be signed by besides."""
 
     certificate: SecretReference
@@ -120,8 +116,7 @@ class Certificate:
     authorities: SecretReference | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SigV4:
+class SigV4(Struct, frozen=True, kw_only=True):
     """AWS Signature Version 4."""
 
     access_key_id: SecretReference

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.model.client_channel import Line
 from toolgen.model.database import Database
@@ -48,8 +48,7 @@ _FLAGS = 0b11  # sampled, and that the trace's id is random; nobody knows what o
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(Struct, frozen=True, kw_only=True):
     """A place in a trace. `parent_id` is the caller's span, "" where there is none; `span_id` is ours, which the next system is told."""
 
     trace_id: str
@@ -144,8 +143,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sign_in: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
+class Principal(Struct, frozen=True, kw_only=True, eq=False):
     """Somebody whose credential was verified, and whom they act for. Both must be allowed, both are recorded.
 
     `toolsets` names the sets of tools that the caller narrowed itself to: it sees what is in all of them. `proof` is None for one that
@@ -156,13 +154,29 @@ class Principal:
 
     id: str
     roles: frozenset[str] = frozenset()
-    attributes: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
+    attributes: Mapping[str, Json] = _NOTHING
     on_behalf_of: Principal | None = None
     toolsets: frozenset[str] = frozenset()
-    proof: Proof | None = field(default=None, compare=False, repr=False)
-    token: Secret | None = field(default=None, compare=False, repr=False)
-    origin: Origin | None = field(default=None, compare=False, repr=False)
-    under: object = field(default=None, compare=False, repr=False)
+    proof: Proof | None = None
+    token: Secret | None = None
+    origin: Origin | None = None
+    under: object = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Principal) and self._itself() == other._itself()
+
+    def __hash__(self) -> int:
+        return hash(self._itself())
+
+    def __repr__(self) -> str:
+        return f"Principal{self._itself()}"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return list(zip(self.__struct_fields__, self._itself(), strict=False))
+
+    def _itself(self) -> tuple[object, ...]:
+        """Who it is, without how it showed that."""
+        return self.id, self.roles, self.attributes, self.on_behalf_of, self.toolsets
 
 
 def parties(principal: Principal) -> tuple[str, ...]:
@@ -208,8 +222,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     advice: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """GraphQL that a guard rendered from the tree it checked: the only text an executor may send of what a caller wrote.
 
     `tools` are the tools whose root fields it asks for, `roots` each such field with the arguments of its tool, `cost` an estimate of
@@ -225,8 +238,7 @@ class Document:
     rejections: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Sampling(Struct, frozen=True, kw_only=True):
     """Rows to read when a table is described, and how the values of their `columns` are shown: as `shapes`, or as `values` where many
     rows share each."""
 
@@ -235,8 +247,7 @@ class Sampling:
     shows: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """What a principal may see of a database; of one table the samples that the policy adds, and what asks about how many rows it has."""
 
     database: Database

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.model.expressions import ExpressionError, Reference, parse_reference
 
@@ -24,30 +25,26 @@ _TOKEN = re.compile(
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A number, a text, true, false or null."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """What follows does not hold."""
 
     inner: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """All hold, or one does."""
 
     every: bool
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two values, compared."""
 
     sign: str

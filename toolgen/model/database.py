@@ -10,10 +10,10 @@ What a database account can do, read from the database itself: grants by table a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 __all__ = [
     "MYSQL_CASCADES",
@@ -199,8 +199,7 @@ def mysql_table_names(answered: object) -> str:
     return "exact" if str(answered) == "0" else "folded"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True, order=True):
     """One privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
 
     table: str
@@ -208,8 +207,7 @@ class Grant:
     column: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Power:
+class Power(Struct, frozen=True, kw_only=True, order=True):
     """Something an account can do that no policy opens. `harmless` for what only needs to be known.
 
     `remedy` is a statement that takes it from everybody, where everybody has it, and "" where it is this account's own.
@@ -221,16 +219,14 @@ class Power:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Sequence:
+class Sequence(Struct, frozen=True, kw_only=True, order=True):
     """A sequence that gives a column of `table` its values."""
 
     name: str
     table: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rights:
+class Rights(Struct, frozen=True, kw_only=True):
     """`account` is "" for a file. `unlimited`: no grant is asked about for it, so that none is listed."""
 
     account: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from msgspec import Struct, field
 
 from toolgen.errors import ConfigError
 
@@ -31,8 +32,7 @@ _MAX_CONNECT_S = 60
 _SHAPES = "sqlite:///path, duckdb:///path, postgresql://user@host/db, mysql://user@host/db or mariadb://user@host/db"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLocation:
+class FileLocation(Struct, frozen=True, kw_only=True):
     """A database that is a file. `dialect` is sqlite or duckdb."""
 
     dialect: str
@@ -43,8 +43,7 @@ class FileLocation:
         return self.path.stem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLocation:
+class ServerLocation(Struct, frozen=True, kw_only=True):
     """A database behind a server. `socket` is a Unix socket (PostgreSQL: its folder) in place of host and port, or ""."""
 
     dialect: str  # postgres | mysql

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 __all__ = [
     "ROOTS",
@@ -54,8 +55,7 @@ class ExpressionError(ValueError):
     """An expression that cannot be read; a phrase says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """One value: a root, and the way from there."""
 
     text: str
@@ -63,36 +63,31 @@ class Reference:
     path: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PathQuery:
+class PathQuery(Struct, frozen=True):
     """A JSONPath over everything there is: `{"inputs", "steps", "item", "index"}`. Its value is the list of what it selects."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A text with values in it."""
 
     parts: tuple[str | Reference, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A value as it is written."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Struct, frozen=True):
     """An object with expressions among its values."""
 
     items: Mapping[str, Template]
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Struct, frozen=True):
     """A list with expressions among its elements."""
 
     items: tuple[Template, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.model.schema import Json
 
@@ -18,8 +19,7 @@ _STEP = re.compile(r"\.?(?:([^.\[\]'\"*$]+)|(\*)|\[(?:'([^']*)'|\"([^\"]*)\"|(\*
 _Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mask:
+class Mask(Struct, frozen=True, kw_only=True):
     """Paths of names; `*` is any one. An array stands for each of its elements."""
 
     paths: tuple[_Path, ...]
@@ -63,8 +63,7 @@ def _read(text: str) -> _Path:
     return tuple(names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Struct, frozen=True):
     """What the members of an object so far down mean to the paths, each of which is a bit: `ends` are those that end above it, `named`
     those that go on below a member of that name, `other` those that go on below any other."""
 

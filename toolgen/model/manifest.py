@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.canonical import digest
 from toolgen.errors import ManifestError
@@ -111,8 +111,7 @@ class _Names(msgspec.Struct, frozen=True):
     tools: list[_Named]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """The result of a build. `tools` is keyed by name, in name order."""
 
     digest: str

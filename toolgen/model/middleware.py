@@ -6,9 +6,10 @@ They are shown frozen views without a credential in them, and say what they want
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from toolgen.model.schema import Json
 
@@ -30,8 +31,7 @@ __all__ = [
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipalView:
+class PrincipalView(Struct, frozen=True, kw_only=True):
     """A verified caller and whom it acts for, without what it showed to prove it."""
 
     id: str
@@ -40,8 +40,7 @@ class PrincipalView:
     on_behalf_of: PrincipalView | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolView:
+class ToolView(Struct, frozen=True, kw_only=True):
     """A tool. `effect` is read, write or destructive; `digest` changes with every version of it."""
 
     name: str
@@ -51,8 +50,7 @@ class ToolView:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepView:
+class StepView(Struct, frozen=True, kw_only=True):
     """One step of an agent: who asks, in which session, and the labels that the session has by now."""
 
     principal: PrincipalView
@@ -60,8 +58,7 @@ class StepView:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallView:
+class CallView(Struct, frozen=True, kw_only=True):
     """A call that all guards have let through. What is sensitive among the arguments stands there as the record has it, as a digest."""
 
     call_id: str
@@ -74,8 +71,7 @@ class CallView:
     parent: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultView:
+class ResultView(Struct, frozen=True, kw_only=True):
     """How a call ended: `ok` with data, or `error` with what went wrong; what the policy hides is in neither. Data is a copy,
     which `Change` alone puts in place of the answer's."""
 
@@ -87,15 +83,13 @@ class ResultView:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Narrow:
+class Narrow(Struct, frozen=True, kw_only=True):
     """Changes of arguments, by name: less than was asked for, or one that was not given. They are judged like the call itself."""
 
     arguments: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refuse:
+class Refuse(Struct, frozen=True, kw_only=True):
     """The call is not made; behind it, what it answered is withheld. The texts are for the agent."""
 
     message: str
@@ -112,8 +106,7 @@ class _Kept:
 _KEPT = _Kept()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """What is different about a result: other data, labels for the session, and of a failed call another suggestion."""
 
     data: Json | _Kept = _KEPT

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
@@ -146,8 +147,7 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 _MAX_WIRE_NAME_DEPTH = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class Brought(Struct, frozen=True, kw_only=True):
     """A name that is in an argument's value and goes on the wire as one of its own. `owner` is the argument, or one field of a form."""
 
     argument: str
@@ -155,8 +155,7 @@ class Brought:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(Struct, frozen=True, kw_only=True):
     """An object whose members are names on the wire: as they are or, where it is `deep`, within brackets (`name[member]`).
 
     `name` is the object's own, and "" for a form that is one object. `schema` is what its description says of it.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
-import msgspec
+from msgspec import Struct
 
 from toolgen.errors import SecretError
 
@@ -21,8 +20,7 @@ _SHAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SecretReference:
+class SecretReference(Struct, frozen=True):
     """`${env:NAME}`, `${file:/path}`, `${vault:path#key}` or `${keyring:service/name}`; or a literal that somebody wrote all the same."""
 
     provider: str  # env | file | vault | keyring | literal
@@ -35,6 +33,9 @@ class SecretReference:
             if self.provider == "literal"
             else f"SecretReference({self.provider}:{self.locator})"
         )
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("provider", self.provider), ("locator", MASK if self.provider == "literal" else self.locator)]
 
 
 class Secret:
@@ -61,7 +62,7 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
-class Unprinted(msgspec.Struct, frozen=True, kw_only=True):
+class Unprinted(Struct, frozen=True, kw_only=True):
     """What may hold a secret among its fields: neither `repr` nor rich, which asks msgspec for them, prints any."""
 
     def __repr__(self) -> str:

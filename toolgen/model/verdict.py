@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 __all__ = ["Allow", "Ask", "Consent", "Deny", "Verdict"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allow:
+class Allow(Struct, frozen=True, kw_only=True):
     """Nothing this guard knows speaks against the call."""
 
     rule: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consent:
+class Consent(Struct, frozen=True, kw_only=True):
     """What a rule wants before a call goes on: `quorum` people who each have one of `roles`; with neither, those that the policy names
     for all calls."""
 
@@ -25,8 +24,7 @@ class Consent:
     quorum: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """The call may go on once people have agreed to exactly it: those of each of `wanted`."""
 
     rule: str
@@ -39,8 +37,7 @@ class Ask:
         return self.consents or (Consent(rule=self.rule),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deny:
+class Deny(Struct, frozen=True, kw_only=True):
     """The call does not go on. `code` is one of contracts.md; `reason` and `suggestion` are written for the agent."""
 
     rule: str

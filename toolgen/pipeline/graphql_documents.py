@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field, replace
 
 import msgspec
 from graphql import GraphQLSchema
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.model.call import Call, Document, Principal
 from toolgen.model.graphql_schema import Graph, identifies, reachable
@@ -31,16 +32,14 @@ Decide = Callable[[Call, Tool, JsonObject, list[Note]], Verdict]
 """The verdict on a root field as on a call of its tool. What the record should know besides is added to the list."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """What of a schema some callers may know of: its index, and the same compiled."""
 
     graph: Graph
     schema: GraphQLSchema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentGuard:
+class DocumentGuard(Struct, frozen=True, kw_only=True):
     """Judges the documents of one source.
 
     A document may ask for a root field that the caller may call as a tool, with arguments that it may call it with, and for no other:
@@ -57,8 +56,8 @@ class DocumentGuard:
     bound: Callable[[Principal, Tool], bool]
     redacted: Callable[[Tool], bool]
     max_page: int | None
-    validators: dict[str, Validator] = field(default_factory=dict)  # of those tools, compiled when first asked for
-    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = field(default_factory=dict)  # tools, by who may use them
+    validators: dict[str, Validator] = {}  # of those tools, compiled when first asked for
+    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # tools, by who may use them
     parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)  # by the tools their root fields are
 
     def check(self, call: Call, notes: list[Note]) -> tuple[Call, Verdict] | Deny:
@@ -159,15 +158,14 @@ def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
     return reachable(msgspec.structs.replace(graph, types=types))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardParts:
+class GuardParts(Struct, frozen=True, kw_only=True):
     """What the guards of all sources share."""
 
     decide: Decide
     visible: Callable[[Principal, Tool], bool]
     bound: Callable[[Principal, Tool], bool]
     redacted: Callable[[Tool], bool]
-    max_pages: Mapping[str, int | None] = field(default_factory=dict)
+    max_pages: Mapping[str, int | None] = {}
 
 
 def document_guards(manifest: Manifest, parts: GuardParts) -> Mapping[str, DocumentGuard]:

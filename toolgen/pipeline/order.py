@@ -11,8 +11,10 @@ pause -> current -> results -> redact -> deliver
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
@@ -35,8 +37,7 @@ _T = TypeVar("_T")
 _MAX_PLANS = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """The stages of one gateway, each made once."""
 
     record: Record

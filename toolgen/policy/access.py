@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
@@ -25,8 +26,7 @@ from toolgen.policy.rules import CompiledRule, Note, Rule
 __all__ = ["NOWHERE", "UNKNOWN", "Access", "Circumstances", "Judgement", "Rule", "Toolset", "audience"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolset:
+class Toolset(Struct, frozen=True, kw_only=True):
     """The names of the tools in a set, and the roles that see no tool outside of their sets."""
 
     tools: frozenset[str]
@@ -81,8 +81,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     readings: Readings | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
+class _About(Struct, frozen=True):
     """The rules about one tool for one set of roles. `settled`: they allow every call, whatever its arguments."""
 
     rules: tuple[CompiledRule, ...]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from toolgen.model.graphql_schema import Graph, named
 from toolgen.model.manifest import Manifest
@@ -113,8 +115,7 @@ _BRANCHES = ("anyOf", "oneOf")
 _Place = Callable[..., str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Struct, frozen=True, kw_only=True):
     """One thing to look at. `where` is file:line, `suggestion` what to write."""
 
     code: str

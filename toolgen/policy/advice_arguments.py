@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.model.parameter_names import members
 from toolgen.model.schema import Schema
@@ -19,8 +20,7 @@ _NUMBERS = frozenset({"integer", "number"})
 _SAID = frozenset({"title", "description", "$comment"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class Remark(Struct, frozen=True, kw_only=True):
     """Advice on one part of a rule: `path` is where below the rule it stands."""
 
     code: str
@@ -29,8 +29,7 @@ class Remark:
     suggestion: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Narrowed:
+class _Narrowed(Struct, frozen=True, kw_only=True):
     """One property that a rule narrows: its path of names, what the rule says of it, and whether the rule requires it."""
 
     names: tuple[str, ...]

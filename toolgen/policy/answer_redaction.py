@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import Any, assert_never
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from toolgen.json_codec import decode_json
 from toolgen.model.result import Shape
@@ -160,8 +161,7 @@ def _places(fields: tuple[str, ...], tool: Tool) -> tuple[str, ...]:
     return (*fields, *(found for path in fields for found in behind_aliases(path, aliases))) if aliases else fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Changes:
+class _Changes(Struct, frozen=True, kw_only=True):
     """What is made of an answer, of what is said beside one, and of the plain texts around them."""
 
     answer: _Change

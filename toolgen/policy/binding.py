@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.model.call import Principal
 from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
@@ -21,8 +21,7 @@ __all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]
 _COMBINATORS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binder:
+class Binder(Struct, frozen=True, kw_only=True):
     """One argument that a rule sets for one party of a call."""
 
     rule: str

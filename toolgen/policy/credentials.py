@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import CanonicalError
@@ -37,8 +39,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """The signatures a token may have (RFC 7518, RFC 8037). All are asymmetric, so no public key can ever be taken for a shared secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True, kw_only=True):
     """One accepted key of a principal: the hex SHA-256 of it, when it was made and when it stops working (seconds since the epoch).
 
     `where` is the file and line it stands at; `managed` says that it stands in the list that `toolgen keys` writes.
@@ -56,8 +57,7 @@ class ApiKey:
         return self.sha256[:12]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRule:
+class TokenRule(Struct, frozen=True, kw_only=True):
     """What a JWT must be: from this issuer, for one of these audiences, with all of these scopes, signed by a key of `jwks` (a URL or an
     absolute path). One for an audience of `sign_in` signs people in to the console, and does nothing else."""
 
@@ -69,8 +69,7 @@ class TokenRule:
     sign_in: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateRule:
+class CertificateRule(Struct, frozen=True, kw_only=True):
     """Which client certificates are a principal's: those with one of these SHA-256 fingerprints (hex, of the DER), or the ones with this
     subject that this issuer signed (RFC 4514 texts, "" where fingerprints are given)."""
 
@@ -79,8 +78,7 @@ class CertificateRule:
     issuer: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipalEntry:
+class PrincipalEntry(Struct, frozen=True, kw_only=True):
     """A principal as a policy names it. `acts_for` lists whom it may say it acts on behalf of: principals, users of issuers
     (`staff:ann`), or all users of one (`staff:*`).
 
@@ -107,8 +105,7 @@ class PrincipalEntry:
         return user in self.acts_for or (bool(colon) and f"{issuer}:*" in self.acts_for)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuerEntry:
+class IssuerEntry(Struct, frozen=True, kw_only=True):
     """An identity provider whose every user is a principal, `name:subject`.
 
     Each has `roles`, and those that `grants` (claim -> value -> roles) gives for what its claims say; `attributes` are read from claims.
@@ -127,8 +124,7 @@ class IssuerEntry:
         return self.roles.union(*(roles for values in self.grants.values() for roles in values.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revocation:
+class Revocation(Struct, frozen=True, kw_only=True):
     """Tokens that are accepted no more: those that fit everything it says. `before` is a time of issue, in seconds since the epoch."""
 
     issuer: str = ""
@@ -144,8 +140,7 @@ class Revocation:
         return self.before is None or bool(claims.get("iat", 0) < self.before)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateRevocation:
+class CertificateRevocation(Struct, frozen=True, kw_only=True):
     """Client certificates that are accepted no more: those that fit everything it says, in the words of `ShownCertificate`."""
 
     fingerprint: str = ""
@@ -159,8 +154,7 @@ class CertificateRevocation:
         return all(getattr(self, part) in {"", getattr(shown, part)} for part in parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class Credentials(Struct, frozen=True, kw_only=True):
     """Everything a policy says about who is who.
 
     `revoked_keys` are hex SHA-256 digests of API keys, or how some begin. `revoked_principals` says of principals until when (seconds

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from types import MappingProxyType
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.model.verdict import Allow, Deny, Verdict
 
@@ -41,8 +43,7 @@ _NO_SOURCES: Mapping[str, frozenset[Place]] = MappingProxyType({})
 _GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has given out so far
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Egress:
+class Egress(Struct, frozen=True, kw_only=True):
     """`allow` holds (host, port) pairs that are open whatever their address; with any there, no other public place is.
 
     `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import Json, JsonObject
@@ -22,8 +23,7 @@ from toolgen.policy.rules import CompiledRule
 __all__ = ["Considered", "EarlierCall", "SelfTest", "SelfTestResult", "explain", "readings_shown", "run", "why_hidden"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Considered:
+class Considered(Struct, frozen=True, kw_only=True):
     """One rule held against one party of a call. `speaks` says whether it did, `why` what decided that."""
 
     party: str
@@ -144,8 +144,7 @@ def _alone(
     return holds, f"when: {str(holds).lower()}: {when.source}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierCall:
+class EarlierCall(Struct, frozen=True, kw_only=True):
     """A call that a test says was made before, by the same principal, in the same session or another."""
 
     tool: str
@@ -154,8 +153,7 @@ class EarlierCall:
     in_session: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTest:
+class SelfTest(Struct, frozen=True, kw_only=True):
     """One entry of `tests:` in a policy file."""
 
     caller: Principal
@@ -168,8 +166,7 @@ class SelfTest:
     after: tuple[EarlierCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTestResult:
+class SelfTestResult(Struct, frozen=True, kw_only=True):
     """What a test expected and what it got; `rule` is the rule that decided."""
 
     test: SelfTest

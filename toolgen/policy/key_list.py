@@ -8,12 +8,12 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from toolgen.errors import PolicyError
 from toolgen.policy.credentials import Credentials
@@ -32,12 +32,11 @@ _SECTIONS = ("keys", "revoked")
 _READABLE = 0o644  # the user the gateway runs as has to learn what is revoked, and there is nothing in it to hide
 
 
-@dataclass(slots=True)
-class KeyList:
+class KeyList(Struct):
     """Its entries as they are written: of `keys` with principal, hash, created and expires, of `revoked` as contracts.md has them."""
 
-    keys: list[dict[str, Any]] = field(default_factory=list)
-    revoked: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[dict[str, Any]] = []
+    revoked: list[dict[str, Any]] = []
 
 
 def new_key() -> tuple[str, str]:

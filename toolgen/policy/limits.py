@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.clock import Clock
 from toolgen.model.call import Call, Principal
@@ -29,8 +30,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 Cost: TypeAlias = int | Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     """A bucket, a ceiling or both for each combination of `per`.
 
     A bucket holds `burst` tokens and gains `per_second`; a `burst` of 0 means there is none. At most `concurrency` calls are in flight

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import Any
+
+from msgspec import Struct
 
 from toolgen.canonical import digest, encodable
 from toolgen.model.call import Principal
@@ -104,11 +104,11 @@ def _chain(principal: Principal) -> Iterable[Principal]:
         party = party.on_behalf_of
 
 
-def _said(part: Any) -> dict[str, object]:
-    found = {item: getattr(part, item.name) for item in fields(part) if item.name not in _TOLD}
-    return {
-        item.name: _plain(value) for item, value in found.items() if item.name not in _ADDED or value != item.default
-    }
+def _said(part: Struct) -> dict[str, object]:
+    names, defaults = part.__struct_fields__, part.__struct_defaults__
+    default = dict(zip(reversed(names), reversed(defaults), strict=False))
+    found = {name: getattr(part, name) for name in names if name not in _TOLD}
+    return {name: _plain(value) for name, value in found.items() if name not in _ADDED or value != default[name]}
 
 
 def _plain(value: object) -> object:
@@ -124,7 +124,7 @@ def _plain(value: object) -> object:
             return sorted((_plain(item) for item in value), key=digest)
         case list() | tuple():
             return [_plain(item) for item in value]
-        case _ if is_dataclass(value) and not isinstance(value, type):
+        case Struct():
             return _said(value)
         case _:
             return value

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from toolgen.json_codec import MAX_DEPTH, decode_json, encode_json
 from toolgen.model.schema import Json, JsonObject
@@ -50,8 +51,7 @@ Place = tuple[Any, ...]
 """Names and indexes, from the top of a value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redaction:
+class Redaction(Struct, frozen=True, kw_only=True):
     """Fields (JSONPath, RFC 9535) of the answers of some tools, and what stands there instead."""
 
     tools: tuple[str, ...]
@@ -236,8 +236,7 @@ _Place = tuple[str | int, ...]
 _ReplacePlain = Callable[[Json], Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
+class Plain(Struct, frozen=True, kw_only=True):
     """Arguments (JSONPath, RFC 9535) of some tools, by the patterns of their names, that are recorded as they are."""
 
     tools: tuple[str, ...]

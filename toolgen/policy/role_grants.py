@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from toolgen.errors import PolicyError
 from toolgen.policy.document.schema import RoleGrantShape
@@ -25,8 +26,7 @@ __all__ = [
 MAX_GIVEN_S = 7 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleGrantRule:
+class RoleGrantRule(Struct, frozen=True, kw_only=True):
     """Who has a role of `by` may give `role` to who has one of `to`, for `max_s` seconds at most. With `break_glass` it takes two people:
     one asks, for themselves too, and another one of `by` agrees."""
 
@@ -37,8 +37,7 @@ class RoleGrantRule:
     break_glass: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenRole:
+class GivenRole(Struct, frozen=True, kw_only=True):
     """A role that somebody has now besides their own, for as long as they have one of `to` of their own."""
 
     role: str

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase, translate
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from toolgen.model.names import nearest
 from toolgen.model.schema import JsonObject, Schema
@@ -152,8 +153,7 @@ _NO_BINDINGS: Mapping[str, Expression] = MappingProxyType({})
 _GLOB = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One rule of a policy. It applies to a call when role, tool and effect fit, `arguments`, if given, accepts the arguments, and
     `when`, if given, holds.
 
@@ -179,8 +179,7 @@ class Rule:
         return tool.effect in self.effects and any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, a condition that had no answer, or what a
     middleware (of this `digest`) did with the call; `arguments` as they are recorded, once it changed them, and `labels` that it set."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
 import jsonschema_rs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.model.names import near
 from toolgen.model.result import bounded
@@ -58,8 +59,7 @@ _LIMITS: Final[Mapping[str, str]] = MappingProxyType(
 Error = jsonschema_rs.ValidationError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fault:
+class _Fault(Struct, frozen=True, kw_only=True):
     """One thing to correct. `values` are what `kind` allows or misses: types, values of an enum, names."""
 
     pointer: tuple[str | int, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
@@ -12,8 +13,7 @@ from toolgen.model.tool import Tool
 __all__ = ["TokenGrant", "may_have"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenGrant:
+class TokenGrant(Struct, frozen=True, kw_only=True):
     """Values of these kinds are put into calls of these tools that somebody with one of the roles makes: into these arguments (names of the
     top level), or into any where there are none. `where` is its place in the policy."""
 

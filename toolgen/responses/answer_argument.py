@@ -7,10 +7,10 @@ Long answers are cut into pieces: each valid JSON, each below its size, and toge
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.json_codec import encode_json
 from toolgen.model.field_mask import MAX_FIELDS, Mask
@@ -51,8 +51,7 @@ _NESTED_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitio
 _VALUES = frozenset({"const", "enum", "default", "examples", "example"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """`mask` keeps some fields, `pages` follows as many pages (0: none was asked for), `cursor` reads on."""
 
     mask: Mask | None = None
@@ -177,8 +176,7 @@ _MAX_DEPTH = 200
 _MIN = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(Struct, frozen=True, kw_only=True):
     """A part of a value, in the containers it stood in, and where the next one begins; None behind the last."""
 
     value: Json

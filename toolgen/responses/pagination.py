@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from urllib.parse import parse_qsl, urljoin, urlsplit
+
+from msgspec import Struct
 
 from toolgen.config.tools import PagesBy
 from toolgen.model.schema import Json, JsonObject
@@ -92,8 +93,7 @@ _PORTS = {"http": 80, "https": 443}
 _MAX_TOKEN_LENGTH = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paging:
+class Paging(Struct, frozen=True, kw_only=True):
     """The arguments of a tool that choose its page, by kind; "" for one it does not have. `names` is every one by its wire name."""
 
     cursor: str

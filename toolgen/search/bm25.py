@@ -6,9 +6,10 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
+
+from msgspec import Struct
 
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
@@ -39,16 +40,14 @@ _RELATED = 0.25  # what a word counts that stands for another: fetch for get
 _BROADER = 0.5  # and one that is more general: person for actor
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A tool that fits. Scores compare hits of one search, and nothing else."""
 
     id: str
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Document:
+class _Document(Struct, frozen=True):
     """One tool, read once: how often each term stands in each field, how long the fields are, and the terms of its name, in order."""
 
     counts: Mapping[str, tuple[int, ...]]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, HttpBinding, Tool
@@ -64,8 +65,7 @@ _CONTEXT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """What one tool needs and what it can give, whatever other tools there are."""
 
     source: str
@@ -118,8 +118,7 @@ def source_of(id_: str) -> str:
     return "" if source.lower() in _METHODS else source
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(Struct, frozen=True):
     name: str
     of: Resource | None = None  # what it identifies, where that is known
     certain: float = 1.0
@@ -158,8 +157,7 @@ def role_of(tool: Tool) -> Role:
     return role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _Known(Struct, frozen=True, kw_only=True):
     """What a tool says of itself beside its name, its text and its parameters."""
 
     about: tuple[str, ...] = ()

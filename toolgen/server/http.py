@@ -15,11 +15,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
 import uvloop
+from msgspec import Struct
 
 from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
@@ -47,8 +47,7 @@ _OTHER_FILES = 512  # the record, connections to upstreams and databases, what i
 _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class Front(Struct, frozen=True, kw_only=True):
     """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
     the origin that agents know it by, "" where nobody said it. How long calls are still taken after SIGTERM; None where nobody said it.
     What it speaks TLS with itself."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from toolgen.errors import ConfigError
 from toolgen.model.database_url import ENGINES
@@ -35,8 +36,7 @@ _NO_OPTIONS = GraphOptions()
 _NO_API_OPTIONS = OpenApiOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryFiles:
+class QueryFiles(Struct, frozen=True, kw_only=True):
     """Files of named queries: a glob below the project's folder, and where toolgen.yaml says it."""
 
     pattern: str
@@ -44,8 +44,7 @@ class QueryFiles:
     where: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceConfig:
+class SourceConfig(Struct, frozen=True, kw_only=True):
     """One entry of `sources:` in toolgen.yaml, as far as a build needs it; credentials are not among it.
 
     `location` is a path (already resolved against the project's folder) or a URL; `pin` is the accepted copy of what a URL leads to.
@@ -85,8 +84,7 @@ class SourceConfig:
         return str(self.pin.path) if self.pin is not None else self.location
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem.
 
     `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import jsonschema_rs
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.errors import ConfigError
 from toolgen.model.auth_schemes import HEADERS, SCHEMES
@@ -73,8 +73,7 @@ class GraphKeys(msgspec.Struct, forbid_unknown_fields=True):
     tools: dict[str, _Tool] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryLimits:
+class QueryLimits(Struct, frozen=True, kw_only=True):
     """How large a document may be that an agent wrote. A page of 10 products costs 10 times what one costs."""
 
     max_depth: int = 8
@@ -84,8 +83,7 @@ class QueryLimits:
     max_cost: int = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionOptions:
+class SubscriptionOptions(Struct, frozen=True, kw_only=True):
     """Over what subscriptions run, and when they end. `url` is the endpoint's own where it is ""."""
 
     transport: str = "websocket"  # websocket | sse
@@ -94,16 +92,14 @@ class SubscriptionOptions:
     seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenSelection:
+class ChosenSelection(Struct, frozen=True, kw_only=True):
     """What the tool of a root field reads by default, as toolgen.yaml says it; `where` is its file and line."""
 
     text: str
     where: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphOptions:
+class GraphOptions(Struct, frozen=True, kw_only=True):
     """`operations` are files of trusted operations. `scalars` are JSON Schemas by scalar. `queries` opens the schema to documents that
     agents write, `subscriptions` to subscriptions; `None` for neither. `max_page` is the largest page that may be asked for, `None`
     where toolgen.yaml says nothing. `leave_out` are fields (`Type.field`, with globs) that no default selection reads.
@@ -126,9 +122,11 @@ class GraphOptions:
         if self.scalars:
             said["scalars"] = dict(self.scalars)
         if self.queries is not None:
-            said["queries"] = {name: getattr(self.queries, name) for name in QueryLimits.__slots__}
+            said["queries"] = {name: getattr(self.queries, name) for name in QueryLimits.__struct_fields__}
         if self.subscriptions is not None:
-            said["subscriptions"] = {name: getattr(self.subscriptions, name) for name in SubscriptionOptions.__slots__}
+            said["subscriptions"] = {
+                name: getattr(self.subscriptions, name) for name in SubscriptionOptions.__struct_fields__
+            }
         if self.max_page is not None:
             said["max_page"] = self.max_page
         if self.leave_out:

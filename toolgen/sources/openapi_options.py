@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.errors import ConfigError
 from toolgen.model.auth_schemes import HEADERS, SCHEMES
@@ -29,8 +29,7 @@ _CREDENTIAL = re.compile(r"(?:token|secret|password|credential|authorization|api
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenApiOptions:
+class OpenApiOptions(Struct, frozen=True, kw_only=True):
     """`ways` are how credentials are shown where the description has no security schemes of its own, by the keys of `auth:`. `constants`
     are values of parameters by their names. `loose`: formats are told and not checked.
     """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem
@@ -19,8 +20,7 @@ from toolgen.sources.base import Reading
 __all__ = ["ToolOverride", "override"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOverride:
+class ToolOverride(Struct, frozen=True, kw_only=True):
     """One entry of `tools:`. `key` is a tool's generated name, its origin, or the description's own word for it (operationId, field).
 
     `None` leaves as it is. `where` is its file and line, for messages.

@@ -7,12 +7,13 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.files import read_file
@@ -25,8 +26,7 @@ _FORMAT = 1
 _MAX_LOCK_SIZE = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(Struct, frozen=True, kw_only=True):
     """One accepted description: the digest of its bytes, and the file that holds them."""
 
     url: str
@@ -35,8 +35,7 @@ class Pin:
     base: str = ""  # where it was found in the end, when it was redirected: what its own references start from
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
+class Pins(Struct, frozen=True, kw_only=True):
     """All that is pinned: descriptions by source, and by source the documents they pull in, by canonical URL."""
 
     descriptions: Mapping[str, Pin]

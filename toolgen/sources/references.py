@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+from msgspec import Struct, field
 
 from toolgen.sources.pins import Pin
 from toolgen.sources.syntax import escape
@@ -32,8 +33,7 @@ class UnsafeUrlError(ValueError):
     """A URL that is no plain address of a document; its text says why, to follow "the reference …"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remote:
+class Remote(Struct, frozen=True, kw_only=True):
     """What one description may pull in. `base` is its own URL, empty for a file; `pins` are the accepted documents by canonical URL."""
 
     base: str = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -15,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 import orjson
+from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import DescriptionError, connection_failure
@@ -35,8 +35,7 @@ _WRONG_PLACE = "check the URL: it is that of the description itself, often …/o
 _STATUS_ADVICE = {401: _LOGIN, 403: _LOGIN, 404: _WRONG_PLACE, 405: _WRONG_PLACE, 410: _WRONG_PLACE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Struct, frozen=True, kw_only=True):
     """What a description said when it was asked. `filename` says what kind of text it is."""
 
     filename: str
@@ -82,8 +81,7 @@ class Fetcher:
         return target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bounds:
+class _Bounds(Struct, frozen=True, kw_only=True):
     until: float
     largest: int
     clock: Clock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import orjson
 import yaml
+from msgspec import Struct, field
 
 from toolgen.errors import DescriptionError
 
@@ -24,8 +24,7 @@ _MAX_TOKENS = 5_000_000
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]|\n', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated:
+class Repeated(Struct, frozen=True, kw_only=True):
     """A key that stands twice in the object at `pointer` (`#/info`), the second time on `line`; the last one counts."""
 
     pointer: str
@@ -39,8 +38,7 @@ class Repeated:
         return f"{what} twice in it (line {self.line}); the last one counts"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class Parsed(Struct, frozen=True, kw_only=True):
     """A document's value, and the keys of which it has more than one; at most the first 50 of them."""
 
     value: Any
@@ -314,8 +312,7 @@ def _colons(value: Any, levels: int) -> int:
     return orjson.dumps(value).count(b":")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Open:
+class _Open(Struct, kw_only=True):
     """An object or a list that is being scanned. `keys` is None for a list; `at` is the last key, or the item's index."""
 
     pointer: str

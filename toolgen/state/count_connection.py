@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
+
+from msgspec import Struct
 
 __all__ = ["TIMEOUT_S", "Link", "Script", "UnreachableError"]
 
@@ -16,8 +17,7 @@ class UnreachableError(Exception):
     """The counter could not be asked, or did not answer as it should. The text names the kind of fault and nothing of what was sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A step that is done as one: by its text (Lua) in Redis, by its name in the process above the workers."""
 
     name: str

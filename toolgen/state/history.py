@@ -6,13 +6,13 @@ import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 
@@ -28,21 +28,19 @@ Number: TypeAlias = int | Fraction
 _NO_NUMBERS: Mapping[str, Number | None] = MappingProxyType({})
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """The calls of one tool: how many succeeded, how many may have done something, and the sums of their numbers over the latter."""
 
     succeeded: int = 0
     counted: int = 0
-    sums: dict[str, Number | None] = field(default_factory=dict)
+    sums: dict[str, Number | None] = {}
 
 
-@dataclass(slots=True)
-class Page:
+class Page(Struct):
     """The tallies of one stretch of time, by tool, and how many calls set each label."""
 
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)
+    tallies: dict[str, Tally] = {}
+    labels: dict[str, int] = {}
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -153,8 +151,7 @@ class View(msgspec.Struct, frozen=True):
         return iter(()) if self.ledger is None else self.ledger.pages(self.now)
 
 
-@dataclass(slots=True)
-class _Shelf:
+class _Shelf(Struct):
     """One principal's ledgers: of all its calls, and of its latest sessions."""
 
     whole: Ledger = field(default_factory=lambda: Ledger(windowed=True))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
@@ -52,8 +52,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """A message that this worker delivers until its lease is over. It waits `since` then, and `attempts` were made before. `token` is the
     lease's."""
 
@@ -63,13 +62,11 @@ class Claim:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Struct, frozen=True):
     """The receiver has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class Later(Struct, frozen=True, kw_only=True):
     """It is tried again at `due`, for `why`. Nothing else is sent to the receiver before `held`."""
 
     due: float
@@ -77,8 +74,7 @@ class Later:
     held: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dead:
+class Dead(Struct, frozen=True, kw_only=True):
     """It is not tried again, for `why`."""
 
     why: str
@@ -87,8 +83,7 @@ class Dead:
 Outcome: TypeAlias = Delivered | Later | Dead
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(Struct, frozen=True, kw_only=True):
     """What could not be delivered, since `at`, after how many attempts and why."""
 
     id: str
@@ -100,8 +95,7 @@ class DeadLetter:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxCounts:
+class OutboxCounts(Struct, frozen=True, kw_only=True):
     """Messages of one receiver that wait, those that are dead letters, and for how many seconds the oldest has waited."""
 
     waiting: int = 0

@@ -6,8 +6,9 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.model.schema import Json
@@ -68,8 +69,7 @@ class Charge(Protocol):
     def cost(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """The limit that said no, why, and in how many seconds it might say yes."""
 
     limit: str
@@ -77,8 +77,7 @@ class Refusal:
     reason: Literal["spent", "crowded", "unreachable"] = "spent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(Struct, frozen=True, kw_only=True):
     """The places in flight that a call holds until they are released. `id` is theirs where they are kept elsewhere."""
 
     keys: tuple[Key, ...] = ()
@@ -345,8 +344,7 @@ MAX_DURATION_S = 3600.0
 _SAME_WINDOW_S = 2.0  # whole seconds, rounded by the service
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(Struct):
     """`left` calls until `resets`; none at all until `resumes`. Times are the clock's monotonic ones."""
 
     left: float = math.inf

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha1
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.errors import connection_failure
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisClock", "RedisLink", "RedisLocation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisLocation:
+class RedisLocation(Struct, frozen=True, kw_only=True):
     """Where Redis is. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
 
     host: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
@@ -20,8 +21,7 @@ CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, last REAL NOT NULL)
 _MAX_POLICIES = 1000  # after which the texts that were in force the longest ago are forgotten
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenPolicy:
+class SeenPolicy(Struct, frozen=True, kw_only=True):
     """A policy that was in force: its digest, and when (seconds since the epoch) it came into force first and last."""
 
     digest: str

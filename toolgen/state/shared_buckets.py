@@ -8,12 +8,12 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
 import orjson
+from msgspec import Struct
 
 from toolgen.background import Background
 from toolgen.clock import Clock
@@ -30,8 +30,7 @@ _MAX_BATCH = 256
 _MAX_KEY_LENGTH = 512
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(Struct):
     """One call's charges, until they are answered."""
 
     lease: str
@@ -224,8 +223,7 @@ class SharedBuckets:
         return Hold(keys=keys) if keys else FREE
 
 
-@dataclass(frozen=True, slots=True)
-class _ShareTerms:
+class _ShareTerms(Struct, frozen=True):
     """A limit's terms for one of several processes."""
 
     id: str

@@ -11,11 +11,11 @@ import math
 import socket
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.frames import Frames
@@ -64,8 +64,7 @@ class _Steps(msgspec.Struct, frozen=True):
     steps: list[tuple[int, str, str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
+class _Terms(Struct, frozen=True):
     """A limit of one charge, called by the charge's place."""
 
     id: str
@@ -76,8 +75,7 @@ class _Terms:
     on_failure: Literal["refuse", "share"] = "refuse"
 
 
-@dataclass(frozen=True, slots=True)
-class _Charge:
+class _Charge(Struct, frozen=True):
     key: Key
     cost: float
     limit: _Terms
@@ -203,8 +201,7 @@ def _terms(index: int, rate: float, burst: float, concurrency: int) -> _Terms:
     return _Terms(str(index), rate, burst, concurrency)
 
 
-@dataclass(slots=True)
-class _Shelf:
+class _Shelf(Struct):
     """What is kept of one party: a version and a box by name, those used last at the end."""
 
     boxes: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)

@@ -11,12 +11,12 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError
@@ -29,8 +29,7 @@ __all__ = ["Kept", "SharedHistories", "Turn", "read", "written"]
 _MAX_FLIGHT_S = 24 * 3600.0
 
 
-@dataclass(slots=True)
-class Kept:
+class Kept(Struct):
     """A ledger and its calls in flight, each by a name of its own, with the time it began. `version` is "" for one that was never written.
 
     `unsure`: what is there by now is not known. Until `incomplete_until`, something that was counted is missing.
@@ -38,7 +37,7 @@ class Kept:
 
     ledger: Ledger
     version: str = ""
-    flying: dict[str, list[tuple[float, Entry]]] = field(default_factory=dict)
+    flying: dict[str, list[tuple[float, Entry]]] = {}
     incomplete_until: float = 0.0
     changed: bool = False
     unsure: bool = False

@@ -6,11 +6,11 @@ import asyncio
 import secrets
 import sqlite3
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError
@@ -112,8 +112,7 @@ _UNSHARED_S = 10.0
 _MAX_UNSHARED = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """One answer: its data as JSON, and where in that the system's own stands; its `Link` header, when it was made, until when it is
     fresh, and until when better than none (monotonic times)."""
 

@@ -10,11 +10,11 @@ import secrets
 from abc import ABC, abstractmethod
 from asyncio import Task
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
 import orjson
+from msgspec import Struct, field
 
 from toolgen.background import Background
 from toolgen.clock import Clock
@@ -33,8 +33,7 @@ _MAX_EACH = 1_000
 _MAX_KEPT = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excess:
+class Excess(Struct, frozen=True, kw_only=True):
     """Why a call has no place in its conversation, and in how many seconds it might have one."""
 
     reason: Literal["spent", "crowded", "unreachable"]
@@ -94,8 +93,7 @@ class Turns(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Conversation:
+class _Conversation(Struct):
     turns: int = 0
     calls: int = 0  # in its last turn
     flying: int = 0
@@ -188,8 +186,7 @@ _MAX_BATCH = 256
 _UNREACHABLE = Excess(reason="unreachable", retry_after_s=1.0)
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """What this process has in flight of one conversation, under one lease from the first call's coming to the last one's end."""
 
     who: str
@@ -200,8 +197,7 @@ class _Group:
     left: asyncio.Future[Excess | None] | None = None
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     """Something that the counting store is to be told, until it was."""
 
     what: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.sources.documents import Documents
 from toolgen.sources.syntax import escape
@@ -20,8 +22,7 @@ _MAX_CHAIN_LENGTH = 60
 _COMPOSED = ("allOf", "anyOf", "oneOf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What a tool's schema says otherwise. `path` leads to the value, `pointer` into the description.
 
     `value` is one that only one of the two accepts, where one is easily named: `ABSENT` otherwise. `schemas` are the tool's and the
@@ -40,8 +41,7 @@ Second = Callable[[Difference, Mapping[str, Any], str], str]
 """A second judge of a difference, told the tool's `$defs` and what hides a property: why it sees none, or ""."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Struct, frozen=True, kw_only=True):
     """Which way values go. `hides` is readOnly for what is sent, writeOnly for what comes back."""
 
     hides: str
@@ -49,8 +49,7 @@ class Side:
     files: bool = False  # the values are the parts of a form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
+class _Pair(Struct, frozen=True, kw_only=True):
     """Two schemas that should say the same of one value. `hidden` are properties that the composition they are part of leaves out."""
 
     tool: Any

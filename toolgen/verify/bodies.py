@@ -9,9 +9,10 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
+
+from msgspec import Struct
 
 from toolgen.verify.reader import ABSENT, Absent, Undefined, by_convention, equal, is_json, reads_as, split_pairs
 from toolgen.verify.received import Received, UnreadableError, shapes
@@ -74,8 +75,7 @@ FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": "%20|\\+", "pipeDelimited": r"\||%7[Cc]", "tabDelimited": "%09"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(Struct, frozen=True, kw_only=True):
     name: str
     filename: str | None
     content_type: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
+from msgspec import Struct
 
 from toolgen.model.schema import Schema
 from toolgen.samples.regex import UnsupportedPatternError, matching
@@ -126,8 +126,7 @@ def valid_for(schema: Schema) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(dict(schema), validate_formats=True, ignore_unknown_formats=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Taste:
+class _Taste(Struct, frozen=True, kw_only=True):
     """How one example is made: how often what is optional is there, and whether edge values are wanted."""
 
     optional: float

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.errors import ConfigError
 from toolgen.verify.reader import Absent, is_json, style_of
@@ -23,8 +24,7 @@ _PRIMITIVE = frozenset({"string", "integer", "number", "boolean"})
 _UNKNOWN = "openapi-core leaves text where a schema has no single type"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """(place, wire name) -> value and (place, wire name) -> complaint; `BODY` is the whole body. `broken`: it could not judge at all."""
 
     values: Mapping[tuple[str, str], Any]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
+
+from msgspec import Struct
 
 from toolgen.verify.received import Received, UnreadableError, shapes
 from toolgen.verify.spec_operation import Described
@@ -79,8 +80,7 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
 _JSON = re.compile(r"[^/;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undefined:
+class Undefined(Struct, frozen=True, kw_only=True):
     """Why the specification does not say how a value is sent."""
 
     reason: str

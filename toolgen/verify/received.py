@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, unquote_plus
+
+from msgspec import Struct
 
 from toolgen.verify.spec_operation import Described
 
@@ -31,8 +32,7 @@ class AmbiguousError(Exception):
     """A path that has two values for a variable: of `{id}.{format}`, `a.b.json` says `a` and `a.b`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class Received(Struct, frozen=True, kw_only=True):
     """One request. Path values and query pairs are still percent-encoded; header names are in lower case."""
 
     path: Mapping[str, str]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus, unquote, unquote_plus
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.request_builder import Request, bind, keyed
@@ -35,17 +35,16 @@ _CALL = f"call_{'0a' * 12}"
 _NOBODY = Principal(id="verify")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Ledger:
+class _Ledger(Struct, kw_only=True):
     """What was judged, argument by argument."""
 
-    seen: set[str] = field(default_factory=set)  # was in an example
-    read: set[str] = field(default_factory=set)  # read back by our own reader
-    core: set[str] = field(default_factory=set)  # read back by openapi-core
-    unable: dict[str, str] = field(default_factory=dict)  # why openapi-core could not
-    undefined: dict[str, str] = field(default_factory=dict)  # what the specification leaves open
-    disputed: dict[str, str] = field(default_factory=dict)  # what one judge alone has against the request
-    refused: dict[str, str] = field(default_factory=dict)  # refusal -> an example's text
+    seen: set[str] = set()  # was in an example
+    read: set[str] = set()  # read back by our own reader
+    core: set[str] = set()  # read back by openapi-core
+    unable: dict[str, str] = {}  # why openapi-core could not
+    undefined: dict[str, str] = {}  # what the specification leaves open
+    disputed: dict[str, str] = {}  # what one judge alone has against the request
+    refused: dict[str, str] = {}  # refusal -> an example's text
     examples: int = 0
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.errors import ToolgenError, place_of
 from toolgen.model.manifest import SecurityScheme
@@ -114,8 +116,7 @@ def _where(found: Difference) -> str:
 Progress = Callable[[ToolReport], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceReport:
+class SourceReport(Struct, frozen=True, kw_only=True):
     """One source's tools, in the order of their names."""
 
     source: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct, field
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.verify.known_differences import carried
@@ -41,8 +42,7 @@ _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionF
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """One operation. `document` is an OpenAPI 3 document with nothing else in it; `parameters` and `body` are its own.
 
     `operation`, `item` (its path's) and `written` (its parameters, those of its path included) are as the description has them.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.syntax import escape
@@ -19,8 +21,7 @@ _FORMS = ("multipart/", "application/x-www-form-urlencoded")
 _FIRST = re.compile(r"[\s,;]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class Body(Struct, frozen=True, kw_only=True):
     """A request body as it is sent. `listed`: in a media type that the description has; its schema is at `pointer` + `below`."""
 
     required: bool
@@ -30,8 +31,7 @@ class Body:
     below: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """One schema of a successful response, and where it is written."""
 
     schema: Any

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 __all__ = ["Failed", "NotApplicable", "Proven", "ToolReport", "Unproven", "Verdict", "shrink"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
+class Proven(Struct, frozen=True, kw_only=True):
     """Every argument was read back as it was given. `reader` says why an argument was judged by our own reader alone."""
 
     examples: int
@@ -22,8 +22,7 @@ class Proven:
     reader: Mapping[str, str]  # argument -> why openapi-core could not judge it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(Struct, frozen=True, kw_only=True):
     """The smallest arguments found that come out differently, what became of them, and where the description says otherwise.
 
     `pointer` is a JSON pointer, or a reference that ends in one; empty where the whole operation is meant.
@@ -35,15 +34,13 @@ class Failed:
     pointer: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unproven:
+class Unproven(Struct, frozen=True, kw_only=True):
     """Nothing was found wrong, but something could not be judged. `reasons` are sentences."""
 
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotApplicable:
+class NotApplicable(Struct, frozen=True, kw_only=True):
     """There is no description to prove the tool against."""
 
     reason: str
@@ -52,8 +49,7 @@ class NotApplicable:
 Verdict: TypeAlias = Proven | Failed | Unproven | NotApplicable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolReport:
+class ToolReport(Struct, frozen=True, kw_only=True):
     """One tool and what its proof ended with."""
 
     tool: str

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.builder.callability import check_auth
 from toolgen.clock import Clock, SystemClock
@@ -62,8 +64,7 @@ __all__ = [
 _CLOCK = SystemClock()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backing:
+class Backing(Struct, frozen=True, kw_only=True):
     """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own,
     what runs its functions, where requests of devices are kept and, in one of several workers, the way to the commands of MCP servers,
     which another process holds.

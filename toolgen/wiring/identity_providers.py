@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
@@ -17,8 +18,7 @@ from toolgen.model.secret import Secret, SecretReference
 __all__ = ["Asker", "fetch_key_set", "make_asker"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(Struct, frozen=True, kw_only=True):
     """Asks one provider. `reference` is where the client's secret is, None for a client without one."""
 
     via: Via

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from toolgen.canonical import canonical
 from toolgen.config.checks import SHIPPED, DetectorSettings, InspectionSettings

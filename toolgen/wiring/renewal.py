@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.execute.base import Executor
 from toolgen.functions.signature import forget
@@ -13,8 +14,7 @@ from toolgen.model.tool import FunctionBinding
 __all__ = ["Renewed", "renewed_executors"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renewed:
+class Renewed(Struct, frozen=True, kw_only=True):
     """Executors, and those that nobody needs any more. `begin` comes just before they are in force: functions whose source changed are
     imported again at their next call."""
 

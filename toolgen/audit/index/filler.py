@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.files import active_path, regular, stream_names
 from toolgen.audit.index.index import Index
@@ -20,8 +20,7 @@ WAIT_S = 2.0
 _TAIL = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCounts:
+class IndexCounts(Struct, frozen=True, kw_only=True):
     """How an index does: entries that the filling under way has not taken over yet and how many seconds it has taken, both 0 where none is
     under way, and how many streams could not be followed to their end the last time. That it could not be filled at all counts as one."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.entry import Entry, hashed
 from toolgen.audit.index.check import differences, here
@@ -32,16 +32,14 @@ _FROM = "audit_entries e JOIN audit_streams s ON s.id = e.stream"
 _TAMPERED = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """Some of what was asked for, newest first; `next` is None behind the last."""
 
     rows: list[dict[str, Any]]
     next: Cursor | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """One entry, and where its log is. `checked` says whether it was held against the log: not where that is another machine's."""
 
     entry: dict[str, Any]
@@ -49,8 +47,7 @@ class Found:
     checked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """What statistics need of a call. `time` is in microseconds since the epoch."""
 
     time: int
@@ -63,8 +60,7 @@ class Sample:
     duration_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyUse:
+class PolicyUse(Struct, frozen=True):
     """How many calls a policy decided, and when the first and the last of them began, in microseconds since the epoch."""
 
     digest: str

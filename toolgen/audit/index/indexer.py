@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
 from toolgen.audit.index.database import Database
@@ -31,8 +31,7 @@ class _First(msgspec.Struct):
 _first = msgspec.json.Decoder(_First).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """The first entry that a stream still has."""
 
     seq: int
@@ -40,8 +39,7 @@ class Beginning:
     prev: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a line begins: in the segment whose first entry has number `segment`, so many bytes in."""
 
     segment: int
@@ -112,16 +110,14 @@ _REPLACED = (
 _STREAMS = "SELECT id, segment, place, seq, hash FROM audit_streams"
 
 
-@dataclass(slots=True)
-class Filled:
+class Filled(Struct):
     """What came of it: how many entries are new, and a sentence for each stream that could not be followed to its end."""
 
     entries: int = 0
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """How far a stream is indexed: `place` is where the line of its last entry, `seq`, begins; `hash` is that entry's."""
 
     id: int

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from toolgen.audit.entry import Entry, unsealed
 from toolgen.errors import ConfigError
@@ -60,8 +60,7 @@ class _Line(msgspec.Struct):
 _line = msgspec.json.Decoder(_Line).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One entry. `prev` and `hash` are the bytes of the digests; `body` is what was hashed besides `prev`: the entry without the two."""
 
     seq: int
@@ -74,8 +73,7 @@ class Row:
     told: Mapping[str, object]  # what a call is made of, as `query.merged` takes it
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
+class CallRow(Struct, frozen=True):
     """One call, in the order of the columns of `audit_calls`. `id` is that of its intent's row."""
 
     id: int
@@ -176,8 +174,7 @@ _MAX_TEXT_LENGTH = 1000
 Condition = tuple[str, Sequence[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Struct, frozen=True, kw_only=True):
     """What calls, or the entries of calls, have to be like; what is empty asks for nothing. Times are microseconds since the epoch.
 
     `tool` may be a glob (`shop__*`). `text` is looked for in everything an entry says but its chain, letter case aside, without an index:

@@ -6,13 +6,13 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from graphql import build_schema, graphql_sync
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -37,15 +37,14 @@ _PRODUCTS = (
 _TAGS = 0xE0000  # the block of Unicode that spells ASCII invisibly
 
 
-@dataclass(slots=True)
-class Shop:
+class Shop(Struct):
     """The running services, and the folder of the project. `description` is what the REST service says of itself by now. Without
     `has_sql` there is no database, as what reads SQL is not installed, and no workflow that asks it."""
 
     folder: Path
     description: bytes
     has_sql: bool
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = {}
 
     @property
     def config(self) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from msgspec import Struct
 
 __all__ = ["CALLS", "STEPS", "Agent", "Failed", "tell"]
 
@@ -42,13 +42,12 @@ class Failed(Exception):  # noqa: N818
     """Something did not happen as it must."""
 
 
-@dataclass(slots=True)
-class Agent:
+class Agent(Struct):
     """An MCP client over HTTP. `made` are its calls: the tool, and how each ended."""
 
     http: httpx.Client
-    made: list[tuple[str, str]] = field(default_factory=list)
-    _session: dict[str, str] = field(default_factory=dict)
+    made: list[tuple[str, str]] = []
+    _session: dict[str, str] = {}
 
     def begin(self) -> Sequence[str]:
         """Says who it is, and lists its tools."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from graphql import FieldNode, OperationDefinitionNode, parse
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.model.graphql_schema import page_sizes
@@ -24,8 +24,7 @@ _MIN = 1.0  # what a request costs that was never made
 _Key = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """What one answer says: `left` points of `most`, which come back at `rate` a second or (0) all at once in `seconds`."""
 
     left: float
@@ -35,20 +34,18 @@ class Report:
     cost: float | None = None
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     report: Report
     at: float
     spent: float = 0.0  # by calls that were answered without a word about cost
 
 
-@dataclass(slots=True)
-class Budget:
+class Budget(Struct):
     """The points of one endpoint, shown one credential. What a service says is believed for a minute (of a window: until it ends, an
     hour at most), so neither a broken nor a hostile one shuts itself off for ever."""
 
     clock: Clock
-    costs: dict[_Key, float] = field(default_factory=dict)  # of requests that were answered, the last thousand
+    costs: dict[_Key, float] = {}  # of requests that were answered, the last thousand
     reserved: float = 0.0
     _state: _State | None = None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphql import (
@@ -18,6 +17,7 @@ from graphql import (
     SelectionSetNode,
     print_ast,
 )
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.clock import Clock
@@ -36,8 +36,7 @@ _Path = tuple[str, ...]
 _Key = tuple[object, ...]
 
 
-@dataclass(slots=True)
-class FailedFields:
+class FailedFields(Struct):
     """In the memory of one process, by caller and tool. A field is left out only after it failed everywhere in an answer.
 
     It is not shared: a process that does not know of a failure asks for the field, is told of it beside the answer, and knows then. To

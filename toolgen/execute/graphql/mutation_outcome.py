@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from graphql import (
     FieldNode,
@@ -16,6 +15,7 @@ from graphql import (
     parse,
 )
 from graphql.language import SelectionSetNode
+from msgspec import Struct
 
 from toolgen.execute.rejection import at, rejected, why
 from toolgen.model.result import Error
@@ -32,8 +32,7 @@ _INCOMPLETE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What an answer is read by: the text that was sent, whether it changes something, and of the binding `cursor` and `rejections`."""
 
     query: str

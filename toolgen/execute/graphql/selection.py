@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from graphql import (
@@ -30,6 +29,7 @@ from graphql import (
     value_from_ast_untyped,
 )
 from graphql.language import ValueNode
+from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.graphql_schema import (
@@ -165,8 +165,7 @@ def _parsed(fields: str) -> SelectionSetNode:
     return first.selection_set
 
 
-@dataclass(slots=True)
-class _Chooser:
+class _Chooser(Struct):
     """Walks one selection, counting what it costs and collecting the variables it needs."""
 
     graph: Graph
@@ -174,9 +173,9 @@ class _Chooser:
     max_page: int | None
     fields: int = 0
     cost: int = 0
-    variables: dict[str, Json] = field(default_factory=dict)
-    definitions: list[VariableDefinitionNode] = field(default_factory=list)
-    fronts: frozenset[str] = field(init=False)
+    variables: dict[str, Json] = {}
+    definitions: list[VariableDefinitionNode] = []
+    fronts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.fronts = self.graph.fronts

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec import Struct, field
 from msgspec.structs import replace
 from pyreqwest.exceptions import PyreqwestError
 
@@ -34,11 +34,10 @@ __all__ = ["Listener"]
 _CONNECT_S = 10.0
 
 
-@dataclass(slots=True)
-class _Heard:
+class _Heard(Struct):
     """What has come in so far. `ended` says why nothing more is awaited: complete, events, seconds or bytes."""
 
-    events: list[Json] = field(default_factory=list)
+    events: list[Json] = []
     size: int = 0
     begun: bool = False
     attempts: int = 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.schema import Json, JsonObject, Schema
@@ -22,8 +22,7 @@ _PREFLIGHT = HttpParameter(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class Upload(Struct, frozen=True, kw_only=True):
     """One file, and where in the request it belongs: `variables.input.files.0`."""
 
     path: str
@@ -38,10 +37,9 @@ class Upload:
         return {**shown, "base64_characters": len(encoded) if isinstance(encoded, str) else 0}
 
 
-@dataclass(slots=True)
-class _Finder:
+class _Finder(Struct):
     definitions: Mapping[str, Schema]
-    found: list[Upload] = field(default_factory=list)
+    found: list[Upload] = []
 
     def take(self, schema: Schema, value: Json, path: str) -> Json:
         """The value with null in place of every file."""

@@ -7,7 +7,8 @@ import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError, encode_json, form_pairs, scalar, styled_parts
 from toolgen.model.http import JSON, MEDIA_TYPE
@@ -20,16 +21,14 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _DEFAULT_PART = HttpPart()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoded:
+class Encoded(Struct, frozen=True, kw_only=True):
     """A body ready to be sent."""
 
     media_type: str
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class _File(Struct, frozen=True, kw_only=True):
     content: bytes
     filename: str
     media_type: str

@@ -9,10 +9,11 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyreqwest.client import Client as LibraryClient
 from pyreqwest.http import Url
 
@@ -49,8 +50,7 @@ class Refusal(Exception):  # noqa: N818 - a decision, not a fault
         self.verdict = verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """Where a URL leads, as the client that will connect reads it: no second parser can be of another opinion."""
 
     scheme: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, assert_never
 from urllib.parse import unquote_plus
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
@@ -54,8 +54,7 @@ class Signed(Unprinted, frozen=True, kw_only=True):
     renewal: Renewal | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Shown:
+class _Shown(Unprinted, frozen=True, kw_only=True):
     """One credential where it goes: `place` is header, query or cookie."""
 
     place: str
@@ -322,8 +321,7 @@ def _taken(shown: _Shown) -> UnbindableError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provision:
+class Provision(Struct, frozen=True, kw_only=True):
     """What a gateway gives the credentials of a source besides its secrets: tokens that are asked for, and those of its callers."""
 
     grants: Grants

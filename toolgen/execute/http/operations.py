@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from toolgen.execute.base import AnswerPlace, PollConfig
 from toolgen.execute.http.parameter_styles import percent
@@ -37,16 +38,14 @@ class State(StrEnum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """How far an operation has come: a share of 100 where it says one."""
 
     percent: float | None
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """The request that may have begun an operation: its URL, the server of its description, and how credentials are called in queries."""
 
     url: str

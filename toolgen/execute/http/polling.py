@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Executor, Monitored, PollConfig, SystemHealth
@@ -67,8 +67,7 @@ def reader_for(polls: Collection[PollConfig]) -> _Reader:
     return _Reader({_RETRY_AFTER, *(place.header for place in places if place.header)})
 
 
-@dataclass(slots=True)
-class _Operation:
+class _Operation(Struct):
     """One that is followed: where its status is, the answer that began it and the latest one, and how often it was asked about."""
 
     url: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from msgspec.structs import replace
 
 from toolgen.execute.http.request_builder import Request
+from toolgen.model.secret import Unprinted
 
 __all__ = ["AwsKey", "sign_aws"]
 
@@ -21,8 +21,7 @@ _SPACES = re.compile(r" +")
 _SAFE = "-_.~"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class AwsKey:
+class AwsKey(Unprinted, frozen=True, kw_only=True):
     """An AWS access key, resolved, and what it is used for. `session_token` is "" for a key that lives for long."""
 
     access_key_id: str

@@ -9,7 +9,6 @@ import hashlib
 import os
 import ssl
 import tempfile
-from dataclasses import dataclass
 from functools import lru_cache
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,12 +16,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509 import load_pem_x509_certificates
 
 from toolgen.errors import SecretError
+from toolgen.model.secret import Unprinted
 
 __all__ = ["ClientCertificate", "client_certificate", "tls_context"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ClientCertificate:
+class ClientCertificate(Unprinted, frozen=True, kw_only=True):
     """A certificate with its chain and its key, and the authorities to believe besides the usual ones. Equal by `digest` alone."""
 
     digest: str

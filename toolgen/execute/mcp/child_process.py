@@ -20,8 +20,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
@@ -205,8 +206,7 @@ _EDGE = 256  # what is kept of either end of a line that is too long
 _MAX_SKIPPED_LENGTH = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LongLine:
+class LongLine(Struct, frozen=True):
     """A line of more bytes than are kept: how it begins, and how it ends."""
 
     head: bytes

@@ -8,8 +8,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.http.response import MAX_ANSWER_SIZE
@@ -33,14 +34,13 @@ _CLOCK = SystemClock()
 NOT_SENT: Final = Delivery(attempts=1, unsent=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandSpec:
+class CommandSpec(Struct, frozen=True, kw_only=True):
     """What a source says of its command: its words, the folder it is started in, the variables it is given and how long a line may be."""
 
     source: str = ""
     words: tuple[str, ...]
     folder: str = ""
-    environment: Mapping[str, SecretReference] = field(default_factory=dict)
+    environment: Mapping[str, SecretReference] = {}
     largest: int = MAX_ANSWER_SIZE
 
 

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit, Timeouts
@@ -41,8 +41,7 @@ _PAUSE_S = 0.1
 _MAX_DIGITS = 9
 
 
-@dataclass(slots=True)
-class Cursor:
+class Cursor(Struct):
     """Where a stream of events was when it ended, and how long to wait before it is asked for again."""
 
     last: str = ""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeGuard
+
+from msgspec import Struct
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.call import Call
@@ -47,16 +48,14 @@ _MAX_SAID_LENGTH = 600
 _MAX_AMOUNT = 2**53
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
+class Agreed(Struct, frozen=True, kw_only=True):
     """What was agreed on with a server: a revision ("" before), and a session where it gave one."""
 
     version: str = ""
     session: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meeting:
+class Meeting(Struct, frozen=True, kw_only=True):
     """The session `epoch`: what was agreed on there, None where the reader has to begin it, and after which number to count."""
 
     epoch: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.child_process import Descendants, ErrorLog, Lines, LongLine
@@ -32,8 +33,7 @@ class Fault(StrEnum):
     NOT_SENT = "not_sent"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """The line that answers a request, or what is wrong with it; `reason` is what the command did that ended."""
 
     line: bytes = b""
@@ -41,8 +41,7 @@ class Reply:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiter:
+class _Waiter(Struct, frozen=True):
     """Who waits for an answer; `line` is the way back to its caller."""
 
     answer: asyncio.Future[Reply]

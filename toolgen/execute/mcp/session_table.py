@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from toolgen.execute.mcp.command_frames import Dropped, Meet, Met, Settle
 
@@ -25,8 +26,7 @@ class Worker(Protocol):
     def send(self, said: Met) -> None: ...
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(Struct):
     """`beginner` is whose turn it is to begin it, `waiting` who asked meanwhile: a worker, and the number of its question."""
 
     epoch: int = 0

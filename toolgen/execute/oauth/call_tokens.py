@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from toolgen.errors import SecretError, ToolgenError
@@ -12,7 +11,7 @@ from toolgen.execute.oauth.tokens import Grant, Grants
 from toolgen.model.auth import OAuth
 from toolgen.model.call import Principal, parties
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.secret import Secret
+from toolgen.model.secret import Secret, Unprinted
 from toolgen.model.verdict import Allow
 
 __all__ = ["CallTokens", "NoTokenError", "Renewal"]
@@ -26,8 +25,7 @@ class NoTokenError(ToolgenError):
     code = "forbidden"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Renewal:
+class Renewal(Unprinted, frozen=True, kw_only=True):
     """A token that was sent and that its grant can replace, if the system does not accept it."""
 
     grant: Grant

@@ -8,7 +8,6 @@ import math
 import re
 import secrets as randomness
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote_plus, urlencode
 
 import jwt
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from toolgen.errors import SecretError
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.model.auth import OAuth
+from toolgen.model.secret import Unprinted
 
 __all__ = ["Held", "Issued", "read_answer", "request"]
 
@@ -53,8 +53,7 @@ _ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Held:
+class Held(Unprinted, frozen=True, kw_only=True):
     """The secrets of one request, resolved: the client's own, and what is exchanged or refreshed."""
 
     client_id: str = ""
@@ -64,8 +63,7 @@ class Held:
     subject_token: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Issued:
+class Issued(Unprinted, frozen=True, kw_only=True):
     """What a token endpoint gave out: a bearer token, how many seconds it lives, and the refresh token that takes the place of the old."""
 
     token: str

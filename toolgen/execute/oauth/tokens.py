@@ -8,9 +8,10 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
@@ -21,6 +22,7 @@ from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, Tls, Via
 from toolgen.execute.secrets import Secret, SecretReference, Secrets
 from toolgen.model.auth import OAuth
+from toolgen.model.secret import Unprinted
 
 __all__ = ["Grant", "Grants", "Token"]
 
@@ -36,8 +38,7 @@ log = logging.getLogger("toolgen.secrets")
 Jitter = Callable[[float, float], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Token:
+class Token(Unprinted, frozen=True, kw_only=True):
     """A bearer token. It may be sent until `until`, and is worth replacing from `ahead` on (monotonic seconds)."""
 
     value: str
@@ -48,8 +49,7 @@ class Token:
         return "Token(***)"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Slot:
+class _Slot(Struct, kw_only=True):
     """What is known of one token: that it is there, that it is being asked for, or that it cannot be had for a while."""
 
     token: Token | None = None

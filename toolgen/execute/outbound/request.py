@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
+from toolgen.model.secret import Unprinted
 
 __all__ = [
     "OutboundError",
@@ -32,8 +34,7 @@ class UnreachableError(OutboundError):
     """There is no answer because nobody gave one: no connection, no time, no name. Who answered something else was reached."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Tls:
+class Tls(Unprinted, frozen=True, kw_only=True):
     """What a connection shows, a certificate with its key, and the authorities it believes besides the usual ones: PEM, "" for none."""
 
     certificate: str = ""
@@ -44,8 +45,7 @@ class Tls:
         return "Tls(***)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Via:
+class Via(Struct, frozen=True, kw_only=True):
     """How a place is reached: whose verdict is asked (None: on behalf of the operator), as what, and how TLS is made."""
 
     permit: Permit | None = None
@@ -55,13 +55,12 @@ class Via:
     total_s: float = _TOTAL_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class OutboundRequest:
+class OutboundRequest(Unprinted, frozen=True, kw_only=True):
     """A request; its headers and body may hold secrets. Without `reads` the body of the answer is left alone: its status is all."""
 
     method: str
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes = b""
     reads: bool = True
 
@@ -69,8 +68,7 @@ class OutboundRequest:
         return f"OutboundRequest({self.method} ***)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class OutboundResponse:
+class OutboundResponse(Unprinted, frozen=True, kw_only=True):
     """An answer, whole."""
 
     status: int

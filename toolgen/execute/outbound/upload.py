@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.clock import Clock
@@ -25,8 +25,7 @@ _MAX_ANSWER_SIZE = 4096
 _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, total_s=15.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class Upload(Struct, frozen=True, kw_only=True):
     """One request: how and where, its headers (secrets among them are resolved when it is sent) and what it carries."""
 
     method: str
@@ -35,7 +34,7 @@ class Upload:
     content_type: str
     body: bytes
     region: str = ""
-    aws: Mapping[str, SecretReference] = field(default_factory=dict)
+    aws: Mapping[str, SecretReference] = {}
 
     def request(self, secrets: Secrets, now: float) -> Request:
         """As it is sent, with its secrets; signed for S3 where it has a region. Raises `SecretError`."""

@@ -12,8 +12,9 @@ import contextlib
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.execute.base import Destination, Permit
@@ -73,8 +74,7 @@ class Driver(Protocol[C]):
     async def gone(self, connection: C) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Idle(Generic[C]):
+class _Idle(Struct, Generic[C], frozen=True, kw_only=True):
     connection: C
     opened: float  # of clock.monotonic()
 

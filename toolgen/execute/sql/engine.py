@@ -10,10 +10,11 @@ What a server's error codes mean, in our own words: the texts of engines quote t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.execute.sql.result_rows import failed, timed_out
@@ -63,8 +64,7 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(slots=True, kw_only=True)
-class Watch:
+class Watch(Struct, kw_only=True):
     """Shared by the thread that runs a statement and the one that looks at the clock.
 
     An engine that cannot be asked to look now and then leaves an `interrupt`, which is called when it must stop.
@@ -92,8 +92,7 @@ class Watch:
                 self._interrupt()
 
 
-@dataclass(slots=True)
-class Change:
+class Change(Struct):
     """`committing` is true while nobody can say whether the database has made the change."""
 
     statement: Statement

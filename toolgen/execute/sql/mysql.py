@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
@@ -49,8 +50,7 @@ _MYSQL: Final = ("cte_max_recursion_depth = 4294967295",)
 _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 
-@dataclass(slots=True, kw_only=True)
-class _Session:
+class _Session(Struct, kw_only=True):
     connection: WireConnection
     mariadb: bool
     table_names: str = ""  # how this server compares names of tables, as in `Database`

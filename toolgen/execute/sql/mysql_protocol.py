@@ -9,12 +9,12 @@ import ssl
 import struct
 import sys
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 import aiomysql
 import orjson
+from msgspec import Struct
 from pymysql.constants import CLIENT, COMMAND, FIELD_TYPE, FLAG
 from pymysql.err import OperationalError
 from pymysql.protocol import MysqlPacket
@@ -52,8 +52,7 @@ _TEXTS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """A column of a result. `table`: the one it stands in, or "" for what was computed."""
 
     name: str
@@ -79,8 +78,7 @@ class Field:
         return _NAMES.get(self.kind, "unknown") + unsigned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """A statement the server has read. `columns` 0: it has no result, so it is no query (INTO OUTFILE included)."""
 
     id: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
@@ -72,12 +73,11 @@ _STILL_THERE: Final = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid || ' 
 _Cursor: TypeAlias = psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawCursor[tuple[object, ...]]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Session:
+class _Session(Struct, kw_only=True):
     connection: MeteredConnection
     backend: str = ""  # which of all backends that ever were
     role: Role
-    types: dict[int, str] = field(default_factory=dict)
+    types: dict[int, str] = {}
 
 
 class PostgresEngine:
@@ -195,8 +195,7 @@ class _Driver:
             return not await found.fetchone()
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(Struct, frozen=True):
     """psycopg's AdaptContext: the readings every connection starts with."""
 
     adapters: psycopg.adapt.AdaptersMap

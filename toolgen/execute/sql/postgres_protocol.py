@@ -14,11 +14,11 @@ import socket
 import struct
 import termios
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 import orjson
 import psycopg
+from msgspec import Struct
 from psycopg import sql
 from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import AdaptersMap, Loader, Transformer
@@ -167,8 +167,7 @@ SELECT current_setting('is_superuser') = 'on',
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True):
     """What was found about a session's role and its database when it was opened."""
 
     superuser: bool

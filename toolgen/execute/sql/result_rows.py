@@ -13,13 +13,13 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.model.call import Sampling, Statement
@@ -52,8 +52,7 @@ _FIXED: Final = len("false")
 _QUOTES: Final = '""'
 
 
-@dataclass(slots=True, kw_only=True)
-class Column:
+class Column(Struct, kw_only=True):
     """A column of the answer. `computed`: no column of a table, so its digits are what arithmetic left; `rounded` then says some went."""
 
     name: str
@@ -69,13 +68,12 @@ class Column:
         return told
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """Rows as they come, until a cap is reached. A column whose type is "" takes that of its first value (SQLite types values)."""
 
     statement: Statement
     columns: Sequence[Column]
-    rows: list[list[Json]] = field(default_factory=list)
+    rows: list[list[Json]] = []
     size: int = 0
     cut: bool = False
     full: bool = False  # there was a row more than is given

@@ -16,13 +16,13 @@ import subprocess
 import sys
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 import msgspec
 import orjson
+from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.core_dumps import ALLOWED
@@ -127,8 +127,7 @@ class _Child:
         return bytes(data)
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """One statement on its way through a thread and a child, and whether anybody still waits for it."""
 
     order: Order

@@ -11,7 +11,6 @@ import pickle
 import resource
 import select
 import struct
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from toolgen.clock import SystemClock
 from toolgen.core_dumps import forbid_core_dumps
@@ -47,8 +47,7 @@ _MEMORY: Final = {"sqlite": 256 * 2**20, "duckdb": 768 * 2**20}  # bytes beyond 
 _LENGTH: Final = struct.Struct("<I")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(Struct, frozen=True, kw_only=True):
     """One statement and what is to be done with it: query, explain or change."""
 
     statement: Statement

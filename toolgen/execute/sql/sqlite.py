@@ -11,10 +11,11 @@ import contextlib
 import re
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from toolgen.execute.sql.engine import BROKEN_RULE, UNKNOWN, Change, Reason, Watch, not_a_change, told
 from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query, timed_out
@@ -62,14 +63,13 @@ _PRAGMAS = (
 )
 
 
-@dataclass(slots=True)
-class _Footprint:
+class _Footprint(Struct):
     """What reading a view reads below it."""
 
-    columns: set[tuple[str, str]] = field(default_factory=set)
-    tables: set[str] = field(default_factory=set)
-    functions: set[str] = field(default_factory=set)
-    views: set[str] = field(default_factory=set)
+    columns: set[tuple[str, str]] = set()
+    tables: set[str] = set()
+    functions: set[str] = set()
+    views: set[str] = set()
 
     def note(
         self, action: int, first: str | None, second: str | None, _database: str | None, source: str | None

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.execute.base import Answered, InnerCalls
@@ -39,18 +39,16 @@ _NO_META = Meta(duration_ms=0.0, truncated=False)
 Sleep = Callable[[float], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """What a run came to: its outputs, or how it failed."""
 
-    outputs: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = {}
     truncated: bool = False
     error: Error | None = None
-    report: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Struct, frozen=True, kw_only=True):
     """A run that goes on when others have answered. `state` is all that it takes to go on, as JSON; `waits` are calls by step."""
 
     state: dict[str, Any]

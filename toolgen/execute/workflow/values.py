@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+from msgspec import Struct
 
 from toolgen.model.conditions import holds, parse_condition
 from toolgen.model.expressions import (
@@ -48,13 +48,12 @@ class MissingError(ValueError):
     """A value that an expression leads to is not there; a phrase says which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """Everything that an expression may lead to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
 
     inputs: Mapping[str, Any]
     steps: Mapping[str, Mapping[str, Any]]
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] = {}
 
     def within(self, **own: Any) -> Scope:
         """The same with more of the step itself."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
+from msgspec import Struct
 
 from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.model.call import ShownCertificate
@@ -74,8 +74,7 @@ def _forwarded(value: str) -> x509.Certificate:
     return certificate
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(Struct, frozen=True):
     """The time a certificate is for, in seconds since the epoch, both ends included (RFC 5280, section 4.1.2.5)."""
 
     begins: float

@@ -7,10 +7,10 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from jwt import PyJWK, PyJWTError
+from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.gateway.identity.jwt import RefusedTokenError, Token, Told
@@ -48,13 +48,12 @@ KeySet: TypeAlias = Mapping[tuple[str, str], PyJWK]
 """Key id and algorithm -> the key, ready to verify."""
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     keys: KeySet | None = None
     fetched: float = 0.0
     tried: float = float("-inf")
     failed: bool = False
-    task: asyncio.Task[None] | None = field(default=None, repr=False)
+    task: asyncio.Task[None] | None = None
 
 
 class KeySets:

@@ -10,9 +10,10 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.units import in_words
 
@@ -27,8 +28,7 @@ class Told(Enum):
     SCOPES = auto()  # it is good, but for the scopes it lacks: its client can ask for them (RFC 6750, section 3.1)
 
 
-@dataclass(frozen=True, slots=True)
-class Unaccepted:
+class Unaccepted(Struct, frozen=True):
     """No principal. `reason` is for the operator's log: a fixed sentence, with nothing in it that came with the credential. `scopes` are
     what it would have had to have, where that is told."""
 
@@ -57,8 +57,7 @@ _TYPES = frozenset(
 _LATEST = 253_402_300_800  # the year 10000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """A token as it was written. Nothing in it is believed before the signature over `signed` is."""
 
     algorithm: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from toolgen.canonical import digest as digest_of
 from toolgen.clock import Clock

@@ -9,11 +9,11 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema_rs
 import msgspec
+from msgspec import Struct
 
 from toolgen.canonical import encodable
 from toolgen.gateway.approvals import Approvals
@@ -86,8 +86,7 @@ class Mailbox:
             known[1].set_result(result)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Line:
+class _Line(Struct, kw_only=True):
     """What both eras share. `token` is what the client wants to be told its progress by, None where it does not."""
 
     presence: Presence
@@ -126,8 +125,7 @@ class _Line:
             raise Unasked
 
 
-@dataclass(slots=True, kw_only=True)
-class StatefulLine(_Line):
+class StatefulLine(_Line, kw_only=True):
     """A client of the handshake era: a question is a request to it, and the call goes on when the answer comes."""
 
     mailbox: Mailbox
@@ -149,12 +147,11 @@ class StatefulLine(_Line):
             self.mailbox.close(question)
 
 
-@dataclass(slots=True, kw_only=True)
-class StatelessLine(_Line):
+class StatelessLine(_Line, kw_only=True):
     """A client of 2026-07-28: a question ends the call, which is made again with the answer (basic/utilities/mrtr)."""
 
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    wanted: dict[str, JsonObject] = field(default_factory=dict)
+    answers: Mapping[str, Any] = {}
+    wanted: dict[str, JsonObject] = {}
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The answer that the call came with; a question that has none, or one that does not fit, is asked."""

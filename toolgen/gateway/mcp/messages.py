@@ -9,11 +9,11 @@ import base64
 import binascii
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.canonical import digest, encodable
 from toolgen.clock import Clock
@@ -134,8 +134,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """A JSON-RPC error. Its text never repeats a value that was sent."""
 
     code: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import re
 import secrets
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from toolgen.gateway.asgi.request import Rejected
 from toolgen.gateway.mcp.client_channel import ASKED_WITH
@@ -18,8 +19,7 @@ _SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,
 _MAX_SESSION_LENGTH = 677
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """What `initialize` said, as it comes back with each request of a session."""
 
     id: str = ""

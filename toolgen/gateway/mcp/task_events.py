@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.errors import StateError
 from toolgen.gateway.mcp.messages import (
@@ -27,8 +28,7 @@ MAX_WATCHED = 64
 _MAX_ID_LENGTH = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """The tasks that somebody listens for, by their ids, and what their request said of its client."""
 
     ids: tuple[str, ...]

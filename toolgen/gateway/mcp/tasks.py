@@ -11,10 +11,10 @@ import binascii
 from asyncio import QueueFull
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import Approvals
@@ -60,8 +60,7 @@ _LOOK_S = 5.0
 _QUESTION = "question"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPlan:
+class TaskPlan(Struct, frozen=True, kw_only=True):
     """When a call becomes a task: after `wait` seconds; None where only one does that waits for somebody. `at_once`: its caller does not
     wait for it at all. `always`: also one that ended is a task. `keep_s` is how long its client wants it kept, 0 where it did not say."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.config.notify import NotifyEvent
 from toolgen.model.schema import JsonObject
@@ -17,8 +18,7 @@ ENDS: frozenset[NotifyEvent] = frozenset({"approval_decided", "approval_expired"
 _ENDINGS: dict[str, NotifyEvent] = {"expired": "approval_expired", "cancelled": "approval_withdrawn"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Struct, frozen=True, kw_only=True):
     """One event of one call. `arguments` are as the record shows them, None where they are not to be shown. `url` is the console's page
     of the call, `escalated_to` has the roles that may answer too once it is escalated. `at` is when it was noticed, in seconds since the
     epoch."""

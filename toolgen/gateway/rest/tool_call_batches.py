@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.gateway.json_body import Malformed, data_json, data_text, decode, error_text
 from toolgen.model.result import Envelope
@@ -72,8 +72,7 @@ class _Kind(msgspec.Struct):
     type: str = "tool_call"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCall:
+class BatchCall(Struct, frozen=True, kw_only=True):
     """One call of a batch. `arguments` is None where its model wrote something that is no JSON object: `fault` tells the model so."""
 
     id: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import assert_never
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolgen.clock import Clock, FixedClock
 from toolgen.errors import StateError
@@ -41,8 +42,7 @@ _QUOTED = "the tool failed, and what it says is withheld: the policy redacts fie
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class Earlier(Struct, frozen=True, kw_only=True):
     """The histories as one policy uses them; `labels` has what each tool sets."""
 
     histories: Histories | SharedHistories
@@ -138,8 +138,7 @@ class Earlier:
             party = party.on_behalf_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessStage:
+class AccessStage(Struct, frozen=True, kw_only=True):
     """Who may call what: the policy's verdict on principal, tool and arguments."""
 
     access: Access
@@ -204,12 +203,11 @@ class AccessStage:
         return None
 
 
-@dataclass(slots=True, kw_only=True)
-class RedactStage:
+class RedactStage(Struct, kw_only=True):
     """What the policy hides is taken out of the answer on its way back. `redactor` makes the redaction of one tool, or None."""
 
     redactor: Callable[[Tool], AnswerRedactor | None]
-    _redactors: dict[str, AnswerRedactor | None] = field(default_factory=dict)
+    _redactors: dict[str, AnswerRedactor | None] = {}
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         hides = self._of(call.tool) is not None

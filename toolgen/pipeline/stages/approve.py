@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import AuditError
@@ -35,8 +35,7 @@ __all__ = [
 STALE = "the policy, the tool or the caller has changed since the call was asked for; make the call again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What people are asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
 
     `rule` is what wants it asked, `asked_by` all rules that do, `sql` the statement that would run, "" for other calls. All of `needs` have
@@ -64,8 +63,7 @@ class ApprovalQueue(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveStage:
+class ApproveStage(Struct, frozen=True, kw_only=True):
     """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
 
     `roles` and `quorum` are those of the policy, for rules that say nothing else. `answerable` says whether enough people could answer for

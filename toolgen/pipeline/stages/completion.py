@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.errors import StateError
 from toolgen.model.call import Call
@@ -19,8 +20,7 @@ __all__ = ["Completion"]
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True):
     """Nothing is sent here: every stage had its say before anything was asked of a device. It is for calls of which the policy
     still says the same."""
 

@@ -6,10 +6,10 @@ Whether an answer is what its tool's output schema says, so that the record can 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema_rs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.errors import SecretError, ToolgenError
@@ -86,8 +86,7 @@ def _called_off(call: Call, trail: Trail) -> Cancelled | Failed:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deliver:
+class Deliver(Struct, frozen=True, kw_only=True):
     """Carries the call out with the executor of its source: what reads a database, a function or an MCP server for as long as somebody
     waits for it, and anything else, once begun, to its end."""
 
@@ -148,8 +147,7 @@ class Deliver:
         return _failed(result, call) if isinstance(result, Failed) else result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Struct, frozen=True, kw_only=True):
     """Says what would be sent, and sends nothing."""
 
     executors: Mapping[str, Executor]

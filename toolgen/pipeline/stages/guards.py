@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import StateError
@@ -66,8 +66,7 @@ _UNREAD = Error(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseStage:
+class PauseStage(Struct, frozen=True, kw_only=True):
     """Refuses what is paused, a document also for the tools of its root fields. A tool that does not exist and one the principal may not
     see have a name alone, and so look the same.
 
@@ -109,14 +108,13 @@ class PauseStage:
         return next((pause for pause in found if pause is not None), None)
 
 
-@dataclass(slots=True, kw_only=True)
-class ArgumentsStage:
+class ArgumentsStage(Struct, kw_only=True):
     """Type, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call.
 
     Where a tool changes something, an argument that was dropped must not be a misspelt one.
     """
 
-    _validators: dict[str, Validator] = field(default_factory=dict)
+    _validators: dict[str, Validator] = {}
 
     def __call__(self, call: Call, _trail: Trail) -> Judged:
         validator = self._validators.get(call.tool.digest)
@@ -138,8 +136,7 @@ class ArgumentsStage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectStage:
+class InspectStage(Struct, frozen=True, kw_only=True):
     """What the call would do elsewhere: SQL is parsed and rebuilt, a request's destination is held against the egress rules.
 
     `guards` has a SQL guard for each database the policy gives a scope; `destination` judges where a request of a source would go,
@@ -148,7 +145,7 @@ class InspectStage:
 
     guards: Mapping[str, SqlGuard]
     destination: Callable[[str, str], Verdict]
-    documents: Mapping[str, DocumentGuard] = field(default_factory=dict)
+    documents: Mapping[str, DocumentGuard] = {}
     earlier: Earlier | None = None
 
     def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
@@ -251,8 +248,7 @@ class InspectStage:
                 assert_never(answer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentStage:
+class CurrentStage(Struct, frozen=True, kw_only=True):
     """Refuses a call that was decided under another policy than is in force, where what concerns it differs: it waited at a limit while
     somebody edited the policy, or revoked what its caller had shown. Made again, it is decided again.
 

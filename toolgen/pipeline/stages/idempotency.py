@@ -8,11 +8,11 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import Struct
 
 from toolgen.canonical import canonical, digest, encodable
 from toolgen.clock import Clock
@@ -51,8 +51,7 @@ def key_digest(principal: Principal, tool: str, key: str) -> str:
     return f"tg_{hmac.new(b'toolgen idempotency key', said, 'sha256').hexdigest()[:48]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerStage:
+class LedgerStage(Struct, frozen=True, kw_only=True):
     """Calls without a key pass. Of calls with one key, the first goes on, and each other is given how that one ended, or is told that it
     is still under way. A key belongs to one principal, one tool, and the arguments it was first used with.
 

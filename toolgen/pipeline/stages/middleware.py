@@ -10,11 +10,11 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
@@ -54,8 +54,7 @@ class _UnusableError(Exception):
     """A middleware answered something that cannot be used; the text says what, in a word of the record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """One middleware. `name` is as it is written in toolgen.yaml, `digest` of its code and options, `labels` those that it may set.
 
     `before`, `after` and `shows` are None where it has none.
@@ -104,8 +103,7 @@ def _asked(hook: Hook, function: Callable[..., Any]) -> _Asked:
     return hook, function, inspect.iscoroutinefunction(function)
 
 
-@dataclass(slots=True, kw_only=True)
-class MiddlewareStage:
+class MiddlewareStage(Struct, kw_only=True):
     """All of them, the first outermost. `again` are the guards that judge changed arguments, `shown` the arguments without what is secret,
     `recorded` as the record keeps them, `label` sets labels of a session."""
 
@@ -115,7 +113,7 @@ class MiddlewareStage:
     recorded: Callable[[Call], JsonObject]
     label: Labelling
     apart: Apart
-    _tools: dict[str, ToolView] = field(default_factory=dict)
+    _tools: dict[str, ToolView] = {}
     _first: tuple[_Asked, ...] = ()
     _last: tuple[_Asked, ...] = ()
     _gates: tuple[Hook, ...] = ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.background import SeldomLog
@@ -25,8 +25,7 @@ _MAX_KEPT = 10_000
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStage:
+class TurnStage(Struct, frozen=True, kw_only=True):
     """Ends a loop: a conversation has so many turns, and a call without a seat in one is refused. The seat was taken when the call was
     made, so that calls made at once are one turn."""
 
@@ -61,15 +60,14 @@ class TurnStage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitStage:
+class LimitStage(Struct, frozen=True, kw_only=True):
     """How often. Tokens are taken before the call and stay taken, once for a call that waits in between; its places in flight
     are given back however it ends. What a principal pays for a tool is kept where it is always the same."""
 
     limits: Limits
     buckets: Buckets
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
-    _kept: dict[tuple[str, str], tuple[Charge, ...]] = field(default_factory=dict)
+    _kept: dict[tuple[str, str], tuple[Charge, ...]] = {}
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         charges = self._kept.get((call.principal.id, call.tool.digest)) or self._charges(call)
@@ -97,8 +95,7 @@ class LimitStage:
         return charges
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeterStage:
+class MeterStage(Struct, frozen=True, kw_only=True):
     """What is about to be sent, counted as what it is: a document as the calls it is made of, and each call against what the
     system behind its source said it will still take. What the answer says of that is heeded."""
 

@@ -11,8 +11,9 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from toolgen.canonical import encodable
 from toolgen.clock import Clock
@@ -48,8 +49,7 @@ _STATEMENT = "sql"
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Users:
+class Users(Struct, frozen=True, kw_only=True):
     """Callers that are not `named` by the policy. What is sensitive in what is said of them, `conceal` replaces."""
 
     named: Container[str]
@@ -98,8 +98,7 @@ class Counts(Protocol):
     def end(self, call: Call, result: Result | None, seconds: float) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Secrets:
+class _Secrets(Struct, frozen=True, kw_only=True):
     """What is concealed in the arguments of one tool: by its schema, and by the paths that the policy and its source name."""
 
     by_schema: Concealer | None
@@ -227,8 +226,7 @@ def _object(value: Json) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """The outermost stage, and the one boundary that catches everything: whatever happens inside ends as a result and is written down.
 
     `conceal` replaces what is sensitive in arguments and statements by keyed digests.

@@ -10,9 +10,9 @@ import base64
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
@@ -36,8 +36,7 @@ _LONG = 8 * 1024  # bytes from which on looking is left to a thread
 _FAILED = "what this answer holds cannot be told, so it is withheld"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultsStage:
+class ResultsStage(Struct, frozen=True, kw_only=True):
     """Looks at every answer, and at what is said in place of one. An answer that cannot be looked at, or whose label or values cannot be
     kept where others find them, is withheld. `vault` keeps the values that tokens stand for."""
 

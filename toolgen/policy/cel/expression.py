@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.model.call import Principal
@@ -85,8 +86,7 @@ class History(Protocol):
     def sum(self, tools: str, argument: str) -> int | float: ...
 
 
-@dataclass(slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, kw_only=True):
     """What expressions may ask about one call of one party; each part is made ready when it is first asked for.
 
     `now` is in seconds since the epoch. `session` knows the calls of this principal in this session, `history` those of the principal
@@ -100,7 +100,7 @@ class Facts:
     session: History | None = None
     history: History | None = None
     reads: Reads = EVERYTHING
-    _made: dict[str, object] = field(default_factory=dict)
+    _made: dict[str, object] = {}
     _shared: cel.Activation | None = None
     _apart: bool = False
 
@@ -285,8 +285,7 @@ class _Asked:
         return 0
 
 
-@dataclass(slots=True)
-class _Current:
+class _Current(Struct):
     history: _Asked | None = None
 
 

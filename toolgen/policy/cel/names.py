@@ -6,10 +6,11 @@ Literals of an expression that no call can make anything of: a time zone, a time
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, Schema
@@ -44,8 +45,7 @@ _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
 _Path: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """What an expression may name: the tools it is asked about, all tools, and what principals have.
 
     `attributes` are the kinds (JSON Schema's type names) of each attribute's values; `principals` are all ids there can be, or None
@@ -54,7 +54,7 @@ class Scope:
 
     tools: Mapping[str, Tool]
     catalog: Mapping[str, Tool]
-    attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    attributes: Mapping[str, frozenset[str]] = {}
     roles: frozenset[str] = frozenset()
     principals: frozenset[str] | None = None
     labels: frozenset[str] = frozenset()

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from toolgen.model.schema import Json
 
@@ -32,20 +33,17 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class Constant(Struct, frozen=True, kw_only=True):
     """A literal; None for null."""
 
     value: bool | int | float | str | bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identifier:
+class Identifier(Struct, frozen=True, kw_only=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Select:
+class Select(Struct, frozen=True, kw_only=True):
     """`operand.field`; `tests` when it stands in has(), and asks only whether the field is there."""
 
     operand: Node
@@ -53,8 +51,7 @@ class Select:
     tests: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class Function(Struct, frozen=True, kw_only=True):
     """A function or operator (`_==_`, `_[_]`, `@in`), called on `target` if it is a member."""
 
     name: str
@@ -62,8 +59,7 @@ class Function:
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comprehension:
+class Comprehension(Struct, frozen=True, kw_only=True):
     """What all(), exists(), exists_one(), filter() and map() are expanded to; `variables` hold inside it alone."""
 
     variables: frozenset[str]
@@ -71,8 +67,7 @@ class Comprehension:
     inside: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Other:
+class Other(Struct, frozen=True, kw_only=True):
     """A list or map literal."""
 
     parts: tuple[Node, ...] = field(default=())

@@ -7,9 +7,10 @@ are replaced that hold it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypeGuard
+
+from msgspec import Struct
 
 from toolgen.model.detection import Detector, Finding
 from toolgen.model.schema import Json
@@ -31,8 +32,7 @@ _MIN_NUMBER = 10**8  # shorter whole numbers are nothing by themselves
 _SEPARATOR = "\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class Watch(Struct, frozen=True, kw_only=True):
     """A detector, what becomes of its findings, and the label that a session gets for them, "" for none.
 
     `name` and `digest` are for the record, `tools` the patterns of the tools whose answers it looks at. `removes`: what it finds is taken
@@ -67,12 +67,11 @@ class Watch:
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
-@dataclass(slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, kw_only=True):
     """What was found in one answer: by which watch which kinds. `resembling`: a text of it looks like a token."""
 
-    kinds: dict[str, set[str]] = field(default_factory=dict)
-    watches: list[Watch] = field(default_factory=list)
+    kinds: dict[str, set[str]] = {}
+    watches: list[Watch] = []
     resembling: bool = False
 
     def has(self, action: Action) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 __all__ = ["KIND", "Found", "Tokens"]
 
@@ -12,8 +13,7 @@ KIND = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 """What a kind is called that tokens are made of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A token as it stands in a text."""
 
     kind: str

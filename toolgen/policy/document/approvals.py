@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from toolgen.errors import PolicyError
 from toolgen.model.verdict import Consent
@@ -30,8 +31,7 @@ MAX_QUORUM = 10
 _ANY = re.compile(r"(\d{1,4}) of \[([^\[\]]+)\]\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RememberBounds:
+class RememberBounds(Struct, frozen=True, kw_only=True):
     """For how long, and for how many calls, an answer may count for more than the call it was given for; and whether it may for calls with
     other arguments."""
 
@@ -40,8 +40,7 @@ class RememberBounds:
     any_arguments: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(Struct, frozen=True, kw_only=True):
     """The roles whose principals may answer, how many of them have to agree, and in how many seconds a question expires.
 
     `elicits`: the answer of the person at the caller's own client counts, where that client can ask one. After `escalate_s` without an

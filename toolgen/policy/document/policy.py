@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
@@ -54,8 +55,7 @@ __all__ = ["Policy", "documents", "load", "load_credentials"]
 _KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """Everything below policies/, checked. `digest` changes whenever any of its meaning does, but for which keys and tokens are accepted:
     that changes daily, and then `keys_digest` does.
     """
@@ -77,9 +77,9 @@ class Policy:
     assignments: tuple[Assignment, ...] = ()
     token_grants: tuple[TokenGrant, ...] = ()
     role_grants: tuple[RoleGrantRule, ...] = ()
-    given: GivenRoles = dataclasses.field(default_factory=lambda: NOTHING_GIVEN)
+    given: GivenRoles = NOTHING_GIVEN
     """What was given by these, laid over it: never in a file."""
-    files: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    files: Mapping[str, Any] = {}
     """What its files say, by their names, as they were parsed."""
 
     @property
@@ -92,11 +92,11 @@ class Policy:
         if not given:
             return self
         principals = {
-            name: dataclasses.replace(entry, roles=roles_of(entry.roles, given[name])) if name in given else entry
+            name: replace(entry, roles=roles_of(entry.roles, given[name])) if name in given else entry
             for name, entry in self.credentials.principals.items()
         }
-        credentials = dataclasses.replace(self.credentials, principals=MappingProxyType(principals))
-        return dataclasses.replace(self, credentials=credentials, given=given)
+        credentials = replace(self.credentials, principals=MappingProxyType(principals))
+        return replace(self, credentials=credentials, given=given)
 
 
 def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> Policy:

@@ -6,11 +6,12 @@ import ipaddress
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from toolgen.errors import PolicyError
 from toolgen.files import read_file

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.errors import PolicyError
 from toolgen.model.call import Principal
@@ -62,8 +63,7 @@ _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _BINDABLE = frozenset({"principal", "user", "tool"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(Struct, frozen=True, kw_only=True):
     """A rule whose expressions are still text, the tools it is about, and where its parts stand. One about tools that are still to be
     added has none, and is no part of the policy until it has."""
 
@@ -223,8 +223,7 @@ def _bound(draft: Draft, argument: str, scope: Scope) -> Expression:
     return expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestDraft:
+class TestDraft(Struct, frozen=True, kw_only=True):
     """A test whose names of principals, rules and toolsets are only checked when every file was read."""
 
     __test__ = False  # pytest takes what is called Test… for one of its own

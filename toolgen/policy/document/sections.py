@@ -10,9 +10,11 @@ Whose credentials a source is called with: those that the policy gives to a role
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.errors import PolicyError
 from toolgen.model.auth import AuthError, is_exchange, literals, parsed_auth, read_form
@@ -166,8 +168,7 @@ def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGran
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     """One entry of `credentials:`. `use` is what `auth:` of the source would say: references by the security scheme's name.
 
     `exchanges`: some of it is had for the token that the caller came with.

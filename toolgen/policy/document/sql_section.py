@@ -6,10 +6,10 @@ Imported where a policy has such a section: the reader of SQL is a quarter of wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import replace
 
 from toolgen.errors import PolicyError
 from toolgen.model.database import Database, Table

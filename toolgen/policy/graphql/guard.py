@@ -6,7 +6,6 @@ Documents' values as the arguments of the tools that they stand for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphql import (
@@ -40,6 +39,7 @@ from graphql import (
     visit,
 )
 from graphql.execution.values import get_variable_values
+from msgspec import Struct
 
 from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_sizes, rejects, size_fault
 from toolgen.model.schema import Json, JsonObject
@@ -75,16 +75,14 @@ _DIRECTIVES = frozenset({"include", "skip"})
 _RULE = "graphql"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootCall:
+class RootCall(Struct, frozen=True, kw_only=True):
     """A root field of a document with its arguments: what a call of that field's own tool would be."""
 
     field: str
     arguments: JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedDocument:
+class CheckedDocument(Struct, frozen=True, kw_only=True):
     """What may be sent, as far as the document itself goes. `rejections` lead to where a mutation says why it was not done."""
 
     query: str
@@ -189,8 +187,7 @@ def _count_aliases(document: DocumentNode) -> int:
     return count
 
 
-@dataclass(slots=True)
-class _Counter:
+class _Counter(Struct):
     """Depth, root fields and size with every fragment followed, before anything slower looks at the document."""
 
     limits: GraphQLDocumentBinding
@@ -222,8 +219,7 @@ class _Counter:
                         self.count(self.fragments[name].selection_set, depth, (*above, name))
 
 
-@dataclass(slots=True)
-class _Pricer:
+class _Pricer(Struct):
     """What reading costs: a field costs 1, as often as the lists above it have items."""
 
     schema: GraphQLSchema
@@ -233,7 +229,7 @@ class _Pricer:
     max_page: int | None
     fronts: frozenset[str]  # the types a root may stand behind
     cost: int = 0
-    rejections: dict[tuple[str, ...], None] = field(default_factory=dict)
+    rejections: dict[tuple[str, ...], None] = {}
     path: tuple[str, ...] = ()
 
     def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int, *, top: bool = False) -> int:

@@ -6,7 +6,6 @@ Whether a document says nothing but what the schema has: where it does not, nobo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from graphql import (
@@ -33,6 +32,7 @@ from graphql import (
     value_from_ast_untyped,
     visit,
 )
+from msgspec import Struct
 
 from toolgen.model.graphql_schema import Graph, GraphArgument, named
 from toolgen.model.schema import Json
@@ -144,8 +144,7 @@ def _declared(document: DocumentNode) -> Mapping[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitting:
+class _Fitting(Struct, frozen=True):
     graph: Graph
     declared: Mapping[str, str]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import product
 from math import prod
 from typing import Protocol
+
+from msgspec import Struct
 
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import (
@@ -36,16 +37,14 @@ class Weight(IntEnum):
     MEANT = 2  # heeded by every rule
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """Arguments as they can be read, and what that counts for."""
 
     arguments: JsonObject
     weight: Weight
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(Struct, frozen=True):
     """Everything that the arguments of one call can mean.
 
     `base` has what is read in one way, `choices` the readings of each argument that has several, `defaults` what those left out become.
@@ -143,8 +142,7 @@ def _planned(tool: Tool) -> _Plan:
             return _Sent(schema, {}, schema.has_defaults)
 
 
-@dataclass(frozen=True, slots=True)
-class _Coerced:
+class _Coerced(Struct, frozen=True):
     """What is sent as JSON and coerced by its type; what is left out is its default, which is sure.
 
     `spelled` are the arguments with several spellings, and whether nobody said which is meant.
@@ -171,8 +169,7 @@ class _Coerced:
         return Readings(base, choices, {}) if changed or choices else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Struct, frozen=True):
     """What is sent as a request: `places` are where an argument may have several readings."""
 
     schema: Shape

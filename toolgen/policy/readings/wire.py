@@ -7,13 +7,13 @@ what its description says; where that leaves several types open, all of them are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import product
 from math import prod
 from typing import TypeAlias, assert_never
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.model.http import JSON
 from toolgen.model.schema import Json, json_type
@@ -60,8 +60,7 @@ class Written(Enum):
 _UNSENT = frozenset({Written.PAIRS, Written.JOINED, Written.DEEP})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """How one argument, or one field of a form, is written, and what the description says of it.
 
     `named`: members of an object are joined as `name=value`. `whole`: an object is one text of JSON and not a pair for each member.

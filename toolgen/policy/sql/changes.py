@@ -8,8 +8,8 @@ principal. How many rows it touches is known only when it ran, so the executor c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.model.call import Statement
@@ -66,8 +66,7 @@ def guard_change(
         return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
+class _Target(Struct, frozen=True, kw_only=True):
     """The table a statement changes, and what the policy opens of it."""
 
     table: Table

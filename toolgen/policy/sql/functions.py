@@ -7,8 +7,9 @@ here is refused; a policy may add to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 __all__ = [
     "CAPS",
@@ -190,8 +191,7 @@ UNIT_FIRST: Mapping[str, frozenset[str]] = MappingProxyType(
 """MySQL functions whose first argument is a keyword that reads like a column."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cap:
+class Cap(Struct, frozen=True, kw_only=True):
     """A number written out at `index` must be no larger than `largest`; with `strict`, nothing else may stand there."""
 
     index: int

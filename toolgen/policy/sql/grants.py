@@ -11,12 +11,12 @@ from __future__ import annotations
 import string
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
@@ -47,8 +47,7 @@ __all__ = [
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableScope:
+class TableScope(Struct, frozen=True, kw_only=True):
     """One table of a policy. `columns` None means every column; `rows` is a filter in the database's own SQL, with `:attribute`s.
 
     `masks` holds what a statement reads instead of a column's values, wherever in it the column stands. `writes` holds the kinds of
@@ -67,8 +66,7 @@ class TableScope:
     unsampled: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SqlScope:
+class SqlScope(Struct, frozen=True, kw_only=True, eq=False):
     """The tables a principal may read and how much of an answer it is given; sizes are bytes. Compared by identity, as caches need it.
 
     `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to

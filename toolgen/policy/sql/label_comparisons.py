@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.model.database import Column, Database
@@ -27,8 +27,7 @@ def labels_told(column: Column) -> str:
     return f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """A column of few values, and what it is held to be equal to: a text, or the parameter of that index."""
 
     column: Column

@@ -19,8 +19,8 @@ of its first appearance, as in SQLite (https://www.sqlite.org/lang_expr.html#var
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -48,8 +48,7 @@ _BEFORE_A_VALUE = _kinds(
 _SIGNS = _kinds("PLACEHOLDER PARAMETER VAR COLON MOD")
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """A placeholder of `length` tokens: by number, by name, or, with neither, the next one."""
 
     length: int

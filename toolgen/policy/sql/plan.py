@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NoReturn, TypeAlias
 
+from msgspec import Struct, field
 from sqlglot import exp
 
 from toolgen.model.call import Statement
@@ -55,16 +55,14 @@ _ELEMENT = 64  # characters an element of a list counts as well
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(Struct, frozen=True, kw_only=True):
     """A parameter the caller sends. `counts` marks one that is a LIMIT (capped) or an OFFSET (checked to be a number)."""
 
     index: int
     counts: str = ""  # "" | limit | offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribute:
+class Attribute(Struct, frozen=True, kw_only=True):
     """A parameter that is an attribute of the principal."""
 
     name: str
@@ -73,8 +71,7 @@ class Attribute:
 Slot: TypeAlias = Sent | Attribute
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """Everything about a statement that does not depend on values: what the cache keeps."""
 
     sql: str
@@ -235,8 +232,7 @@ def _refuse_misfit(name: str, value: Misfit) -> NoReturn:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """`parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
 
     parameters: tuple[str, ...]

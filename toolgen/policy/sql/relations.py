@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.model.database import Database, Table
@@ -34,8 +34,7 @@ from toolgen.policy.sql.grants import (
 __all__ = ["Filtered", "Granted", "GrantedTable", "Relation", "Scope", "complete_groups", "granted"]
 
 
-@dataclass(slots=True, kw_only=True)
-class Relation:
+class Relation(Struct, kw_only=True):
     """Something in a FROM clause. `hidden` are folded names it has and the principal may not use."""
 
     alias: str
@@ -51,12 +50,11 @@ class Relation:
     narrowed: bool = False  # it is read through a subquery of what may be seen
 
 
-@dataclass(slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, kw_only=True):
     """The names in reach of one SELECT. `outer` is the query around it, when that is in reach at all."""
 
     outer: Scope | None
-    relations: list[Relation] = field(default_factory=list)
+    relations: list[Relation] = []
     aliases: frozenset[str] = frozenset()
     computed: bool = False  # a column of the result has no name but the engine's
     lambdas: frozenset[str] = frozenset()
@@ -69,8 +67,7 @@ class Scope:
             scope = scope.outer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filtered:
+class Filtered(Struct, frozen=True, kw_only=True):
     """A place in the tree where `table` is read through a subquery: of granted `columns`, with the policy's filter and masks."""
 
     node: exp.Table
@@ -81,8 +78,7 @@ class Filtered:
     row_ids: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantedTable:
+class GrantedTable(Struct, frozen=True, kw_only=True):
     """A table and what the policy opens of it. `names` are the folded `columns`; `hidden` folded ones that must not be used."""
 
     table: Table

@@ -7,9 +7,9 @@ than any database: a name that a table in reach hides is refused even where a ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.model.database import Database
@@ -29,8 +29,7 @@ _MAX_SOURCES = 200  # in a statement
 _MAX_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Common:
+class _Common(Struct, frozen=True, kw_only=True):
     """A common table expression: its name as an exact engine compares it, and its columns."""
 
     name: str

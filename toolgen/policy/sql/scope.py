@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from sqlglot import exp
 
 from toolgen.model.database import Database
@@ -70,8 +70,7 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})\Z")
 _MEASURES = frozenset({"length", "char_length", "character_length", "octet_length", "bit_length"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Misfit:
+class Misfit(Struct, frozen=True, kw_only=True):
     """An attribute that is of another kind than what a filter compares it with: no value that could be compared."""
 
     kind: str

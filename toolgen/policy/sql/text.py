@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
@@ -163,8 +163,7 @@ CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 """What a statement may begin with: one that reads, and one that changes a table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class Parsed(Struct, frozen=True, kw_only=True):
     """A tree nobody has checked yet.
 
     `asked` is how many parameters the text has placeholders for, `names` the names of those that have one, in order, and `style` how

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,6 +29,7 @@ from graphql import (
     parse,
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
@@ -45,8 +45,7 @@ _TOKENS = 4_000_000  # GitHub's schema has about 300,000
 _MAX_REASON_LENGTH = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Struct, frozen=True, kw_only=True):
     """A schema that can be generated from. `dropped` are fields whose types the description never defines."""
 
     schema: GraphQLSchema

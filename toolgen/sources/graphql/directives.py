@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from graphql import (
     BooleanValueNode,
@@ -20,6 +19,7 @@ from graphql import (
     ValueNode,
     VariableDefinitionNode,
 )
+from msgspec import Struct
 
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect
@@ -51,8 +51,7 @@ class DirectiveError(Exception):
         self.node = node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationNotes:
+class OperationNotes(Struct, frozen=True, kw_only=True):
     """`@tool`: "" and `None` for what it does not say."""
 
     name: str = ""
@@ -62,8 +61,7 @@ class OperationNotes:
     idempotent: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariableNotes:
+class VariableNotes(Struct, frozen=True, kw_only=True):
     """`@describe`, `@hidden` and `@bind`."""
 
     description: str = ""

@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from graphql import (
@@ -32,6 +31,7 @@ from graphql import (
     value_from_ast_untyped,
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
+from msgspec import Struct
 
 from toolgen.model.schema import Json, Schema
 from toolgen.model.shown_schema import is_large
@@ -119,24 +119,22 @@ _RELAY_ID = "clientMutationId"  # known by name (GraphQL Input Object Mutations 
 _Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
+class Wording(Struct, frozen=True, kw_only=True):
     """How arguments are written: `scalars` are JSON Schemas by scalar, as toolgen.yaml gives them.
 
     A `brief` schema takes exactly what the whole one takes. It says the first sentence of what descriptions say, and writes a definition
     that is used once where it is used.
     """
 
-    scalars: Mapping[str, Schema] = field(default_factory=dict)
+    scalars: Mapping[str, Schema] = {}
     brief: bool = False
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """The types that one schema refers to, as they are met."""
 
     wording: Wording
-    types: dict[str, _Definable] = field(default_factory=dict)
+    types: dict[str, _Definable] = {}
 
 
 class TooLargeError(Exception):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
@@ -17,6 +16,7 @@ import httpx
 import msgspec
 import orjson
 from graphql import GraphQLError, get_introspection_query, parse_const_value
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError, connection_failure
 from toolgen.sources.graphql.repair import Fault, prose
@@ -35,8 +35,7 @@ class _TooLargeError(Exception):
     """The answer was cut off."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class _Answer(Struct, frozen=True, kw_only=True):
     """What an endpoint said to one question. `data` and `errors` are what is left of a body that is no GraphQL response: nothing."""
 
     status: int

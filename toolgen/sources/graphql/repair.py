@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar, cast
 
@@ -48,6 +47,7 @@ from graphql.validation import (
 )
 from graphql.validation.specified_rules import specified_sdl_rules
 from graphql.validation.validate import validate_sdl
+from msgspec import Struct
 
 from toolgen.model.prompt_injection import visible
 
@@ -111,8 +111,7 @@ _Fielded: TypeAlias = (
 _AnyNode = TypeVar("_AnyNode", bound=Node)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """Something a strict reader would refuse the description for, and that was read around."""
 
     code: str
@@ -120,8 +119,7 @@ class Fault:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(Struct, frozen=True, kw_only=True):
     """A field that cannot be kept, because something it is made of is not defined."""
 
     type: str
@@ -129,8 +127,7 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class Repaired(Struct, frozen=True, kw_only=True):
     """A document graphql-core builds a schema from."""
 
     document: DocumentNode

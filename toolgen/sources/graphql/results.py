@@ -6,7 +6,6 @@ Pages: which arguments size them, and where in an answer the next one begins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphql import (
@@ -41,6 +40,7 @@ from graphql import (
     is_list_type,
 )
 from graphql.utilities.get_default_value_ast import get_default_value_ast
+from msgspec import Struct
 
 from toolgen.model.graphql_schema import MAX_INT, PAGE_SIZES, rejects
 from toolgen.model.schema import Schema
@@ -153,14 +153,13 @@ _MAX_DEPTH = 30
 _PAGE_INFO = "pageInfo"
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     """One response name of an object: its type, what is selected below it, and whether it is always there."""
 
     definition: GraphQLField | None  # None for __typename
     name: str = ""
     entity: bool = False  # whether the object that the field is of has an id
-    nodes: list[FieldNode] = field(default_factory=list)
+    nodes: list[FieldNode] = []
     always: bool = False
 
 

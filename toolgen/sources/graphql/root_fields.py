@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import orjson
 from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
+from msgspec import Struct
 
 from toolgen.canonical import digest
 from toolgen.errors import CanonicalError, ConfigError
@@ -75,8 +75,7 @@ _BRIEF_FIELDS: Schema = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootField:
+class RootField(Struct, frozen=True, kw_only=True):
     """One root field: what may become a tool."""
 
     kind: str  # query | mutation | subscription

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -18,6 +17,8 @@ from graphql import (
     get_named_type,
     is_leaf_type,
 )
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.model.graphql_schema import identifies
 from toolgen.sources.graphql.inputs import is_required
@@ -66,8 +67,7 @@ _Member: TypeAlias = tuple[str, GraphQLField]
 _Members: TypeAlias = tuple[list[_Member], list[_Member]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+class Selected(Struct, frozen=True, kw_only=True):
     """One field. `alias` is "" when it answers under its own name; `type` is None for `__typename`. `arguments` are as they are sent."""
 
     name: str
@@ -82,8 +82,7 @@ class Selected:
         return self.alias or self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fragment:
+class Fragment(Struct, frozen=True, kw_only=True):
     """Fields of one of the types a union or interface may turn out to be."""
 
     on: str
@@ -262,8 +261,7 @@ class Selector:
                 yield Fragment(on=member.name, below=below)
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(Struct):
     left: int = _MAX_LEAVES
     objects: int = _MAX_OBJECTS
 
@@ -279,8 +277,7 @@ class _Budget:
         return self.left > 0 and self.objects >= 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(Struct, frozen=True, kw_only=True):
     """Where in a selection one is: how deep it may still go, how many leaves an object may have, and the types above."""
 
     levels: int

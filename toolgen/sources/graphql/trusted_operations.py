@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +31,7 @@ from graphql import (
     validate,
     visit,
 )
+from msgspec import Struct
 
 from toolgen.errors import CanonicalError
 from toolgen.files import read_file
@@ -68,8 +68,7 @@ _MAX_OPERATIONS = 2000
 _Kept = TypeVar("_Kept", OperationDefinitionNode, FragmentDefinitionNode)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Operation:
+class _Operation(Struct, frozen=True, kw_only=True):
     node: OperationDefinitionNode
     notes: OperationNotes
     variables: Mapping[str, VariableNotes]
@@ -77,14 +76,13 @@ class _Operation:
     name: str
 
 
-@dataclass(slots=True)
-class Collected:
+class Collected(Struct):
     """Everything in the files of a source, before any of it is checked against the schema. `files` are path -> `sha256:…`."""
 
-    operations: list[_Operation] = field(default_factory=list)
-    fragments: dict[str, FragmentDefinitionNode] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
+    operations: list[_Operation] = []
+    fragments: dict[str, FragmentDefinitionNode] = {}
+    problems: list[Problem] = []
+    files: dict[str, str] = {}
 
     def names(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """What each operation's tool may be called, best first, by origin."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.files import read_file
@@ -153,8 +153,7 @@ def _effect(annotations: Mapping[str, object], *, trusted: bool) -> Effect:
     return Effect.WRITE if annotations.get("destructiveHint") is False else Effect.DESTRUCTIVE
 
 
-@dataclass(slots=True)
-class _Texts:
+class _Texts(Struct):
     """Texts of a stranger, made fit to be read by agents and people; `hidden` says that something was taken out."""
 
     hidden: bool = False

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolgen.model.http import JSON, MEDIA_TYPE
 from toolgen.model.tool import HttpPart

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
+from msgspec.structs import replace
 
 from toolgen.model.auth_schemes import sent
 from toolgen.model.http import NO_KEY_HEADER

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from toolgen.sources.references import joined
 
@@ -35,8 +36,7 @@ class _NoValueError(Exception):
     """A variable of a server's URL has no value that may be used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Servers:
+class Servers(Struct, frozen=True, kw_only=True):
     """Where an operation can be called: URLs that may be relative, why others that are described have none, and where that is written."""
 
     urls: tuple[str, ...]
@@ -122,8 +122,7 @@ class FaultError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """A parameter, with style and explode already decided. `schema` and `example` are as written."""
 
     name: str
@@ -138,11 +137,10 @@ class Parameter:
     examples: tuple[Any, ...] = ()
     deprecated: bool = False
     nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on
-    parts: Mapping[str, Part] = field(default_factory=dict)  # of a form in the querystring
+    parts: Mapping[str, Part] = {}  # of a form in the querystring
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """An Encoding Object, as far as it is written; `None` is absent."""
 
     content_type: str | None = None
@@ -153,8 +151,7 @@ class Part:
     nested: tuple[str, ...] = ()  # as in `Parameter`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class Body(Struct, frozen=True, kw_only=True):
     """The one media type that will be sent, of those the operation offers."""
 
     media_type: str
@@ -166,8 +163,7 @@ class Body:
     others: tuple[Body, ...] = ()  # in the other media types that are offered, the fittest first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """One operation, its path item's share included. `security` is an OR of ANDs of scheme names."""
 
     origin: str

@@ -6,10 +6,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
@@ -30,8 +31,7 @@ _MAX_DEPTH = 200
 _MAX_WARNINGS = 5  # of one kind, for one action
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Action:
+class _Action(Struct, frozen=True, kw_only=True):
     origin: str  # file.yaml#/actions/0
     target: Target
     update: Any
@@ -39,8 +39,7 @@ class _Action:
     updates: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Overlay:
+class _Overlay(Struct, frozen=True, kw_only=True):
     name: str
     extends: str
     actions: tuple[_Action, ...]

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.errors import ConfigError
 from toolgen.model.names import nearest
@@ -25,8 +27,7 @@ _OF_A_PATH = frozenset({"$ref", "summary", "description", "servers", "parameters
 _MARKS = ("responses", "operationId", "requestBody")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """An operation as written, the path item it stands in, and the document's version (`2.0`, `3.0`, `3.1`, `3.2`)."""
 
     origin: str

@@ -6,10 +6,11 @@ An alternative whose schemes would be sent in one place means either of them: no
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolgen.model.auth_schemes import sent
 from toolgen.model.manifest import SecurityScheme

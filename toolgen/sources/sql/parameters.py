@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
+
+from msgspec import Struct
 
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, Schema
@@ -61,8 +62,7 @@ class Fault(Exception):  # noqa: N818  a Problem on its way
     """What is wrong with a query, for the person who wrote it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One declared parameter. `schema` has its type, bounds, default and description."""
 
     name: str

@@ -20,11 +20,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
@@ -52,8 +52,7 @@ _UNPRINTED: Final = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 _KEYS: Final = ("name", "title", "description", "parameter")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedQuery:
+class NamedQuery(Struct, frozen=True, kw_only=True):
     """A query as its header describes it. `file` is as messages call it; the statement begins on line `line` of it."""
 
     name: str
@@ -65,22 +64,20 @@ class NamedQuery:
     line: int
 
 
-@dataclass(slots=True)
-class Queries:
+class Queries(Struct):
     """All named queries of a source, and what was wrong with others. `offered` counts both."""
 
-    found: list[NamedQuery] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    found: list[NamedQuery] = []
+    problems: list[Problem] = []
     offered: int = 0
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     """One query as written: header entries as (line, key, value), the statement's lines, and a fault where there is one."""
 
     line: int
-    entries: list[tuple[int, str, str]] = field(default_factory=list)
-    body: list[str] = field(default_factory=list)
+    entries: list[tuple[int, str, str]] = []
+    body: list[str] = []
     begins: int = 0
     fault: tuple[int, str] | None = None
 
@@ -275,8 +272,7 @@ def _check_entry(key: str, value: str, source: str) -> None:
             return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultColumn:
+class ResultColumn(Struct, frozen=True, kw_only=True):
     """A column of a query's result; `type` is the engine's name for it, or ""."""
 
     name: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError, DescriptionError
@@ -99,8 +99,7 @@ def _find_duckdb(path: Path) -> Found:
     return read_duckdb(path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """What an engine said of a statement: its columns' types where it tells them (SQLite does not), or why it does not take it."""
 
     types: tuple[str, ...] = ()

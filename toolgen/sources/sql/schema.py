@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct, field
 
 from toolgen.model.database import UNSEEN, Cascade, Column, Database, Index, Table
 from toolgen.model.result import bounded
@@ -33,8 +33,7 @@ _CASCADING = "such statements are refused unless the policy says cascades: true 
 MAX_SAID = 200  # characters of what an engine says of a trusted query
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """Something to know about a table, view or function: a Problem without its source."""
 
     origin: str
@@ -43,8 +42,7 @@ class Note:
     level: str = "warning"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """A database, what was left out of it or is special about it, and what changes of a table (by its full name) set off."""
 
     database: Database
@@ -77,12 +75,11 @@ class Found:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Extras:
+class Extras(Struct, frozen=True):
     """Indexes and checks by the full names of tables."""
 
-    indexes: dict[str, list[Index]] = field(default_factory=dict)
-    checks: dict[str, list[str]] = field(default_factory=dict)
+    indexes: dict[str, list[Index]] = {}
+    checks: dict[str, list[str]] = {}
 
     def indexes_of(self, table: str) -> tuple[Index, ...]:
         """In the order of their columns; of equal ones the first, and of those over the same columns the unique one."""
@@ -96,8 +93,7 @@ class Extras:
         return tuple(sorted(text for text in found if 0 < len(text) <= MAX_SAID))[:_MAX_KEPT]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class Relation(Struct, frozen=True, kw_only=True):
     """A table or view under the name it gets in the manifest: without a schema in the default one."""
 
     schema: str
@@ -110,8 +106,7 @@ class Relation:
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """One column of a foreign key."""
 
     table: str  # full name, as of Relation

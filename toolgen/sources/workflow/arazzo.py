@@ -8,10 +8,10 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.names import nearest
@@ -115,15 +115,14 @@ def read_arazzo(document: Document) -> Iterator[tuple[str, Draft | DescriptionEr
             yield name, error
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     document: Document
     path: _Path
     given: dict[str, Any]
     workflows: frozenset[Any]
-    uses: dict[str, DraftUse] = field(default_factory=dict)
-    undos: dict[str, DraftUse] = field(default_factory=dict)
-    where: dict[str, str] = field(default_factory=dict)
+    uses: dict[str, DraftUse] = {}
+    undos: dict[str, DraftUse] = {}
+    where: dict[str, str] = {}
 
     def draft(self) -> Draft:
         """Raises `DescriptionError` for the first thing that is wrong."""

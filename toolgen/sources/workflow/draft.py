@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.conditions import parse_condition
@@ -36,8 +37,7 @@ MAX_WAIT_S = 60.0
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 0.1, 86_400.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(Struct, frozen=True, kw_only=True):
     """One value of an Arazzo step, by the name and place that it has in a request. One of all steps need not fit each of them."""
 
     name: str
@@ -47,8 +47,7 @@ class Given:
     common: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftUse:
+class DraftUse(Struct, frozen=True, kw_only=True):
     """Which tool a step calls, by one of: its name (`tool`); an operation of a source (any, where there is none), by its `operationId` or
     as `#/paths/…`; a workflow of the same file. `places` are the lines of arguments."""
 
@@ -58,15 +57,14 @@ class DraftUse:
     operation: str = ""
     origin: str = ""
     workflow: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = {}
+    places: Mapping[str, str] = {}
     given: tuple[Given, ...] = ()
     body: Any = None
     body_where: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(Struct, frozen=True, kw_only=True):
     """One workflow. Of its steps, `uses` and `undos` say what they call, by the step's id; `where` is the line of each step, of the
     workflow under "", and of its outputs."""
 

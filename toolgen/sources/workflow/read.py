@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
@@ -23,12 +24,11 @@ __all__ = ["Drafts", "read_workflow"]
 _MAX_SIZE = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafts:
+class Drafts(Struct, frozen=True, kw_only=True):
     """The workflows of one source by their ids, and the URLs of the descriptions that it names."""
 
-    workflows: Mapping[str, Draft] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    workflows: Mapping[str, Draft] = {}
+    sources: Mapping[str, str] = {}
 
 
 def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.schema import Schema
@@ -97,13 +97,12 @@ def read_short_form(document: Document) -> Iterator[tuple[str, Draft | Descripti
             yield name, error
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     document: Document
     name: str
-    uses: dict[str, DraftUse] = field(default_factory=dict)
-    undos: dict[str, DraftUse] = field(default_factory=dict)
-    where: dict[str, str] = field(default_factory=dict)
+    uses: dict[str, DraftUse] = {}
+    undos: dict[str, DraftUse] = {}
+    where: dict[str, str] = {}
 
     def draft(self) -> Draft:
         """Raises `DescriptionError` for the first thing that is wrong."""

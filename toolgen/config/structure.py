@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from toolgen.yaml_file import SHAPE
 __all__ = ["accepts", "alternatives", "default_of", "fields_of", "inner", "mapping_value", "structure_of"]
 
 
+@cache
 def structure_of(kind: type[msgspec.Struct]) -> inspect.StructType:
     """A Struct's own type."""
     found = inspect.type_info(kind)

@@ -13,6 +13,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -248,7 +249,7 @@ def build_key(options: object) -> str:
         for entry in os.scandir(folder)
         if entry.name.endswith((".dist-info", ".egg-info"))
     )
-    return digest({"options": options, "code": _own_code(), "python": sys.version, "packages": packages})
+    return digest({"options": options, "code": _digest_of(_CODE), "python": sys.version, "packages": packages})
 
 
 def load(directory: Path) -> Record | None:
@@ -305,10 +306,11 @@ def _place(directory: Path) -> Path:
     return root / "toolgen" / "builds" / f"{hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:32]}.json"
 
 
-def _own_code() -> str:
-    """A version says too little of a checkout that is worked on."""
+@cache
+def _digest_of(code: Path) -> str:
+    """Of what this process runs: a version says too little of a checkout that is worked on."""
     total = hashlib.sha256()
-    root = str(_CODE)
+    root = str(code)
     for path in sorted(
         f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".py")
     ):

@@ -30,6 +30,8 @@ _MAX_FINDINGS = 20_000
 _MAX_DEPTH = 200
 _MIN_NUMBER = 10**8  # shorter whole numbers are nothing by themselves
 _SEPARATOR = "\n"
+_NOTHING = frozenset({bool, type(None)})
+_NO_NUMBERS = _NOTHING | {dict, list}
 
 
 class Watch(Struct, frozen=True, kw_only=True):
@@ -196,12 +198,14 @@ def _texts(data: Json) -> list[str]:
                 if isinstance(item, str):
                     found.append(f"{key}: {item}")
                     length += len(item)
-                elif _is_long(item):
+                    continue
+                kind = type(item)
+                if kind not in _NO_NUMBERS and _is_long(item):
                     found.append(f"{key}: {_digits(item)}")
-                else:
-                    found.append(key)
-                    if item is not None and item is not True and item is not False:
-                        waiting.append(("", item))
+                    continue
+                found.append(key)
+                if kind not in _NOTHING:
+                    waiting.append(("", item))
             if length > _MAX_LENGTH:
                 raise OverloadError
         elif isinstance(value, list | tuple):

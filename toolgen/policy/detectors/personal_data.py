@@ -15,7 +15,8 @@ _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9](?:[A-Za-z0-9._%+'-]{0,62}[A-Za-z0-9_+])?@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}[A-Za-z]{2,24}"
     r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
 )
-_RUN = re.compile(r"\d[\d ().\-/]{5,60}\d[\dA-Z ]{0,24}")  # what has so few digits is none of them
+# What has fewer digits is none of them. Digits of other scripts are looked at as they read.
+_RUN = re.compile(r"\d[\d ().\-/]{5,60}\d[\dA-Z ]{0,24}", re.ASCII)
 _NUMBER = re.compile(r"(?<![\w.,#/+(-])[+(]{0,2}\d(?:[ ().\-/]{0,2}\d){6,18}(?![\w])(?![.,-]\d)")
 _SPELLED_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])")
 _IBAN_LENGTHS = {

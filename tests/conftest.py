@@ -5,10 +5,11 @@ with the same examples each time, however long one takes, and sweeps that take m
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """A command sets up the logs of its process. In a test that is this one, and the next test would find a stream that is closed."""
+    root, own = logging.getLogger(), logging.getLogger("toolgen")
+    handlers, levels = root.handlers[:], (root.level, own.level)
+    try:
+        return (yield)
+    finally:
+        root.handlers[:] = handlers
+        for logger, level in zip((root, own), levels, strict=True):
+            logger.setLevel(level)
 
 
 @pytest.fixture(scope="session", autouse=True)

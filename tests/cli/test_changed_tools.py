@@ -42,11 +42,14 @@ SAID = "added while a gateway ran: added__spare\nremoved while a gateway ran, an
 
 @pytest.mark.parametrize("state", ["files", "redis"])
 @pytest.mark.parametrize("who", [(), ("--as", "bot")], ids=["everything", "as-bot"])
-def test_tools_are_listed_as_a_gateway_has_them(tmp_path: Path, run: Run, state: str, who: tuple[str, ...]) -> None:
+def test_tools_are_listed_as_a_gateway_has_them(
+    tmp_path: Path, request: pytest.FixtureRequest, run: Run, state: str, who: tuple[str, ...]
+) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     redis = RedisServer(tmp_path) if state == "redis" else None
     if redis is not None:
         redis.start()
+        request.addfinalizer(redis.stop)
         text = path.read_text(encoding="utf-8")
         path.write_text(f"{text}state: redis://127.0.0.1:{redis.port}/0\n", encoding="utf-8")
     run("build", "--config", str(path))

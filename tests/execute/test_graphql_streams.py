@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
+import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.services.authorization import serving as authorizing
 from tests.services.authorization import token as issued
 from tests.services.library import serving
 from toolgen.clock import SystemClock
+from toolgen.execute.graphql.graphql_transport_ws import messages_of
 from toolgen.execute.graphql.subscriptions import Listener
 from toolgen.execute.http.connector import system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision
@@ -100,6 +104,11 @@ async def _left(receive: Any) -> None:
 
 ACK = {"type": "connection_ack"}
 EVENT = {"type": "next", "id": "1", "payload": {"data": {"a": 1}}}
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
+SWITCHING = (
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Protocol: graphql-transport-ws\r\n"
+)
 TWO = {"events": [{"a": 1}, {"a": 1}], "ended": "events"}
 
 
@@ -140,6 +149,39 @@ def test_a_subscription_that_never_says_anything_ends_in_time() -> None:
     answer = listen(socket(ACK, forever={"type": "ping"}), "websocket", seconds=2)
     assert isinstance(answer, Success)
     assert answer.data == {"events": [], "ended": "seconds"}
+
+
+def test_a_connection_whose_goodbye_is_cancelled_is_closed_all_the_same() -> None:
+    async def main() -> None:
+        gone = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            key = next(
+                line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("sec-websocket-key")
+            )
+            accepted = base64.b64encode(hashlib.sha1(key.encode() + GUID).digest()).decode()
+            writer.write(f"{SWITCHING}Sec-WebSocket-Accept: {accepted}\r\n\r\n".encode())
+            ack = json.dumps(ACK).encode()
+            writer.write(bytes((0x81, len(ack))) + ack)
+            with contextlib.suppress(ConnectionError):
+                while await reader.read(1024):  # its close is never answered
+                    pass
+            writer.close()
+            gone.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        stream = cast(AsyncGenerator[bytes | None, None], messages_of(url, (), "127.0.0.1", REQUEST))
+        await anext(stream)
+        closing = asyncio.ensure_future(stream.aclose())
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        await asyncio.wait((closing,))
+        await asyncio.wait_for(gone.wait(), 10)
+        server.close()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

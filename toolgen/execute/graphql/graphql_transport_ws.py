@@ -51,6 +51,7 @@ async def messages_of(
         open_timeout=_OPEN_S,
         close_timeout=1,
     )
+    socket: ClientConnection | None = None
     try:
         async with connection as socket:
             if socket.subprotocol != _PROTOCOL:
@@ -70,6 +71,9 @@ async def messages_of(
         raise Refused(f"it closed the connection ({closed.code} {closed.reason})" if closed else "it hung up") from None
     except (InvalidHandshake, InvalidURI) as error:
         raise Refused(f"it opened no WebSocket ({type(error).__name__})") from None
+    finally:
+        if socket is not None:  # a goodbye that was cancelled leaves the connection open
+            socket.transport.abort()
 
 
 async def _conversation(

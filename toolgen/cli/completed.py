@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import click
@@ -19,28 +19,21 @@ __all__ = ["PRINCIPAL_NAME", "TOOL_NAME"]
 
 
 class _OfProject(click.types.StringParamType):
-    """Text that is completed by what a project has; by nothing where there is no project, or one that cannot be read."""
+    """Text that is completed by what a project has; by nothing where there is no project, or one that cannot be read.
 
-    def names(self, settings: Settings) -> Iterable[str]:
-        """What there is. Raises `ToolgenError` or `OSError`."""
-        raise NotImplementedError
+    `names` says what there is; it may raise `ToolgenError` or `OSError`.
+    """
+
+    def __init__(self, names: Callable[[Settings], Iterable[str]]) -> None:
+        self._names = names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Those that begin with what was typed."""
         with suppress(ToolgenError, OSError):
-            found = self.names(load_settings(ctx.params.get("config_path") or "toolgen.yaml"))
-            return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+            found = self._names(load_settings(ctx.params.get("config_path") or "toolgen.yaml"))
+            return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
         return []
 
 
-class _Tool(_OfProject):
-    def names(self, settings: Settings) -> Iterable[str]:
-        return sorted(tool_names((settings.generated / MANIFEST).read_bytes()))
-
-
-class _Principal(_OfProject):
-    def names(self, settings: Settings) -> Iterable[str]:
-        return sorted(load_credentials(settings.policies).principals)
-
-
-TOOL_NAME, PRINCIPAL_NAME = _Tool(), _Principal()
+TOOL_NAME = _OfProject(lambda settings: tool_names((settings.generated / MANIFEST).read_bytes()))
+PRINCIPAL_NAME = _OfProject(lambda settings: load_credentials(settings.policies).principals)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from toolgen.execute.function import FunctionRuntime
 from toolgen.execute.function_threads import Crowded, Escaped, Shares, Watch
@@ -126,6 +128,40 @@ def test_a_lost_thread_is_replaced_and_counted_until_one_principal_lost_too_many
         assert await runs(runtime, "ann")
 
     in_runtime(main)
+
+
+def test_as_many_functions_as_may_run_at_once_are_run_by_the_same_threads_again() -> None:
+    every = asyncio.Barrier(SHARES.all)
+
+    async def one(runtime: FunctionRuntime, who: str) -> int:
+        def thread() -> int:
+            time.sleep(0.05)
+            return threading.get_ident()
+
+        await every.wait()
+        return int(await runtime.run(offer(thread), {}, who=who, name="f"))
+
+    async def main(runtime: FunctionRuntime) -> None:
+        rounds = [await asyncio.gather(*(one(runtime, who) for who in ("ann", "ann", "ben", "ben"))) for _ in range(3)]
+        assert all(len(set(found)) == SHARES.all for found in rounds)
+        assert {ident for found in rounds for ident in found} == set(rounds[0])
+
+    in_runtime(main)
+
+
+@pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_async_functions_run_on_a_loop_of_the_gateways_kind(kind: type[asyncio.AbstractEventLoop]) -> None:
+    async def loop() -> str:
+        return type(asyncio.get_running_loop()).__qualname__
+
+    async def main() -> None:
+        runtime = FunctionRuntime(SHARES, Watch())
+        found = await runtime.run(offer(loop), {}, who="ann", name="f")
+        await runtime.close()
+        assert found == type(asyncio.get_running_loop()).__qualname__
+
+    with asyncio.Runner(loop_factory=kind) as runner:
+        runner.run(main())
 
 
 def test_no_thread_of_a_function_keeps_the_process() -> None:

@@ -96,9 +96,6 @@ def telling(error: BaseException) -> BaseException:
     return error
 
 
-_MAX_IDLE = 16
-
-
 class Shares(Struct, frozen=True, kw_only=True):
     """How many functions may run at once, and how many that were given up may run besides: in all, and of one principal."""
 
@@ -163,7 +160,7 @@ class FunctionThreads:
 
     def _ended(self, thread: _Thread, job: Job, place: _Place, value: Any, error: BaseException | None) -> None:
         place.move(job.who, None)
-        if len(self._idle) < _MAX_IDLE:
+        if len(self._idle) < self._shares.all:
             self._idle.append(thread)
         else:
             thread.end()
@@ -241,7 +238,8 @@ class FunctionLoop:
         self._watch_by = watch
         self._found = found
         self._jobs: dict[Job, asyncio.Task[_Outcome] | None] = {}
-        self._loop = asyncio.new_event_loop()
+        # A served gateway's is uvloop's, which hands work over for half of the CPU.
+        self._loop = type(asyncio.get_running_loop())()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="toolgen-async-functions", daemon=True)
         self._thread.start()

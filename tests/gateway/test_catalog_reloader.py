@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ import pytest
 
 from tests.functions.projects import written
 from toolgen.audit.reader import entries
+from toolgen.gateway import service
 from toolgen.gateway.service import Gateway
 
 BEFORE = '''
@@ -198,3 +200,62 @@ def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_by_the
         return answer.status if answer.error is None else answer.error.code
 
     assert running(path, scenario) == ends
+
+
+class _Then(logging.Handler):
+    """Does something once, at the moment when a text is logged: what another process may do then."""
+
+    def __init__(self, text: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self._text, self._acts = text, [act]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._acts and self._text in record.getMessage():
+            self._acts.pop()()
+
+
+@pytest.mark.parametrize("edited", ["policy", "catalog"])
+def test_an_edit_while_a_catalog_is_refused_is_not_lost(edited: str, tmp_path: Path) -> None:
+    policy = """
+principals: {bot: {roles: [bot]}}
+rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
+"""
+    path = written(tmp_path, AFTER)
+    rebuilt(path, AFTER)
+    files = {"catalog": tmp_path / "generated" / "manifest.json", "policy": tmp_path / "policies" / "policy.yaml"}
+    after = {name: file.read_bytes() for name, file in files.items()}
+    rebuilt(path, BEFORE)
+    if edited == "policy":
+        files["policy"].write_text(policy, encoding="utf-8")
+
+    async def scenario(gateway: Gateway) -> Any:
+        files["catalog"].write_bytes(after["catalog"] if edited == "policy" else b"{")
+        await until(lambda: "own__came" in gateway.manifest.tools)
+
+    handler = _Then("not in force", lambda: files[edited].write_bytes(after[edited]))
+    logging.getLogger("toolgen.gateway.catalog_reloader").addHandler(handler)
+    try:
+        running(path, scenario)
+    finally:
+        logging.getLogger("toolgen.gateway.catalog_reloader").removeHandler(handler)
+
+
+def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path) -> None:
+    path = written(tmp_path, BEFORE)
+    rebuilt(path, BEFORE)
+    read = service.load_policy
+
+    def reading(*given: Any) -> Any:
+        rebuilt(path, AFTER)
+        return read(*given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(service, "load_policy", reading)
+        gateway = Gateway.load(path)
+
+    async def main() -> None:
+        async with gateway:
+            assert "own__gone" in gateway.manifest.tools
+            await until(lambda: "own__came" in gateway.manifest.tools)
+
+    asyncio.run(main())

@@ -24,7 +24,7 @@ from toolgen.cli.options import KEY_VARIABLE, config, default_principal, logs
 from toolgen.config.settings import Settings, SourceSettings
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
-from toolgen.gateway.policy_reloader import state_of
+from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.mock.description import Description
@@ -143,6 +143,7 @@ def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
 
 def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tuple[str, ApiKey]]) -> Gateway:
     """The gateway of this run."""
+    state = file_states(settings)
     if services:
         sources = {
             name: _mocked(source, services[name]) if name in services else source
@@ -152,7 +153,6 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
         manifest = build_sources(settings.sources, settings.overrides).manifest
     else:
         manifest = catalog_of(settings)
-    state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
 
     def read(known: Manifest) -> Policy:
         return _policy(load_policy(settings.policies, known, settings.labels), settings, keys, services)

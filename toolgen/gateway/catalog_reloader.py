@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -13,13 +12,12 @@ from msgspec.structs import replace
 
 from toolgen.background import Background, cancel
 from toolgen.emit.diff import compare, lines
-from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.functions.signature import Offer
 from toolgen.gateway.call_service import Calls
 from toolgen.gateway.compiled_policy import Runtime
-from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, state_of
+from toolgen.gateway.policy_reloader import INTERVAL_S, FileStates, PolicyReloader, file_states
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.tool_overlay import Overlay
@@ -73,7 +71,6 @@ class CatalogReloader:
         self._closing: set[asyncio.Task[None]] = set()
         self.unread = ""
         """What is wrong with what was built, while an older catalog is in force."""
-        self._state = self._looked()
 
     def start(self, background: Background) -> None:
         """Begins to look after the files."""
@@ -185,20 +182,18 @@ class CatalogReloader:
 
     async def _watch(self) -> None:
         """A change is acted on once it has rested: the files of one build are written one after the other."""
-        known = last = self._state
+        known = last = self._policies.state
         while True:
             await asyncio.sleep(INTERVAL_S)
-            state = self._looked()
-            if state != known and state == last:
+            state = file_states(self._policies.runtime.settings)
+            if state == last and self._concerns(known, state):
+                known = state  # what changes while it is read is read again
                 await self.reload()
-                known = self._state = self._looked()
             last = state
 
-    def _looked(self) -> tuple[State, State]:
-        """What `stat` says of what was built; and of the policy's files, where it may be those that keep it from being in force."""
-        settings = self._policies.runtime.settings
-        built = tuple(one for one in state_of(Path(settings.generated)) if one[0].startswith(_STEM))
-        return built, state_of(settings.policies) if self.unread else ()
+    def _concerns(self, known: FileStates, state: FileStates) -> bool:
+        """Whether another catalog may come into force: one was built, or the policy changed that may have kept it from being."""
+        return state.built != known.built or (bool(self.unread) and state.policies != known.policies)
 
 
 def _then(begin: Callable[[], None]) -> Callable[[], Awaitable[None]]:
@@ -209,4 +204,3 @@ def _then(begin: Callable[[], None]) -> Callable[[], Awaitable[None]]:
 
 
 _STATUSES = ("added", "changed", "renamed", "removed")
-_STEM = MANIFEST.partition(".")[0]

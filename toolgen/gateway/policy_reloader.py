@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.background import Background, cancel
+from toolgen.config.settings import Settings
+from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ToolgenError
 from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.gateway.prometheus import PolicyCounts
@@ -22,7 +25,7 @@ from toolgen.policy.document.policy import Policy
 from toolgen.policy.key_list import without_revoked
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles
 
-__all__ = ["INTERVAL_S", "PolicyReloader", "State", "state_of", "watch"]
+__all__ = ["INTERVAL_S", "FileStates", "PolicyReloader", "State", "file_states", "state_of", "watch"]
 
 INTERVAL_S = 0.2
 """A change is acted on once it has rested for this long: a key that is revoked stops working within a second."""
@@ -46,6 +49,22 @@ def state_of(directory: Path) -> State:
     except OSError:
         return ()
     return tuple(item for entry in entries if (item := _item(entry)) is not None)
+
+
+_STEM = MANIFEST.partition(".")[0]
+
+
+class FileStates(Struct, frozen=True, kw_only=True):
+    """What `stat` said of the policy's files and of what was built, before either was read."""
+
+    policies: State
+    built: State
+
+
+def file_states(settings: Settings) -> FileStates:
+    """Taken before files are read, so that a change while they are read is a change since."""
+    built = tuple(one for one in state_of(settings.generated) if one[0].startswith(_STEM))
+    return FileStates(policies=state_of(settings.policies), built=built)
 
 
 async def watch(directory: Path, known: State, changed: Callable[[], Awaitable[object]]) -> None:
@@ -89,11 +108,11 @@ class CatalogReloader(Protocol):
 class PolicyReloader:
     """Puts a policy in force, and another one when its files change.
 
-    `state` is what `state_of` said of the policy's files before they were read: a change since then is acted on by `start`.
+    `state` is what the files were before they were read: a change since then is acted on by `start`.
     """
 
     def __init__(
-        self, policy: Policy, runtime: Runtime, note: Note, state: State | None, background: Background
+        self, policy: Policy, runtime: Runtime, note: Note, state: FileStates | None, background: Background
     ) -> None:
         self._background = background
         self._current = runtime.current
@@ -108,7 +127,8 @@ class PolicyReloader:
         """What looks after the catalog, and puts another in force by `adopt`."""
         self._directory = runtime.settings.policies
         self.note = note
-        self._state = state_of(self._directory) if state is None else state
+        self.state = file_states(runtime.settings) if state is None else state
+        """What the files were before they were first read."""
         self._reloading = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
 
@@ -133,7 +153,7 @@ class PolicyReloader:
     def start(self) -> None:
         """Begins to look after the policy's files."""
         self._watch = self._background.start(
-            "watching the policy", lambda: watch(self._directory, self._state, self.reload)
+            "watching the policy", lambda: watch(self._directory, self.state.policies, self.reload)
         )
         if self.catalog is not None:
             self.catalog.start(self._background)

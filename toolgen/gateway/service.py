@@ -29,7 +29,7 @@ from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.own_checks import checks_of
 from toolgen.gateway.pause_control import PauseControl
-from toolgen.gateway.policy_reloader import PolicyReloader, State, state_of
+from toolgen.gateway.policy_reloader import FileStates, PolicyReloader, file_states
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.role_grants import RoleGrants
@@ -95,7 +95,7 @@ class Gateway(Standing):
         manifest: Manifest,
         policy: Policy,
         clock: Clock | None = None,
-        state: State | None = None,
+        state: FileStates | None = None,
         stand_in: Mapping[str, Executor] | None = None,
         above: WorkerSockets | None = None,
         read_policy: Callable[[Manifest], Policy] | None = None,
@@ -239,8 +239,8 @@ class Gateway(Standing):
         """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy."""
         settings = load_settings(path)
+        state = file_states(settings)
         manifest = served_catalog(settings)
-        state = state_of(settings.policies)  # before they are read: what changes meanwhile is read again
         policy = load_policy(settings.policies, manifest, settings.labels)
         return cls(settings=settings, manifest=manifest, policy=policy, state=state, above=above)
 

@@ -87,6 +87,7 @@ bench: setup peers
 	$(BIN)/python -m bench.index
 	$(BIN)/python -m bench.identity
 	$(BIN)/python -m bench.calls
+	$(BIN)/python -m bench.calls --tools
 	$(BIN)/python -m bench.limits
 	$(BIN)/python -m bench.workers
 	$(BIN)/python -m bench.pending

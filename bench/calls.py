@@ -4,6 +4,8 @@
 gateway's CPU is counted, because on a shared machine it is the figure that stays the same. Rounds are interleaved, medians reported.
 With `--against DIR`, another checkout of toolgen that was set up is measured in the same rounds. `--flat` makes 100,000 calls in place
 of rounds, 64 in flight, and prints how long they took and what memory the gateway has after the first 10,000, 50,000 and 100,000.
+`--tools` calls a query of SQLite (its statement seen before) and a function over REST, with the CPU of the processes that the gateway
+runs for them.
 """
 
 from __future__ import annotations
@@ -48,6 +50,17 @@ MCP = (
 )
 
 ROUTES: dict[str, tuple[str, dict[str, object]]] = {"REST": REST, "MCP": MCP}
+FUNCTIONS = """
+import toolgen
+
+@toolgen.tool(effect="read")
+async def text(length: int) -> str:
+    return "x" * length
+"""
+TOOLS: dict[str, tuple[str, dict[str, object]]] = {
+    "SQLite": ("/v1/tools/shop__query/call", {"arguments": {"sql": "SELECT id, name, 'xxxx' AS x FROM customers"}}),
+    "function": ("/v1/tools/own__text/call", {"arguments": {"length": 1000}}),
+}
 LANES = (1, 16, 64)
 MARKS = (10_000, 50_000, 100_000)
 
@@ -65,6 +78,8 @@ def gateway(python: str = sys.executable, *options: str, state: str = "memory") 
         limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]
         project = make_project(Path(folder) / "project", server=address, policy={**POLICY, "limits": limits}).parent
         settings = json.loads((project / "toolgen.yaml").read_text(encoding="utf-8"))
+        (project / "bench_calls_functions.py").write_text(FUNCTIONS, encoding="utf-8")
+        settings["sources"]["own"] = {"python": "bench_calls_functions"}
         (project / "toolgen.yaml").write_text(json.dumps({**settings, "state": state}), encoding="utf-8")
         command = [python, "-m", "toolgen", "serve", "--port", "0", *options]
         process = subprocess.Popen(command, cwd=project, env=environment, stderr=subprocess.PIPE, text=True)
@@ -142,6 +157,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=3000)
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, set up, to be measured too")
     parser.add_argument("--flat", action="store_true", help="memory and times over 100,000 calls, in place of rounds")
+    parser.add_argument("--tools", action="store_true", help="calls of SQLite and of a function, in place of HTTP")
     options = parser.parse_args()
     if options.flat:
         flat(LANES[-1])
@@ -149,31 +165,39 @@ def main() -> None:
     pythons = {"": sys.executable}
     if options.against:
         pythons["against"] = str(options.against / ".venv" / "bin" / "python")
+    routes = TOOLS if options.tools else ROUTES
     measured: dict[tuple[str, str, int], list[float]] = {}
     with contextlib.ExitStack() as stack:
         gateways = {name: stack.enter_context(gateway(python)) for name, python in pythons.items()}
         for port, _ in gateways.values():
-            asyncio.run(load(port, REST, 16, 500))
+            for route in routes.values():
+                asyncio.run(load(port, route, 16, 500))
         for _ in range(options.rounds):
-            for route in ROUTES:
+            for route, request in routes.items():
                 for lanes in LANES:
                     for name, place in gateways.items():
-                        measured.setdefault((name, route, lanes), []).append(cost(place, route, lanes, options.calls))
+                        measured.setdefault((name, route, lanes), []).append(cost(place, request, lanes, options.calls))
     print("CPU us per call, median (least) of", options.rounds, "rounds of", options.calls, "calls")
     for name in gateways:
-        for route in ROUTES:
+        for route in routes:
             found = [(lanes, measured[name, route, lanes]) for lanes in LANES]
             row = "  ".join(f"c={lanes} {statistics.median(costs):.0f} ({min(costs):.0f})" for lanes, costs in found)
-            print(f"{name} {route:5}{row}".lstrip())
+            print(f"{name} {route:9}{row}".lstrip())
 
 
-def cost(place: tuple[int, int], route: str, lanes: int, calls: int) -> float:
+def tree_seconds(pid: int) -> float:
+    """CPU seconds of a process and of those it runs."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return cpu_seconds(pid) + sum(tree_seconds(int(child)) for child in children)
+
+
+def cost(place: tuple[int, int], route: tuple[str, dict[str, object]], lanes: int, calls: int) -> float:
     """CPU microseconds per call of one round."""
     port, pid = place
     calls = max(1, calls // lanes) * lanes  # every connection sends some
-    before = cpu_seconds(pid)
-    asyncio.run(load(port, ROUTES[route], lanes, calls))
-    return (cpu_seconds(pid) - before) / calls * 1e6
+    before = tree_seconds(pid)
+    asyncio.run(load(port, route, lanes, calls))
+    return (tree_seconds(pid) - before) / calls * 1e6
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -17,18 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.calls import MCP, cpu_seconds, gateway, load
+from bench.calls import MCP, gateway, load, tree_seconds
 from tests.redis_server import RedisServer
 
 LANES = (1, 16, 32, 64, 128)
 COMPARED = ((16, 16), (64, 64), (16, 32), (64, 128))
 """In flight with one worker, and with two: the same, and the same for each."""
-
-
-def tree_seconds(pid: int) -> float:
-    """User and system time of a process and of those it started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return cpu_seconds(pid) + sum(tree_seconds(int(child)) for child in children)
 
 
 def cost(place: tuple[int, int], lanes: int, calls: int) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from tests.served_workers import serving
 from toolgen.audit.reader import entries
 from toolgen.gateway import background_calls
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.background_calls import MAX_CALLS_EACH
+from toolgen.gateway.background_calls import MAX_CALLS_EACH, BackgroundCalls
 from toolgen.gateway.service import Gateway
 
 POLICY: dict[str, Any] = {
@@ -214,6 +214,14 @@ def test_the_same_key_leads_back_to_the_call_that_was_left(tmp_path: Path) -> No
 def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_CALLS_EACH == 1000
     monkeypatch.setattr("toolgen.gateway.background_calls.MAX_CALLS_EACH", 2)
+    leave, waits = BackgroundCalls._leave, asyncio.Event()
+
+    async def leaving(*given: Any) -> Any:
+        if (known := await leave(*given)) is None:
+            waits.set()
+        return known
+
+    monkeypatch.setattr(BackgroundCalls, "_leave", leaving)
 
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         async with http(urls[0]) as one, http(urls[0], "ann") as other, http(urls[1]) as elsewhere:
@@ -230,6 +238,8 @@ def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, monkeyp
             # At another worker nobody knows before: the call is made, and its caller waits for it.
             waiting = asyncio.create_task(elsewhere.post(HEALTH, json={"wait": 0}))
             await asyncio.to_thread(seen.reached, 4)
+            async with asyncio.timeout(120):
+                await waits.wait()  # the others go on still, so it could not be left
             seen.answers.set()
             assert (await waiting).status_code == 200
             for client, call_id in ((one, calls[0]), (one, calls[1]), (other, calls_of_other)):

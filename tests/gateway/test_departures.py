@@ -12,6 +12,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
 from tests.gateway.clients import bearer, listening, run
 from tests.gateway.slow_databases import ENGINES, SLOW, SlowProject, slow_project
 from tests.projects import KEY
@@ -256,6 +257,34 @@ def test_a_storm_of_departures_leaves_nothing_behind(project: SlowProject) -> No
     # On a busy machine the time of a call may be over before anybody leaves.
     ended = {entry["code"] for entry in ends if entry["status"] != "ok"}
     assert ended <= {"cancelled", "upstream_timeout", "upstream_unavailable"}
+
+
+STEPS = range(60) if EXHAUSTIVE else range(0, 60, 3)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("pooled", [True, False], ids=["a session is there", "no session is there"])
+@pytest.mark.parametrize("project", ["postgres", "mysql"], indirect=True)
+def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, pooled: bool) -> None:
+    """Its task is cancelled once. A library that loses that (before Python 3.12 `wait_for` does) would let the query run on."""
+
+    async def main() -> None:
+        for step in STEPS:
+            async with Gateway.load(project.root / "toolgen.yaml") as gateway:
+                if pooled:
+                    await gateway.call("shop__query", QUICK, principal="bot")
+                presence = Presence()
+                call = gateway.call("shop__query", {"sql": SLOW}, principal="bot", presence=presence)
+                task = asyncio.create_task(call)
+                for _ in range(step):
+                    await asyncio.sleep(0)
+                presence.leave()
+                async with asyncio.timeout(30):  # the query has sixty
+                    envelope = await task
+                assert envelope.status == "cancelled", (step, envelope.error)
+                await until(lambda: project.running() == 0)
+
+    run(main(), 600)
 
 
 @pytest.mark.parametrize("project", ["sqlite"], indirect=True)

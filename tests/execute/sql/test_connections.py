@@ -117,6 +117,29 @@ def test_what_leaves_with_an_exception_is_abandoned() -> None:
     with_pool(work)
 
 
+def test_whoever_is_cancelled_while_dead_connections_are_thrown_away_gets_no_other() -> None:
+    async def work(pool: Pool[int], driver: Driver) -> None:
+        async with pool.session(1.0), pool.session(1.0):
+            pass
+        driver.dead = {1, 2}
+        begun: list[int] = []
+
+        async def one() -> None:
+            async with pool.session(1.0) as connection:
+                begun.append(connection)
+
+        task = asyncio.create_task(one())
+        await asyncio.sleep(0)  # it finds the first dead, and abandons it
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (begun, sorted(driver.abandoned), driver.opened) == ([], [1, 2], 2)
+        async with pool.session(1.0) as connection:
+            assert connection == 3
+
+    with_pool(work)
+
+
 def test_abandoning_goes_to_its_end_when_the_caller_is_cancelled_twice() -> None:
     async def work(pool: Pool[int], driver: Driver) -> None:
         entered = asyncio.Event()

@@ -273,6 +273,25 @@ def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
     with_executor(location, work)
 
 
+def test_a_cancelled_change_is_cancelled_on_the_server_and_nothing_of_it_stays(location: str) -> None:
+    slow = "(SELECT COUNT(*) FROM customers a, customers b, customers c, customers d WHERE a.name < d.name)"
+
+    async def work(executor: SqlExecutor) -> None:
+        tables = frozenset({f"{name_of(location)}.counter"})
+        options = {"tables": tables, "timeout_s": 60.0, "writes": "update", "max_changes": 1}
+        change = statement(f"UPDATE counter SET n = n + 1 + {slow}", **options)
+        task = asyncio.create_task(executor.execute(sql_call("mysql", "change", change)))
+        await until(lambda: running(location, "UPDATE counter%") > 0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(30):  # it would take its sixty otherwise
+            await until(lambda: running(location, "UPDATE counter%") == 0)
+
+    with_executor(location, work)
+    assert rows(run(location, "SELECT n FROM counter")[0]) == [[0]]
+
+
 def test_what_is_cut_short_does_not_go_on_on_the_server(location: str) -> None:
     many = "SELECT a.name, b.name, c.name, SLEEP(0) FROM customers a, customers b, customers c"
     cut, after = run(location, statement(many, max_rows=5, timeout_s=30.0), "SELECT 1")

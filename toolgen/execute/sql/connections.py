@@ -123,8 +123,8 @@ class Pool(Generic[C]):
         self._closed = True
         for task in self._lingering:
             task.cancel()
-        while self._idle:
-            await self._abandon(self._idle.pop().connection)
+        idle, self._idle = self._idle, []
+        await self._abandon(*(one.connection for one in idle))
 
     async def _begun(self, timeout_s: float) -> _Idle[C]:
         """An idle connection that turns out to be dead says that its siblings are: all are thrown away, and a new one is opened."""
@@ -136,9 +136,8 @@ class Pool(Generic[C]):
             try:
                 await self._driver.begin(entry.connection, timeout_s)
             except LostConnectionError:
-                for other in (entry, *self._idle):
-                    await self._abandon(other.connection)
-                self._idle.clear()
+                idle, self._idle = [entry, *self._idle], []
+                await self._abandon(*(one.connection for one in idle))
             except BaseException:
                 await self._abandon(entry.connection)
                 raise
@@ -167,12 +166,21 @@ class Pool(Generic[C]):
         else:
             self._idle.append(entry)
 
-    async def _abandon(self, connection: C) -> None:
-        """To its end even when the caller is cancelled meanwhile: a statement nobody waits for must not go on."""
-        closing = asyncio.ensure_future(self._bounded(connection))
+    async def _abandon(self, *connections: C) -> None:
+        """To its end even when the caller is cancelled meanwhile: a statement nobody waits for must not go on. The caller ends then."""
+        closing = asyncio.ensure_future(self._each_abandoned(connections))
+        cancelled: asyncio.CancelledError | None = None
         while not closing.done():
-            with contextlib.suppress(asyncio.CancelledError):
+            try:
                 await asyncio.shield(closing)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+
+    async def _each_abandoned(self, connections: Sequence[C]) -> None:
+        for connection in connections:
+            await self._bounded(connection)
 
     async def _bounded(self, connection: C) -> None:
         ended = False

@@ -146,7 +146,7 @@ class _Driver:
             db=location.database,
             charset="utf8mb4",
             autocommit=None,
-            connect_timeout=location.connect_timeout_s,
+            connect_timeout=None,  # ours is around it: before Python 3.12 a cancellation is lost in `wait_for`
             ssl=_tls(location),
             program_name="toolgen",
             requires_tls=location.sslmode if location.sslmode not in {"disable", "prefer"} else "",
@@ -287,7 +287,9 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     prepared = await _prepare(session, statement.sql)
     if prepared.columns or prepared.parameters != len(statement.parameters):
         return not_a_change(statement)
+    session.streams = True  # left now, the statement would go on
     rows = await connection.change(prepared, statement.parameters)
+    session.streams = False
     if not statement.cascades and (refused := change.cascading(await _cascades(session, statement))):
         return refused
     if refused := change.refused(rows):

@@ -14,8 +14,8 @@ import pytest
 
 from tests.functions.projects import written
 from toolgen.audit.reader import entries
-from toolgen.gateway import service
 from toolgen.gateway.service import Gateway
+from toolgen.policy.document.policy import load as load_policy
 
 BEFORE = '''
 import toolgen
@@ -243,14 +243,12 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
 def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path) -> None:
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
-    read = service.load_policy
-
     def reading(*given: Any) -> Any:
         rebuilt(path, AFTER)
-        return read(*given)
+        return load_policy(*given)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(service, "load_policy", reading)
+        patched.setattr("toolgen.gateway.service.load_policy", reading)
         gateway = Gateway.load(path)
 
     async def main() -> None:

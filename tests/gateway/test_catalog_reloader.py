@@ -243,6 +243,7 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
 def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path) -> None:
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
+
     def reading(*given: Any) -> Any:
         rebuilt(path, AFTER)
         return load_policy(*given)

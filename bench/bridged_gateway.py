@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.bridged import SERVER
-from bench.calls import LANES, cpu_seconds, load
+from bench.calls import LANES, children, cpu_seconds, load
 from tests.projects import POLICY
 from tests.redis_server import RedisServer
 
@@ -92,12 +92,6 @@ def gateway(servers: int, workers: int) -> Iterator[tuple[int, int]]:
             process.terminate()
             process.wait()
             process.stderr.close()
-
-
-def children(pid: int) -> set[int]:
-    """The processes that a process started."""
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return {int(child) for path in found for child in path.read_text(encoding="ascii").split()}
 
 
 def gateway_cpu_seconds(pid: int) -> float:

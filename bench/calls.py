@@ -144,10 +144,10 @@ def resident_mb(pid: int) -> float:
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+def cpu_seconds(pid: int, *, ended: bool = False) -> float:
+    """User and system time of a process so far; with `ended`, that of its children that ended too."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -185,10 +185,15 @@ def main() -> None:
             print(f"{name} {route:9}{row}".lstrip())
 
 
+def children(pid: int) -> set[int]:
+    """The processes that a process started, whichever of its threads did, and that run."""
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return {int(child) for path in found for child in path.read_text(encoding="ascii").split()}
+
+
 def tree_seconds(pid: int) -> float:
-    """CPU seconds of a process and of those it runs."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return cpu_seconds(pid) + sum(tree_seconds(int(child)) for child in children)
+    """CPU seconds of a process and of those it started, also of those that ended."""
+    return cpu_seconds(pid, ended=True) + sum(tree_seconds(child) for child in children(pid))
 
 
 def cost(place: tuple[int, int], route: tuple[str, dict[str, object]], lanes: int, calls: int) -> float:

@@ -238,7 +238,7 @@ class FunctionLoop:
         self._watch_by = watch
         self._found = found
         self._jobs: dict[Job, asyncio.Task[_Outcome] | None] = {}
-        # A served gateway's is uvloop's, which hands work over for half of the CPU.
+        # A served gateway's is uvloop's, which hands work over for less.
         self._loop = type(asyncio.get_running_loop())()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="toolgen-async-functions", daemon=True)

@@ -33,7 +33,7 @@ class SlowProject:
     database: str
 
     def running(self) -> int:
-        """How many statements run in the database, or how many processes work on its file."""
+        """How many statements run in the database, or how many processes are in a transaction on its file."""
         match self.dialect:
             case "postgres":
                 with postgres(self.database) as admin:
@@ -97,12 +97,7 @@ def _database(dialect: str, folder: Path) -> Iterator[str]:
 
 
 def _holding(path: str) -> int:
-    """The processes that have the file open (proc(5)), this one aside."""
-    return sum(_has_open(process, path) for process in Path("/proc").glob("[0-9]*") if process.name != str(os.getpid()))
-
-
-def _has_open(process: Path, path: str) -> bool:
-    try:
-        return any(os.readlink(file) == path for file in (process / "fd").iterdir())
-    except OSError:  # it is gone, or another user's
-        return False
+    """The processes that hold a lock of the file (proc_locks(5)), this one aside: those inside a transaction."""
+    file = f":{Path(path).stat().st_ino}"
+    locks = (line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines())
+    return len({lock[4] for lock in locks if lock[1] != "->" and lock[5].endswith(file)} - {str(os.getpid())})

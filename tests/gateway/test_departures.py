@@ -264,7 +264,7 @@ STEPS = range(60) if EXHAUSTIVE else range(0, 60, 3)
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("pooled", [True, False], ids=["a session is there", "no session is there"])
-@pytest.mark.parametrize("project", ["postgres", "mysql"], indirect=True)
+@pytest.mark.parametrize("project", ["postgres", "mysql", "sqlite"], indirect=True)
 def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, pooled: bool) -> None:
     """Its task is cancelled once. A library that loses that (before Python 3.12 `wait_for` does) would let the query run on."""
 

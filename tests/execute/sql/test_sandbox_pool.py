@@ -16,6 +16,7 @@ import pytest
 from tests.databases import duckdb_file, sql_call, statement
 from tests.exhaustive import EXHAUSTIVE, spread
 from toolgen.execute.sql import sandbox_pool
+from toolgen.execute.sql.engine import Change
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
@@ -60,6 +61,12 @@ def child_of(executor: SqlExecutor) -> int:
     engine = executor._opened
     assert isinstance(engine, FileEngine)
     return engine._idle[-1]._process.pid
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - the other side is another process
+            await asyncio.sleep(0.01)
 
 
 # Each takes many seconds or for ever, and its engine does not look at the clock meanwhile.
@@ -148,6 +155,42 @@ def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
     serving(locations["sqlite"], work)
 
 
+def test_a_change_that_commits_is_left_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller leaves while somebody who reads holds the commit up: it is made once they are done, and its process ends."""
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+    asked: list[Change] = []
+    monkeypatch.setattr(sandbox_pool, "Change", lambda given: asked.append(Change(given)) or asked[-1])
+    insert = statement(
+        "INSERT INTO customers (id) VALUES (1)",
+        tables={"customers"},
+        columns={"customers.id"},
+        writes="insert",
+        max_changes=1,
+    )
+
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        child = child_of(executor)
+        process = Path(f"/proc/{child}")
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM customers").fetchone() == (0,)
+            changing = asyncio.create_task(executor.execute(sql_call("sqlite", "change", insert)))
+            await until(lambda: bool(asked) and asked[0].committing)
+            changing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await changing
+            os.kill(child, 0)  # raises when it is gone
+            reader.execute("ROLLBACK")
+        await until(lambda: not process.exists())
+        with closing(sqlite3.connect(path)) as reader:
+            assert reader.execute("SELECT count(*) FROM customers").fetchone() == (1,)
+
+    serving(f"sqlite:///{path}", work)
+
+
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_a_process_has_nothing_of_the_gateways(
     dialect: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -166,6 +209,7 @@ def test_a_process_has_nothing_of_the_gateways(
             opened = {os.readlink(link) for link in (child / "fd").iterdir()}
             # libffi 3.8 holds its own file open, for the trampolines that it maps from there.
             own = {name for name in opened if Path(name).name.startswith("libffi.so")}
+            own.add(str(locations["sqlite"]).removeprefix("sqlite:///"))  # for the next statement
             assert all(name.startswith(("pipe:", "/dev/null")) for name in opened - own), opened
             libraries = (child / "maps").read_text(encoding="utf-8")
             assert not {name for name in ("_ssl", "_asyncio", "cryptography", "pyreqwest") if name in libraries}

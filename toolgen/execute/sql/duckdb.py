@@ -46,7 +46,7 @@ except ImportError as error:
         "the driver of DuckDB is not installed", suggestion='install it with: pip install "toolgen[duckdb]"'
     ) from error
 
-__all__ = ["DIALECT", "change", "query"]
+__all__ = ["DIALECT", "change", "query", "rest"]
 
 DIALECT: Final = "duckdb"
 
@@ -112,6 +112,10 @@ _KINDS: Final = (
     ("Function with name", FUNCTION),
     ("term out of range", Reason("a number in ORDER BY or GROUP BY is no column of the result", "name the column")),
 )
+
+
+def rest() -> None:
+    """Nothing is held between two statements: a file is locked for every writer while it is open."""
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:

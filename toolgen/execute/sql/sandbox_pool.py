@@ -11,10 +11,10 @@ import contextlib
 import os
 import pickle
 import select
-import struct
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -22,13 +22,12 @@ from typing import Final
 
 import msgspec
 import orjson
-from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.core_dumps import ALLOWED
 from toolgen.execute.sql.engine import Change
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
-from toolgen.execute.sql.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, Order
+from toolgen.execute.sql.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, READY, Order
 from toolgen.model.call import Statement
 from toolgen.model.result import Delivery, Error, Failed, Success
 
@@ -41,6 +40,7 @@ _GRACE_S: Final = 0.25  # beyond the statement's own time, which the child keeps
 _COMMIT_S: Final = 10.0  # a commit that was begun is given this long: a file is not left between two states
 _RETRY_S: Final = 1.0
 _OVERHEAD: Final = 4_000_000  # bytes of an answer that are not rows: names and types of columns
+_PIECE: Final = 1 << 18  # bytes read at once; a longer answer is made an object of in a thread
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "TZDIR", "LANG", "LC_ALL", "LC_CTYPE", ALLOWED)
 # Nothing on its command line but this: where to find the code comes over the pipe.
 _BEGIN: Final = (
@@ -50,14 +50,14 @@ _BEGIN: Final = (
 
 
 class _BrokeError(Exception):
-    """The child is gone, or will not answer in time."""
+    """The child is gone, or said what it should not."""
 
 
 class _Child:
-    """One process. Used by one thread at a time; killed by any."""
+    """One process. Used by one statement at a time, on its event loop; killed and ended by anybody."""
 
     def __init__(self, dialect: str, clock: Clock) -> None:
-        """Raises `OSError` when no process can be started, `_BrokeError` when it does not get ready."""
+        """Waits until it is ready. Raises `OSError` when no process can be started, `_BrokeError` when it does not get ready."""
         self._clock = clock
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
             [sys.executable, "-I", "-c", _BEGIN],
@@ -71,32 +71,53 @@ class _Child:
         assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
         assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
         self._orders, self._answers = self._process.stdin, self._process.stdout
-        self._poll = select.poll()
-        self._poll.register(self._answers, select.POLLIN)
+        self._unread = b""
         try:
-            self._send(pickle.dumps((dialect, [os.path.abspath(path) for path in sys.path])))
-            self.message(clock.monotonic() + _START_S, 0)  # READY, as nothing else was asked
+            self._get_ready(dialect)
         except BaseException:
             self.end()
             raise
 
-    def order(self, order: Order) -> None:
-        data = pickle.dumps(order)
-        self._send(struct.pack("<I", len(data)) + data)
+    def _get_ready(self, dialect: str) -> None:
+        self._orders.write(pickle.dumps((dialect, [os.path.abspath(path) for path in sys.path])))
+        if not self.speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
+            raise _BrokeError
+        for pipe in (self._orders, self._answers):
+            os.set_blocking(pipe.fileno(), False)
 
-    def message(self, deadline: float, longest: int) -> tuple[bytes, bytes]:
-        """The next thing it says. Raises `_BrokeError` when it says nothing until `deadline`, or more than `longest` bytes."""
-        kind, length = HEAD.unpack(self._read(HEAD.size, deadline))
+    async def order(self, order: Order) -> None:
+        """Raises `_BrokeError` when it is gone."""
+        unsent = memoryview(order.packed())
+        file, loop = self._orders.fileno(), asyncio.get_running_loop()
+        while unsent:
+            try:
+                unsent = unsent[os.write(file, unsent) :]
+            except BlockingIOError:
+                await _until(loop.add_writer, loop.remove_writer, file)
+            except OSError as error:
+                raise _BrokeError from error
+
+    async def message(self, longest: int) -> tuple[bytes, bytes]:
+        """The next thing it says. Raises `_BrokeError` when it is gone, or says more than `longest` bytes."""
+        kind, length = HEAD.unpack(await self._read(HEAD.size))
         if length > longest:
             raise _BrokeError
-        return kind, self._read(length, deadline)
+        return kind, await self._read(length)
+
+    def speaks(self, seconds: float) -> bool:
+        """Whether it says something, or is gone, within so many seconds."""
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def kill(self) -> None:
         """Ends it now; a call that waits for its answer learns that it is gone."""
         self._process.kill()
 
-    def end(self) -> None:
-        """Ends it and waits until it is gone."""
+    def end(self, seconds: float = 0) -> None:
+        """Ends it and waits until it is gone. It is given so many seconds to say something before."""
+        if seconds:
+            self.speaks(seconds)
         self._process.kill()
         with contextlib.suppress(OSError):
             self._orders.close()
@@ -106,123 +127,90 @@ class _Child:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def _send(self, data: bytes) -> None:
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[self._orders.write(view) or 0 :]
-        except OSError as error:
-            raise _BrokeError from error
-
-    def _read(self, count: int, deadline: float) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            left = deadline - self._clock.monotonic()
-            if left <= 0 or not self._poll.poll(1000 * left):
-                raise _BrokeError
-            piece = self._answers.read(min(count - len(data), 1 << 20))
+    async def _read(self, count: int) -> bytes:
+        file, loop = self._answers.fileno(), asyncio.get_running_loop()
+        pieces, held = [self._unread], len(self._unread)
+        while held < count:
+            await _until(loop.add_reader, loop.remove_reader, file)
+            piece = os.read(file, _PIECE)
             if not piece:
                 raise _BrokeError
-            data += piece
-        return bytes(data)
-
-
-class _Run(Struct):
-    """One statement on its way through a thread and a child, and whether anybody still waits for it."""
-
-    order: Order
-    change: Change | None
-    child: _Child | None = None
-    stopped: bool = False
-    _lock: Lock = field(default_factory=Lock)
-
-    def took(self, child: _Child | None) -> bool:
-        """False when nobody waits any more."""
-        with self._lock:
-            self.child = None if self.stopped else child
-            return not self.stopped
-
-    def stop(self) -> None:
-        """Nobody waits any more: the child is ended, unless it commits."""
-        with self._lock:
-            self.stopped = True
-            if self.child is not None and not (self.change is not None and self.change.committing):
-                self.child.kill()
+            pieces.append(piece)
+            held += len(piece)
+        data = b"".join(pieces)
+        self._unread = data[count:]
+        return data[:count]
 
 
 class FileEngine:
-    """Runs statements on the file at `path`, each on a connection of its own, in one of a few processes."""
+    """Runs statements on the file at `path`, each in a session of its own, in one of a few processes."""
 
     def __init__(self, dialect: str, path: Path, clock: Clock) -> None:
         self._dialect = dialect
         self._path = path.absolute()
         self._clock = clock
-        self._threads = ThreadPoolExecutor(max_workers=_CHILDREN, thread_name_prefix="sql")
+        self._places = asyncio.Semaphore(_CHILDREN)
+        self._threads = ThreadPoolExecutor(
+            max_workers=_CHILDREN, thread_name_prefix="sql"
+        )  # processes start and end there
         self._lock = Lock()
         self._idle: list[_Child] = []
         self._closed = False
         weakref.finalize(self, _end, self._idle)  # for those who forget to close, and when the interpreter ends
 
     async def run(self, statement: Statement) -> Success | Failed:
-        return await self._run(_Run(self._order(statement, "query"), None))
+        return await self._run(self._order(statement, "query"))
 
     async def change(self, statement: Statement) -> Success | Failed:
         change = Change(statement)
-        return change.ended(await self._run(_Run(self._order(statement, "change"), change)))
+        return change.ended(await self._run(self._order(statement, "change"), change))
 
     async def explain(self, statement: Statement) -> Success | Failed:
-        return await self._run(_Run(self._order(statement, "explain"), None))
+        return await self._run(self._order(statement, "explain"))
 
     async def close(self) -> None:
         """Takes no more statements; those that run end at their own deadline, and their processes with them."""
         with self._lock:
             self._closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
         _end(self._idle)
 
     def _order(self, statement: Statement, operation: str) -> Order:
         return Order(statement=statement, operation=operation, path=self._path)
 
-    async def _run(self, run: _Run) -> Success | Failed:
-        try:
-            running = self._threads.submit(self._work, run)
-        except RuntimeError:
-            return unavailable("the gateway is shutting down", "call again later", retry_after_s=_RETRY_S)
-        running.add_done_callback(_looked_at)
-        answer = asyncio.wrap_future(running)
-        try:
-            with contextlib.suppress(TimeoutError):
+    async def _run(self, order: Order, change: Change | None = None) -> Success | Failed:
+        if self._places.locked():
+            try:
                 async with asyncio.timeout(_WAIT_S):
-                    return await asyncio.shield(answer)
-            if running.cancel():
+                    await self._places.acquire()
+            except TimeoutError:
                 return unavailable(
                     f"{_CHILDREN} statements run on this database, and no more may at once",
                     "wait, then call again",
                     retry_after_s=_RETRY_S,
                 )
-            return await asyncio.shield(answer)
-        except asyncio.CancelledError:
-            if not running.cancelled():
-                run.stop()
-            running.cancel()
-            raise
-
-    def _work(self, run: _Run) -> Success | Failed:
-        """In a thread, which waits for the child. Never longer than the statement's time and a grace."""
-        statement = run.order.statement
+        else:
+            await self._places.acquire()
         try:
-            child = self._taken()
+            return await self._placed(order, change)
+        finally:
+            self._places.release()
+
+    async def _placed(self, order: Order, change: Change | None) -> Success | Failed:
+        """Never longer than the statement's time, a grace, and what a process takes to start."""
+        try:
+            child = await self._taken()
         except (OSError, _BrokeError):
             return unavailable("no process for the statement could be started", "call again", retry_after_s=_RETRY_S)
-        if not run.took(child):
+        if self._closed:
             self._give_back(child)
-            return timed_out(statement)
+            return unavailable("the gateway is shutting down", "call again later", retry_after_s=_RETRY_S)
+        statement = order.statement
         began = self._clock.monotonic()
         try:
-            result, last = self._asked(run, child, began)
-        except _BrokeError:
-            child.end()
-            if run.stopped or self._clock.monotonic() - began >= statement.timeout_s:
+            result, last = await self._asked(child, order, change)
+        except (_BrokeError, TimeoutError):
+            await self._ended(child)
+            if self._clock.monotonic() - began >= statement.timeout_s:
                 return timed_out(statement)
             return failed(
                 "response_too_large",
@@ -231,41 +219,56 @@ class FileEngine:
                 Delivery(sql=statement.sql),
             )
         except BaseException:
-            child.end()
+            # Nobody waits any more: it is ended, unless it commits.
+            if change is not None and (change.committing or child.speaks(0)):
+                self._threads.submit(child.end, _COMMIT_S)
+            else:
+                child.kill()
+                self._threads.submit(child.end)
             raise
-        if last or not run.took(None):
-            child.end()
+        if last:
+            await self._ended(child)
         else:
             self._give_back(child)
         return result
 
-    def _asked(self, run: _Run, child: _Child, began: float) -> tuple[Success | Failed, bool]:
-        statement = run.order.statement
-        deadline = began + statement.timeout_s + _GRACE_S
+    async def _asked(self, child: _Child, order: Order, change: Change | None) -> tuple[Success | Failed, bool]:
+        """Its answer, and whether it was its last. Raises `_BrokeError` and `TimeoutError`."""
+        statement = order.statement
         longest = 2 * statement.max_bytes + _OVERHEAD
-        child.order(run.order)
-        while True:
-            kind, data = child.message(deadline, longest)
-            if kind == COMMITTING and run.change is not None:
-                run.change.committing = True
-                deadline += _COMMIT_S
-            elif kind in {ANSWER, LAST_ANSWER}:
-                result = _read(data)
-                if run.change is not None:
-                    run.change.committing = False  # whatever became of it, the child knows
-                return result, kind == LAST_ANSWER
-            else:
-                raise _BrokeError
+        async with asyncio.timeout(statement.timeout_s + _GRACE_S) as limit:
+            await child.order(order)
+            kind, data = await child.message(longest)
+            if kind == COMMITTING and change is not None:
+                change.committing = True
+                limit.reschedule((limit.when() or 0.0) + _COMMIT_S)
+                kind, data = await child.message(longest)
+        if kind not in {ANSWER, LAST_ANSWER}:
+            raise _BrokeError
+        result = _read(data) if len(data) <= _PIECE else await asyncio.to_thread(_read, data)
+        if change is not None:
+            change.committing = False  # whatever became of it, the child knows
+        return result, kind == LAST_ANSWER
 
-    def _taken(self) -> _Child:
+    async def _taken(self) -> _Child:
         while True:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
             if child is None:
-                return _Child(self._dialect, self._clock)
+                break
             if child.alive():
                 return child
             child.end()
+        starting = self._threads.submit(_Child, self._dialect, self._clock)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(starting))
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._unclaimed)
+            raise
+
+    def _unclaimed(self, starting: Future[_Child]) -> None:
+        if starting.exception() is None:
+            self._give_back(starting.result())
 
     def _give_back(self, child: _Child) -> None:
         with self._lock:
@@ -273,6 +276,26 @@ class FileEngine:
                 self._idle.append(child)
                 return
         child.end()
+
+    async def _ended(self, child: _Child) -> None:
+        """Once it is gone, and what it held of the file is free."""
+        child.kill()
+        await asyncio.shield(asyncio.wrap_future(self._threads.submit(child.end)))
+
+
+async def _until(add: Callable[..., object], remove: Callable[[int], object], file: int) -> None:
+    """Until a pipe can be written to, or read from: by a loop's `add_writer` and `remove_writer`, or `add_reader` and `remove_reader`."""
+    ready = asyncio.get_running_loop().create_future()
+    add(file, _set, ready)
+    try:
+        await ready
+    finally:
+        remove(file)
+
+
+def _set(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 def _end(idle: list[_Child]) -> None:
@@ -296,9 +319,3 @@ def _read(data: bytes) -> Success | Failed:
         )
     except (orjson.JSONDecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
         raise _BrokeError from error
-
-
-def _looked_at(running: Future[Success | Failed]) -> None:
-    """Looks at the outcome nobody may be waiting for any more, so that it is not reported as lost."""
-    if not running.cancelled():
-        running.exception()

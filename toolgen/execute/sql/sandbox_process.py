@@ -10,16 +10,18 @@ import os
 import pickle
 import resource
 import select
+import signal
 import struct
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from toolgen.clock import SystemClock
 from toolgen.core_dumps import forbid_core_dumps
@@ -43,6 +45,7 @@ LAST_ANSWER: Final = b"l"
 OUT_OF_MEMORY: Final = ("the statement needs more memory than it may use", "ask for less: filter, or aggregate")
 
 _NAG_S: Final = 0.05
+_REST_S: Final = 1.0
 _MEMORY: Final = {"sqlite": 256 * 2**20, "duckdb": 768 * 2**20}  # bytes beyond what the child has when it is ready
 _LENGTH: Final = struct.Struct("<I")
 
@@ -54,6 +57,18 @@ class Order(Struct, frozen=True, kw_only=True):
     operation: str
     path: Path
 
+    def packed(self) -> bytes:
+        """As it is sent: its values alone, which takes half of what an object takes."""
+        data = pickle.dumps((self.operation, str(self.path), astuple(self.statement)))
+        return _LENGTH.pack(len(data)) + data
+
+    @classmethod
+    def read(cls) -> Order:
+        """The next one from the gateway."""
+        operation, path, values = pickle.loads(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))  # noqa: S301 - the gateway's own
+        statement = Statement(**dict(zip(Statement.__struct_fields__, values, strict=True)))
+        return cls(statement=statement, operation=operation, path=Path(path))
+
 
 def main(dialect: str) -> None:
     """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
@@ -61,22 +76,63 @@ def main(dialect: str) -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever prints must not come between answers
     engine = _engine(dialect)
+    alarm = _Alarm()
     roof = _bound_memory(_MEMORY[dialect])
-    orders: SimpleQueue[tuple[Order, Watch]] = SimpleQueue()
-    Thread(target=_listen, args=(orders,), daemon=True).start()
     _send(answers.fileno(), READY, b"")
+    orders = select.poll()
+    orders.register(0, select.POLLIN)
     while True:
-        order, watch = orders.get()
-        try:
-            result = _obeyed(engine, order, watch, answers.fileno())
-        except (MemoryError, RecursionError):
-            result = failed("response_too_large", *OUT_OF_MEMORY, Delivery(sql=order.statement.sql))
-        finally:
-            watch.ended = True
+        if not orders.poll(1000 * _REST_S):
+            engine.rest()
+        order = Order.read()
+        with alarm.set(order.statement.timeout_s) as watch:
+            try:
+                result = _obeyed(engine, order, watch, answers.fileno())
+            except (MemoryError, RecursionError):
+                result = failed("response_too_large", *OUT_OF_MEMORY, Delivery(sql=order.statement.sql))
         last = bool(roof) and _memory() > roof
         _send(answers.fileno(), LAST_ANSWER if last else ANSWER, _written(result, order))
         if last:
             os._exit(0)
+
+
+class _Alarm:
+    """Looks at the clock of the statement that runs, and ends the process when nobody is there to give more.
+
+    Two threads that sleep: a statement costs them nothing, as the kernel keeps its time.
+    """
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._watch: Watch | None = None
+        # In every thread, those of the library too: the alarm wakes the one that waits for it, and interrupts no system call.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        for work in (self._nag, _end_with_the_gateway):
+            Thread(target=work, daemon=True).start()
+
+    @contextlib.contextmanager
+    def set(self, seconds: float) -> Iterator[Watch]:
+        """For one statement, which may take this long."""
+        self._watch = watch = Watch(clock=self._clock, deadline=self._clock.monotonic() + seconds)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, _NAG_S), _NAG_S)
+        try:
+            yield watch
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._watch = None
+
+    def _nag(self) -> None:
+        while True:
+            signal.sigwait({signal.SIGALRM})
+            if (watch := self._watch) is not None:
+                watch.nag()
+
+
+def _end_with_the_gateway() -> None:
+    poll = select.poll()
+    poll.register(0, select.POLLHUP)
+    poll.poll()
+    os._exit(0)
 
 
 def _engine(dialect: str) -> ModuleType:
@@ -100,26 +156,6 @@ def _obeyed(engine: ModuleType, order: Order, watch: Watch, answers: int) -> Suc
     prefix = EXPLAIN[engine.DIALECT] if order.operation == "explain" else ""
     result = engine.query(order.path, statement, prefix, watch)
     return result
-
-
-def _listen(orders: SimpleQueue[tuple[Order, Watch]]) -> None:
-    """Takes orders, looks at the clock of the one that runs, and ends the process when nobody is there to give more."""
-    clock = SystemClock()
-    poll = select.poll()
-    poll.register(0, select.POLLIN | select.POLLHUP)
-    watch: Watch | None = None
-    while True:
-        if watch is None or watch.ended:
-            wait = None
-        else:
-            left = watch.deadline - clock.monotonic()
-            wait = 1000 * (left if left > 0 else _NAG_S)
-        if poll.poll(wait):
-            order: Order = pickle.loads(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))  # noqa: S301 - the gateway's own
-            watch = Watch(clock=clock, deadline=clock.monotonic() + order.statement.timeout_s)
-            orders.put((order, watch))
-        elif watch is not None:
-            watch.nag()
 
 
 def _read(count: int) -> bytes:
@@ -175,6 +211,7 @@ def _bound_memory(more: int) -> int:
 def _memory() -> int:
     """Bytes of address space (Linux: proc(5), statm); 0 where nothing says so."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        with open("/proc/self/statm", "rb", buffering=0) as statm:
+            return int(statm.read(40).split()[0]) * resource.getpagesize()
     except (OSError, ValueError):
         return 0

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 
@@ -141,34 +142,34 @@ def refuse_foreign(directory: Path) -> None:
 
 def _pretty(value: object) -> bytes:
     """Two spaces, one newline at the end; keys stay in the order they have a meaning in. A long file has a line for each tool."""
-    parts: list[bytes] = []
-    _add_lined(parts, value, "", 2)  # indented, it is several times as long
-    if sum(map(len, parts)) <= _MAX_INDENTED:
+    lined = BytesIO()  # a manifest is megabytes, which its `getvalue` does not copy
+    _add_lined(lined, value, "", 2)  # indented, it is several times as long
+    if lined.tell() <= _MAX_INDENTED:
         written = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         if len(written) <= _MAX_INDENTED:
             return written
-    parts.append(b"\n")
-    return b"".join(parts)
+    lined.write(b"\n")
+    return lined.getvalue()
 
 
-def _add_lined(parts: list[bytes], value: object, indent: str, levels: int) -> None:
-    """Members and items of the outer levels on lines of their own, what is in them on one. In parts, as a manifest is megabytes."""
+def _add_lined(file: BytesIO, value: object, indent: str, levels: int) -> None:
+    """Members and items of the outer levels on lines of their own, what is in them on one."""
     if not levels or not isinstance(value, Mapping | list | tuple):
-        parts.append(orjson.dumps(value, default=_plain))
+        file.write(orjson.dumps(value, default=_plain))
         return
     inner = f"{indent}  "
     named = isinstance(value, Mapping)
     opened, closed = (b"{", b"}") if named else (b"[", b"]")
     before = opened + b"\n" + inner.encode()
     for item in value:
+        file.write(before)
         if isinstance(value, Mapping):
-            parts.append(before + orjson.dumps(item) + b": ")
-            _add_lined(parts, value[item], inner, levels - 1)
+            file.write(orjson.dumps(item) + b": ")
+            _add_lined(file, value[item], inner, levels - 1)
         else:
-            parts.append(before)
-            _add_lined(parts, item, inner, 0)
+            _add_lined(file, item, inner, 0)
         before = b",\n" + inner.encode()
-    parts.append(b"\n" + indent.encode() + closed if value else opened + closed)
+    file.write(b"\n" + indent.encode() + closed if value else opened + closed)
 
 
 def _plain(value: object) -> object:

@@ -3,7 +3,8 @@
 `make bench` runs it. An upstream that answers 1 KB of JSON, the gateway and the callers are three processes on loopback; only the
 gateway's CPU is counted, because on a shared machine it is the figure that stays the same. Rounds are interleaved, medians reported.
 With `--against DIR`, another checkout of toolgen that was set up is measured in the same rounds. `--flat` makes 100,000 calls in place
-of rounds, 64 in flight, and prints how long they took and what memory the gateway has after the first 10,000, 50,000 and 100,000.
+of rounds, 64 in flight, and prints how long they took and what memory the gateway has after the first 10,000, 50,000 and 100,000, and
+what a connection that rests holds.
 `--tools` calls a query of SQLite (its statement seen before) and a function over REST, with the CPU of the processes that the gateway
 runs for them.
 """
@@ -63,6 +64,7 @@ TOOLS: dict[str, tuple[str, dict[str, object]]] = {
 }
 LANES = (1, 16, 64)
 MARKS = (10_000, 50_000, 100_000)
+IDLE = 3_000
 
 
 @contextlib.contextmanager
@@ -136,6 +138,26 @@ def flat(lanes: int) -> None:
             p50, p99 = (took[int(len(took) * part)] * 1000 for part in (0.5, 0.99))
             print(f"{mark:8} {p50:7.1f} {p99:7.1f} {resident_mb(pid):6.1f} {cost:7.0f}", flush=True)
             made = mark
+        print(f"an idle connection, one call answered before: {asyncio.run(idle_kb(port, pid)):.1f} KB")
+
+
+async def idle_kb(port: int, pid: int) -> float:
+    """What each of `IDLE` connections holds of the gateway's memory after a call over REST."""
+    before = resident_mb(pid)
+    request = request_of(port, REST)
+    writers = []
+    for number in range(IDLE):
+        local = (f"127.0.0.{2 + number % 16}", 0)  # an address may not have them all
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=local)
+        writer.write(request)
+        answer = await reader.readuntil(b"xxxx")
+        if not answer.startswith(b"HTTP/1.1 200 "):
+            raise RuntimeError(answer.decode()[:300])
+        writers.append(writer)
+    held = resident_mb(pid) - before
+    for writer in writers:
+        writer.close()
+    return held * 1024 / IDLE
 
 
 def resident_mb(pid: int) -> float:

@@ -143,6 +143,27 @@ def test_more_statements_than_processes_are_told_to_come_back(
     serving(locations["sqlite"], work)
 
 
+def test_callers_who_leave_while_processes_start_start_no_more_of_them(
+    locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    start = sandbox_pool._Child
+    monkeypatch.setattr(sandbox_pool, "_Child", lambda *given: started.append(given) or start(*given))
+
+    async def work(executor: SqlExecutor) -> None:
+        for _ in range(10):
+            asked = [asyncio.create_task(ask(executor, "sqlite", "SELECT 1")) for _ in range(4)]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        assert len(started) == 4
+
+    serving(locations["sqlite"], work)
+
+
 def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"

@@ -155,6 +155,7 @@ class FileEngine:
         )  # processes start and end there
         self._lock = Lock()
         self._idle: list[_Child] = []
+        self._unclaimed: list[Future[_Child]] = []  # that start for statements nobody waits for any more
         self._closed = False
         weakref.finalize(self, _end, self._idle)  # for those who forget to close, and when the interpreter ends
 
@@ -259,14 +260,24 @@ class FileEngine:
             if child.alive():
                 return child
             child.end()
-        starting = self._threads.submit(_Child, self._dialect, self._clock)
+        with self._lock:
+            starting = (
+                self._unclaimed.pop() if self._unclaimed else self._threads.submit(_Child, self._dialect, self._clock)
+            )
         try:
             return await asyncio.shield(asyncio.wrap_future(starting))
         except asyncio.CancelledError:
-            starting.add_done_callback(self._unclaimed)
+            # Kept for the next statement: who leaves again and again must not start one again and again.
+            with self._lock:
+                self._unclaimed.append(starting)
+            starting.add_done_callback(self._started)
             raise
 
-    def _unclaimed(self, starting: Future[_Child]) -> None:
+    def _started(self, starting: Future[_Child]) -> None:
+        with self._lock:
+            if starting not in self._unclaimed:
+                return
+            self._unclaimed.remove(starting)
         if starting.exception() is None:
             self._give_back(starting.result())
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from tests.databases import duckdb_file, sql_call, statement
 from tests.exhaustive import EXHAUSTIVE, spread
@@ -19,6 +20,7 @@ from toolgen.execute.sql import sandbox_pool
 from toolgen.execute.sql.engine import Change
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
+from toolgen.model.call import Call
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
@@ -67,6 +69,20 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the other side is another process
             await asyncio.sleep(0.01)
+
+
+async def steps() -> None:
+    """As many turns of the loop as a statement takes to be sent."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def stand_still(condition: Callable[[], bool]) -> None:
+    """A loop that does nothing else until then, as under a long computation."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 # Each takes many seconds or for ever, and its engine does not look at the clock meanwhile.
@@ -176,20 +192,28 @@ def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
     serving(locations["sqlite"], work)
 
 
-def test_a_change_that_commits_is_left_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+INSERT = {"tables": {"customers"}, "columns": {"customers.id"}, "writes": "insert", "max_changes": 1}
+
+
+def changes(dialect: str, number: int, **limits: object) -> Call:
+    sql = f"INSERT INTO customers (id) VALUES ({number})"
+    return sql_call(dialect, "change", statement(sql, **{**INSERT, **limits}))
+
+
+def commits(process: int) -> bool:
+    """Whether it holds the lock that lets nobody else begin to read (proc_locks(5); https://www.sqlite.org/lockingv3.html)."""
+    locks = (line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines())
+    return any(lock[3:5] == ["WRITE", str(process)] and lock[6] == str(0x40000000) for lock in locks)
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["which was told", "which is not yet read"])
+def test_a_change_that_commits_is_left_to_end(read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its caller leaves while somebody who reads holds the commit up: it is made once they are done, and its process ends."""
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
     asked: list[Change] = []
     monkeypatch.setattr(sandbox_pool, "Change", lambda given: asked.append(Change(given)) or asked[-1])
-    insert = statement(
-        "INSERT INTO customers (id) VALUES (1)",
-        tables={"customers"},
-        columns={"customers.id"},
-        writes="insert",
-        max_changes=1,
-    )
 
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
@@ -198,11 +222,16 @@ def test_a_change_that_commits_is_left_to_end(tmp_path: Path, monkeypatch: pytes
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             assert reader.execute("SELECT count(*) FROM customers").fetchone() == (0,)
-            changing = asyncio.create_task(executor.execute(sql_call("sqlite", "change", insert)))
-            await until(lambda: bool(asked) and asked[0].committing)
+            changing = asyncio.create_task(executor.execute(changes("sqlite", 1)))
+            if read:
+                await until(lambda: bool(asked) and asked[0].committing)
+            else:
+                await steps()
+                stand_still(lambda: commits(child))  # so what its process says is not read
             changing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await changing
+            await asyncio.sleep(0.1)
             os.kill(child, 0)  # raises when it is gone
             reader.execute("ROLLBACK")
         await until(lambda: not process.exists())
@@ -210,6 +239,68 @@ def test_a_change_that_commits_is_left_to_end(tmp_path: Path, monkeypatch: pytes
             assert reader.execute("SELECT count(*) FROM customers").fetchone() == (1,)
 
     serving(f"sqlite:///{path}", work)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "loop"),
+    [("sqlite", asyncio.new_event_loop), ("sqlite", uvloop.new_event_loop), ("duckdb", uvloop.new_event_loop)],
+    ids=["sqlite", "sqlite, uvloop", "duckdb, uvloop"],
+)
+def test_an_answer_that_came_in_time_counts_when_the_gateway_is_late(
+    dialect: str, loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    """The gateway was busy over the deadline: a change that was made is not told to be made again."""
+    script = "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)"
+    if dialect == "duckdb":
+        location = duckdb_file(tmp_path / "shop.duckdb", script)
+    else:
+        location = f"sqlite:///{tmp_path / 'shop.db'}"
+        with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+            connection.executescript(script)
+
+    async def work() -> None:
+        executor = SqlExecutor(location)
+        try:
+            given = (
+                changes(dialect, 1, timeout_s=3.0),
+                sql_call(dialect, "query", statement("SELECT 1", timeout_s=3.0)),
+            )
+            if dialect == "duckdb":
+                given = given[:1]  # whose file is one process's
+            assert [code(await ask(executor, dialect, "SELECT 1")) for _ in given] == ["ok"] * len(given)
+            running = [asyncio.create_task(executor.execute(asked)) for asked in given]
+            await steps()
+            over = time.monotonic() + 3.5
+            stand_still(lambda: time.monotonic() > over)
+            assert [code(await task) for task in running] == ["ok"] * len(given)
+        finally:
+            await executor.close()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(work())
+
+
+def test_an_engine_goes_on_under_another_loop(locations: dict[str, str]) -> None:
+    executor = SqlExecutor(locations["sqlite"])
+
+    async def work() -> list[str]:
+        return [
+            code(result) for result in await asyncio.gather(*(ask(executor, "sqlite", "SELECT 1") for _ in range(7)))
+        ]
+
+    assert asyncio.run(work()) == asyncio.run(work()) == ["ok"] * 7
+    asyncio.run(executor.close())
+
+
+def test_a_long_answer_is_read_whole(locations: dict[str, str]) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        numbers = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 20) SELECT n, ? FROM t"
+        result = await ask(executor, "sqlite", numbers, LONG, max_bytes=3_000_000)
+        assert isinstance(result, Success)
+        assert isinstance(result.data, dict)
+        assert result.data["rows"] == [[number, LONG] for number in range(1, 21)]
+
+    serving(locations["sqlite"], work)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])

@@ -82,15 +82,16 @@ def test_a_file_put_in_its_place_is_read(path: Path, tmp_path: Path) -> None:
 
 
 def test_bytes_written_over_its_own_are_read(path: Path, tmp_path: Path) -> None:
-    # The same size and the same count of changes: SQLite itself would go on with the pages it holds.
+    # The same size, time and count of changes: SQLite itself would go on with the pages it holds.
     other = made(tmp_path / "new.db", SCRIPT.replace("'a'", "'b'"))
-    assert rows(path) == [[1, "a"]]
+    os.utime(other, ns=(0, 0))
+    os.utime(path, ns=(0, 0))
     before = path.stat()
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns - 10**9))
     assert rows(path) == [[1, "a"]]
-    with path.open("r+b") as file, other.open("rb") as new:
-        shutil.copyfileobj(new, file)
-    assert path.stat().st_size == before.st_size
+    time.sleep(0.05)  # a kernel's clock for files ticks every 4 to 10 ms
+    shutil.copyfile(other, path)
+    shutil.copystat(other, path)
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     assert rows(path) == [[1, "b"]]
 
 
@@ -116,6 +117,30 @@ def test_a_statement_may_not_do_what_an_earlier_one_declared(path: Path) -> None
         result = ask(path, statement(sql, tables={"customers"}, columns={"customers.id"}))
         assert isinstance(result, Failed), sql
     assert rows(path, declared) == [[7]]
+
+
+def test_a_table_function_is_declared_by_each_statement(path: Path) -> None:
+    sql = "SELECT count(*) FROM json_each('[1, 2, 3]')"
+    functions = {"count", "json_each"}
+    assert rows(path, statement(sql, functions=functions)) == [[3]]
+    assert isinstance(ask(path, statement(sql, functions={"count"})), Failed)
+
+
+@pytest.mark.parametrize("cookie", [-1, 0, 7])
+def test_a_file_may_count_its_schemas_from_any_number(path: Path, tmp_path: Path, cookie: int) -> None:
+    made(path, f"CREATE TABLE secrets (word TEXT); PRAGMA schema_version={cookie}")
+    assert rows(path) == [[1, "a"]]
+    assert isinstance(ask(path, statement("SELECT count(*) FROM secrets", functions={"count"})), Failed)
+    other = made(tmp_path / "other.db", f"{SCRIPT}; CREATE TABLE words (word TEXT); PRAGMA schema_version={cookie}")
+    other.replace(path)
+    assert isinstance(ask(path, statement("SELECT count(*) FROM words", functions={"count"})), Failed)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, "\ud800"])
+def test_a_value_that_sqlite_has_not_is_told(path: Path, value: int | str) -> None:
+    result = ask(path, statement("SELECT ?", value))
+    assert isinstance(result, Failed)
+    assert result.error.code == "sql_failed"
 
 
 def test_a_query_that_failed_or_was_stopped_leaves_no_connection(path: Path) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import orjson
@@ -49,6 +49,9 @@ _BEGIN: Final = (
 )
 
 
+_T = TypeVar("_T")
+
+
 class _BrokeError(Exception):
     """The child is gone, or said what it should not."""
 
@@ -71,7 +74,7 @@ class _Child:
         assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
         assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
         self._orders, self._answers = self._process.stdin, self._process.stdout
-        self._unread = b""
+        self._unread = bytearray()
         try:
             self._get_ready(dialect)
         except BaseException:
@@ -80,66 +83,93 @@ class _Child:
 
     def _get_ready(self, dialect: str) -> None:
         self._orders.write(pickle.dumps((dialect, [os.path.abspath(path) for path in sys.path])))
-        if not self.speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
+        if not self._speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
             raise _BrokeError
         for pipe in (self._orders, self._answers):
             os.set_blocking(pipe.fileno(), False)
 
-    async def order(self, order: Order) -> None:
-        """Raises `_BrokeError` when it is gone."""
+    async def order(self, order: Order, deadline: float) -> None:
+        """Raises `_BrokeError` when it is gone, `TimeoutError` when it has not taken all of it at `deadline` (of the loop)."""
         unsent = memoryview(order.packed())
         file, loop = self._orders.fileno(), asyncio.get_running_loop()
         while unsent:
             try:
                 unsent = unsent[os.write(file, unsent) :]
             except BlockingIOError:
-                await _until(loop.add_writer, loop.remove_writer, file)
+                if loop.time() >= deadline:
+                    raise TimeoutError from None
+                await _until(loop.add_writer, loop.remove_writer, file, deadline)
             except OSError as error:
                 raise _BrokeError from error
 
-    async def message(self, longest: int) -> tuple[bytes, bytes]:
-        """The next thing it says. Raises `_BrokeError` when it is gone, or says more than `longest` bytes."""
-        kind, length = HEAD.unpack(await self._read(HEAD.size))
+    async def message(self, longest: int, deadline: float) -> tuple[bytes, bytes]:
+        """The next thing it says. Raises `_BrokeError` when it is gone or says more than `longest` bytes, and `TimeoutError`."""
+        await self._hear(HEAD.size, deadline)
+        kind, length = HEAD.unpack_from(self._unread)
         if length > longest:
             raise _BrokeError
-        return kind, await self._read(length)
+        end = HEAD.size + length
+        await self._hear(end, deadline)
+        data = bytes(self._unread[HEAD.size : end])
+        del self._unread[:end]
+        return kind, data
 
-    def speaks(self, seconds: float) -> bool:
-        """Whether it says something, or is gone, within so many seconds."""
-        poll = select.poll()
-        poll.register(self._answers, select.POLLIN)
-        return bool(poll.poll(1000 * seconds))
+    def spoke(self) -> bool:
+        """Whether it said something that was not read, or is gone."""
+        return bool(self._unread) or self._speaks(0)
 
     def kill(self) -> None:
         """Ends it now; a call that waits for its answer learns that it is gone."""
         self._process.kill()
 
-    def end(self, seconds: float = 0) -> None:
-        """Ends it and waits until it is gone. It is given so many seconds to say something before."""
-        if seconds:
-            self.speaks(seconds)
+    def end(self, seconds: float = 0) -> bool:
+        """Ends it and waits until it is gone. It is given so many seconds to answer before.
+
+        Returns whether it said something that was not read.
+        """
+        deadline = self._clock.monotonic() + seconds
+        while not self._answered() and (left := deadline - self._clock.monotonic()) > 0 and self._speaks(left):
+            if not (piece := os.read(self._answers.fileno(), _PIECE)):
+                break
+            self._unread += piece
         self._process.kill()
+        self._process.wait()
+        spoke = bool(self._unread) or bool(self._answers.read(1))
         with contextlib.suppress(OSError):
             self._orders.close()
         self._answers.close()
-        self._process.wait()
+        return spoke
 
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    async def _read(self, count: int) -> bytes:
+    def _speaks(self, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
+
+    def _answered(self) -> bool:
+        """Whether an answer, and not only that it commits, stands in what was not read."""
+        at = 0
+        while len(self._unread) - at >= HEAD.size:
+            kind, length = HEAD.unpack_from(self._unread, at)
+            if kind != COMMITTING:
+                return True
+            at += HEAD.size + length
+        return False
+
+    async def _hear(self, count: int, deadline: float) -> None:
+        """Until so many bytes are unread. What already stands in the pipe is taken, however late it is."""
         file, loop = self._answers.fileno(), asyncio.get_running_loop()
-        pieces, held = [self._unread], len(self._unread)
-        while held < count:
-            await _until(loop.add_reader, loop.remove_reader, file)
-            piece = os.read(file, _PIECE)
+        while len(self._unread) < count:
+            await _until(loop.add_reader, loop.remove_reader, file, deadline)
+            try:
+                piece = os.read(file, _PIECE)
+            except BlockingIOError:
+                raise TimeoutError from None
             if not piece:
                 raise _BrokeError
-            pieces.append(piece)
-            held += len(piece)
-        data = b"".join(pieces)
-        self._unread = data[count:]
-        return data[:count]
+            self._unread += piece
 
 
 class FileEngine:
@@ -149,7 +179,8 @@ class FileEngine:
         self._dialect = dialect
         self._path = path.absolute()
         self._clock = clock
-        self._places = asyncio.Semaphore(_CHILDREN)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._places = asyncio.Semaphore(_CHILDREN)  # of that loop
         self._threads = ThreadPoolExecutor(
             max_workers=_CHILDREN, thread_name_prefix="sql"
         )  # processes start and end there
@@ -179,10 +210,14 @@ class FileEngine:
         return Order(statement=statement, operation=operation, path=self._path)
 
     async def _run(self, order: Order, change: Change | None = None) -> Success | Failed:
-        if self._places.locked():
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._places = loop, asyncio.Semaphore(_CHILDREN)
+        places = self._places
+        if places.locked():
             try:
                 async with asyncio.timeout(_WAIT_S):
-                    await self._places.acquire()
+                    await places.acquire()
             except TimeoutError:
                 return unavailable(
                     f"{_CHILDREN} statements run on this database, and no more may at once",
@@ -190,11 +225,11 @@ class FileEngine:
                     retry_after_s=_RETRY_S,
                 )
         else:
-            await self._places.acquire()
+            await places.acquire()
         try:
             return await self._placed(order, change)
         finally:
-            self._places.release()
+            places.release()
 
     async def _placed(self, order: Order, change: Change | None) -> Success | Failed:
         """Never longer than the statement's time, a grace, and what a process takes to start."""
@@ -210,7 +245,8 @@ class FileEngine:
         try:
             result, last = await self._asked(child, order, change)
         except (_BrokeError, TimeoutError):
-            await self._ended(child)
+            if await self._ended(child) and change is not None:
+                change.committing = True  # it began to while it was ended
             if self._clock.monotonic() - began >= statement.timeout_s:
                 return timed_out(statement)
             return failed(
@@ -221,7 +257,7 @@ class FileEngine:
             )
         except BaseException:
             # Nobody waits any more: it is ended, unless it commits.
-            if change is not None and (change.committing or child.speaks(0)):
+            if change is not None and (change.committing or child.spoke()):
                 self._threads.submit(child.end, _COMMIT_S)
             else:
                 child.kill()
@@ -237,16 +273,15 @@ class FileEngine:
         """Its answer, and whether it was its last. Raises `_BrokeError` and `TimeoutError`."""
         statement = order.statement
         longest = 2 * statement.max_bytes + _OVERHEAD
-        async with asyncio.timeout(statement.timeout_s + _GRACE_S) as limit:
-            await child.order(order)
-            kind, data = await child.message(longest)
-            if kind == COMMITTING and change is not None:
-                change.committing = True
-                limit.reschedule((limit.when() or 0.0) + _COMMIT_S)
-                kind, data = await child.message(longest)
+        deadline = asyncio.get_running_loop().time() + statement.timeout_s + _GRACE_S
+        await child.order(order, deadline)
+        kind, data = await child.message(longest, deadline)
+        if kind == COMMITTING and change is not None:
+            change.committing = True
+            kind, data = await child.message(longest, deadline + _COMMIT_S)
         if kind not in {ANSWER, LAST_ANSWER}:
             raise _BrokeError
-        result = _read(data) if len(data) <= _PIECE else await asyncio.to_thread(_read, data)
+        result = _read(data) if len(data) <= _PIECE else await self._in_thread(_read, data)
         if change is not None:
             change.committing = False  # whatever became of it, the child knows
         return result, kind == LAST_ANSWER
@@ -278,8 +313,13 @@ class FileEngine:
             if starting not in self._unclaimed:
                 return
             self._unclaimed.remove(starting)
-        if starting.exception() is None:
-            self._give_back(starting.result())
+            if starting.exception() is not None:
+                return
+            child = starting.result()
+            if not self._closed:
+                self._idle.append(child)
+                return
+        child.end()
 
     def _give_back(self, child: _Child) -> None:
         with self._lock:
@@ -288,19 +328,29 @@ class FileEngine:
                 return
         child.end()
 
-    async def _ended(self, child: _Child) -> None:
-        """Once it is gone, and what it held of the file is free."""
+    async def _ended(self, child: _Child) -> bool:
+        """Once it is gone, and what it held of the file is free. Returns whether it said something that was not read."""
         child.kill()
-        await asyncio.shield(asyncio.wrap_future(self._threads.submit(child.end)))
+        return await self._in_thread(child.end)
+
+    async def _in_thread(self, work: Callable[..., _T], *given: object) -> _T:
+        """It goes on when nobody waits for it any more."""
+        return await asyncio.shield(asyncio.wrap_future(self._threads.submit(work, *given)))
 
 
-async def _until(add: Callable[..., object], remove: Callable[[int], object], file: int) -> None:
-    """Until a pipe can be written to, or read from: by a loop's `add_writer` and `remove_writer`, or `add_reader` and `remove_reader`."""
-    ready = asyncio.get_running_loop().create_future()
+async def _until(add: Callable[..., object], remove: Callable[[int], object], file: int, deadline: float) -> None:
+    """Until a pipe can be written to or read from, or `deadline` (of the loop) is over: whoever asks tries it, and sees which.
+
+    By a loop's `add_writer` and `remove_writer`, or `add_reader` and `remove_reader`.
+    """
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
     add(file, _set, ready)
+    timer = loop.call_at(deadline, _set, ready)
     try:
         await ready
     finally:
+        timer.cancel()
         remove(file)
 
 

@@ -57,6 +57,9 @@ _UNDECLARED: Final = Reason(
     "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
 )
 _TERM: Final = re.compile(r"\d+(st|nd|rd|th) (ORDER|GROUP) BY term")
+_NO_VALUE: Final = Reason(
+    "SQLite has no such value: an integer has 64 bits, and a text no half of a surrogate pair", "send another value"
+)
 _NO_TERM: Final = Reason("a number in ORDER BY or GROUP BY is no column of the result", "name the column")
 
 
@@ -72,6 +75,8 @@ def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Succes
             return _read(connection, prefix, statement)
     except sqlite3.Error as error:
         return _explained(error, statement, watch)
+    except (OverflowError, UnicodeEncodeError):
+        return told(_NO_VALUE, statement)
 
 
 def change(path: Path, change: Change, watch: Watch, committing: Callable[[], None]) -> Success | Failed:
@@ -83,6 +88,8 @@ def change(path: Path, change: Change, watch: Watch, committing: Callable[[], No
     except sqlite3.Error as error:
         change.committing = False  # the library says so itself
         return _explained(error, statement, watch)
+    except (OverflowError, UnicodeEncodeError):
+        return told(_NO_VALUE, statement)
 
 
 def _read(connection: sqlite3.Connection, prefix: str, statement: Statement) -> Success | Failed:

@@ -83,15 +83,15 @@ class Reader:
     """The connection of the last query, for the next one on the same file: most of what opening one takes is reading the schema.
 
     No transaction is open between two queries, and the authorizer is that of one statement. It is closed after an error, and when the file
-    has since been replaced or written to. With a write-ahead log it is never kept: open, it would stand in the way of who ends the log.
+    has since been replaced or written to. With a write-ahead log it is never kept: open, it would stand in the way of who ends the log. Nor
+    is it when table functions were declared on it: the next statement may not have declared any.
     """
 
     def __init__(self) -> None:
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[object, ...] = ()
-        self._logs = False
         self._kinds: dict[str, str] = {}
-        self._version = 0
+        self._version: int | None = None
 
     @contextlib.contextmanager
     def session(self, path: Path, statement: Statement, watch: Watch) -> Iterator[sqlite3.Connection]:
@@ -100,7 +100,7 @@ class Reader:
         connection = self._connection
         if connection is None or file != self._file:
             self.close()
-            connection, self._file, self._version = _opened(path, statement, watch), file, -1
+            connection, self._file, self._version = _opened(path, statement, watch), file, None
         self._connection = None
         try:
             connection.set_progress_handler(watch.stop, _STEPS)
@@ -109,16 +109,16 @@ class Reader:
             version = connection.execute("PRAGMA schema_version").fetchone()[0]
             if version != self._version:
                 self._kinds, self._version = _kinds(connection), version
-                self._logs = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             _confine(connection, statement, self._kinds)
             yield connection
             connection.set_authorizer(None)
+            logs = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             connection.execute("ROLLBACK")
         except BaseException:
             connection.close()
             raise
         self._connection = connection
-        if self._logs:
+        if logs or not statement.functions.isdisjoint(_TABLE_FUNCTIONS):
             self.close()
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ def _state(path: Path) -> tuple[int, ...]:
         found = path.stat()
     except OSError:
         return ()  # it cannot be opened either
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @contextlib.contextmanager

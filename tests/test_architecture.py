@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -147,9 +148,28 @@ def modules() -> Mapping[str, str]:
 
 
 @cache
-def nodes(text: str) -> tuple[ast.AST, ...]:
+def nodes(text: str) -> list[ast.AST]:
     """Every node of a text, parsed once: each test looks at the whole package."""
-    return tuple(ast.walk(ast.parse(text)))
+    found: list[ast.AST] = [ast.parse(text)]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                found.extend(one for one in value if isinstance(one, ast.AST))
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nodes_for_this_module() -> Iterator[None]:
+    """There are a million nodes, none of them garbage until the end: the collector would look at all of them again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        nodes.cache_clear()
+        gc.enable()
 
 
 def imports(name: str, text: str) -> Iterator[str]:

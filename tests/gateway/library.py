@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.library import SDL
+from toolgen.builder.build import build_sources
+from toolgen.config.settings import load as load_settings
+from toolgen.emit.writer import MANIFEST, render_all
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 
@@ -46,10 +49,13 @@ egress: {private_networks: %s}
 redact: [{tools: [lib__get_book, lib__list_books], fields: ["$..secret"], with: "[hidden]"}]
 """
 HASHES = tuple(str(digit) * 64 for digit in (1, 2, 3))
+_BUILT: dict[
+    str, bytes
+] = {}  # the manifests of what toolgen.yaml may say: each would take longer than most of the tests
 
 
 def write_project(root: Path, origin: str, networks: str = "allow", **source: str) -> Path:
-    """Where toolgen.yaml is, of a project over the library at this origin."""
+    """Where toolgen.yaml is, of a project over the library at this origin. It is built."""
     (root / "ops").mkdir(exist_ok=True)
     (root / "ops" / "books.graphql").write_text(OPERATIONS, encoding="utf-8")
     (root / "lib.graphql").write_text(SDL, encoding="utf-8")
@@ -64,11 +70,14 @@ def write_project(root: Path, origin: str, networks: str = "allow", **source: st
         **source,
     }
     said = "".join(f"\n    {key}: {value}" for key, value in keys.items())
+    text = f"sources:\n  lib:\n    graphql: lib.graphql\n    endpoint: {origin}/graphql{said}\naudit: {{dir: audit}}\n"
     path = root / "toolgen.yaml"
-    path.write_text(
-        f"sources:\n  lib:\n    graphql: lib.graphql\n    endpoint: {origin}/graphql{said}\naudit: {{dir: audit}}\n",
-        encoding="utf-8",
-    )
+    path.write_text(text, encoding="utf-8")
+    if text not in _BUILT:
+        settings = load_settings(path)
+        _BUILT[text] = render_all(build_sources(settings.sources, settings.overrides).manifest, ())[MANIFEST]
+    (root / "generated").mkdir(exist_ok=True)
+    (root / "generated" / MANIFEST).write_bytes(_BUILT[text])
     return path
 
 

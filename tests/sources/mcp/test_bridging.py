@@ -43,13 +43,16 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(name="official", scope="module")
+def _official() -> Iterator[dict[str, Any]]:
+    """One server for all: that of the official SDK takes a second to start."""
+    with over_http(*OFFICIAL) as url:
+        yield {"url": url}
+
+
 @pytest.fixture(name="server", params=["stdio", "http"])
-def _server(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    if request.param == "stdio":
-        yield {"command": OFFICIAL}
-    else:
-        with over_http(*OFFICIAL) as url:
-            yield {"url": url}
+def _server(request: pytest.FixtureRequest, official: dict[str, Any]) -> dict[str, Any]:
+    return {"command": OFFICIAL} if request.param == "stdio" else official
 
 
 def problems(root: Path) -> dict[str, str]:
@@ -99,8 +102,10 @@ def test_tools_of_the_official_sdks_server_are_built_governed_and_called(
     assert recorded[:2] == [("far__add", "intent"), ("far__add", "outcome")]
 
 
-def test_annotations_count_where_toolgen_yaml_trusts_them(tmp_path: Path, toolgen: Run) -> None:
-    path = write_project(tmp_path, READING, mcp={"command": OFFICIAL, "annotations": "trusted"})
+def test_annotations_count_where_toolgen_yaml_trusts_them(
+    tmp_path: Path, toolgen: Run, official: dict[str, Any]
+) -> None:
+    path = write_project(tmp_path, READING, mcp={**official, "annotations": "trusted"})
     built(toolgen)
     made = manifest(tmp_path)["tools"]
     assert {name: (tool["effect"], tool["idempotent"]) for name, tool in made.items()} == {
@@ -111,8 +116,10 @@ def test_annotations_count_where_toolgen_yaml_trusts_them(tmp_path: Path, toolge
     assert call(path, "add", {"a": 2, "b": 3}, "reader").data == {"total": 5}
 
 
-def test_a_tools_effect_can_be_set_without_trusting_the_server(tmp_path: Path, toolgen: Run) -> None:
-    path = write_project(tmp_path, READING, mcp={"command": OFFICIAL})
+def test_a_tools_effect_can_be_set_without_trusting_the_server(
+    tmp_path: Path, toolgen: Run, official: dict[str, Any]
+) -> None:
+    path = write_project(tmp_path, READING, mcp=official)
     told = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**told, "tools": {"far__add": {"effect": "read"}}}), encoding="utf-8")
     built(toolgen)

@@ -111,7 +111,7 @@ async def add_spare(gateway: Gateway) -> None:
     await gateway.tools.add(sys.modules[binding.module].spare, effect="read")
 
 
-@pytest.mark.parametrize("kind", ["files", "redis", "two gateways"])
+@pytest.mark.parametrize("kind", ["files", pytest.param("redis", marks=pytest.mark.exhaustive), "two gateways"])
 def test_clients_of_both_eras_at_every_worker_are_told_what_is_added_and_removed(tmp_path: Path, kind: str) -> None:
     redis = RedisServer(tmp_path) if kind != "files" else None
     (tmp_path / "m0").mkdir()

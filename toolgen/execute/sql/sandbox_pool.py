@@ -339,7 +339,7 @@ class FileEngine:
 
 
 async def _until(add: Callable[..., object], remove: Callable[[int], object], file: int, deadline: float) -> None:
-    """Until a pipe can be written to or read from, or `deadline` (of the loop) is over: whoever asks tries it, and sees which.
+    """Until a pipe can be written to or read from, or `deadline` (of the loop) is over: the caller tries it, and sees which.
 
     By a loop's `add_writer` and `remove_writer`, or `add_reader` and `remove_reader`.
     """

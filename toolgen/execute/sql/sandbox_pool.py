@@ -48,7 +48,6 @@ _BEGIN: Final = (
     " from toolgen.execute.sql.sandbox_process import main; main(dialect)"
 )
 
-
 _T = TypeVar("_T")
 
 
@@ -181,9 +180,8 @@ class FileEngine:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places = asyncio.Semaphore(_CHILDREN)  # of that loop
-        self._threads = ThreadPoolExecutor(
-            max_workers=_CHILDREN, thread_name_prefix="sql"
-        )  # processes start and end there
+        # Where processes start and end.
+        self._threads = ThreadPoolExecutor(max_workers=_CHILDREN, thread_name_prefix="sql")
         self._lock = Lock()
         self._idle: list[_Child] = []
         self._unclaimed: list[Future[_Child]] = []  # that start for statements nobody waits for any more

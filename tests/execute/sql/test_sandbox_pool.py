@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -174,6 +175,10 @@ def test_callers_who_leave_while_processes_start_start_no_more_of_them(
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+        engine = executor._opened
+        assert isinstance(engine, FileEngine)
+        await until(lambda: len(engine._idle) == 4)
+        assert not engine._unclaimed  # none is handed out twice
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert len(started) == 4
 
@@ -190,6 +195,69 @@ def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
         assert child_of(executor) != gone
 
     serving(locations["sqlite"], work)
+
+
+# Python that stands for a process which was taken over: what it reads first is where the code is, then orders come.
+_READY = "import os, struct; os.read(0, 65536); os.write(1, b'r' + bytes(4)); os.read(0, 65536);"
+HOSTILE = {
+    "is not ready": "import os; os.read(0, 65536); os.write(1, b'x' + bytes(4)); os.read(0, 1)",
+    "ends before it is ready": "raise SystemExit(3)",
+    "says something unknown": f"{_READY} os.write(1, b'x' + bytes(4)); os.read(0, 1)",
+    "commits a query": f"{_READY} os.write(1, b'c' + bytes(4)); os.read(0, 1)",
+    "announces more than is asked": f"{_READY} os.write(1, struct.pack('<cI', b'a', 1 << 30)); os.read(0, 1)",
+    "is no JSON": f"{_READY} os.write(1, struct.pack('<cI', b'a', 3) + b'abc'); os.read(0, 1)",
+    "is no answer": f"{_READY} os.write(1, struct.pack('<cI', b'a', 2) + b'{{}}'); os.read(0, 1)",
+    "ends in the middle": f"{_READY} os.write(1, struct.pack('<cI', b'a', 9) + b'abc')",
+    "says nothing": f"{_READY} os.read(0, 1)",
+}
+
+
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+def test_nothing_a_process_says_is_believed(
+    script: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sandbox_pool, "_BEGIN", script)
+            assert code(await ask(executor, "sqlite", "SELECT 1", timeout_s=1.0)) in {
+                "upstream_unavailable",
+                "upstream_timeout",
+                "response_too_large",
+            }
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+
+    serving(locations["sqlite"], work)
+
+
+def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dict[str, str]) -> None:
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        os.kill(child_of(executor), signal.SIGSTOP)
+        stuck = asyncio.create_task(
+            ask(executor, "sqlite", "SELECT ?", "a" * 500_000, timeout_s=1.0)
+        )  # over a pipe's 64 KB
+        turns = 0
+        while not stuck.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert code(await stuck) == "upstream_timeout"
+        assert turns > 2
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+
+    serving(locations["sqlite"], work)
+
+
+def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await executor.execute(changes("sqlite", 1))) == "ok"
+        child = child_of(executor)
+        assert code(await executor.execute(changes("sqlite", 1))) == "sql_failed"
+        assert child_of(executor) == child
+
+    serving(f"sqlite:///{tmp_path / 'shop.db'}", work)
 
 
 INSERT = {"tables": {"customers"}, "columns": {"customers.id"}, "writes": "insert", "max_changes": 1}

@@ -113,7 +113,14 @@ def test_a_statement_may_not_do_what_an_earlier_one_declared(path: Path) -> None
     made(path, "CREATE TABLE salaries (amount INTEGER); INSERT INTO salaries VALUES (7)")
     declared = statement("SELECT amount FROM salaries", tables={"salaries"}, columns={"salaries.amount"})
     assert rows(path, declared) == [[7]]
-    for sql in ("SELECT amount FROM salaries", "SELECT abs(-1)", "PRAGMA table_list", "SELECT sql FROM sqlite_schema"):
+    for sql in (
+        "SELECT amount FROM salaries",
+        "SELECT name FROM customers",
+        "SELECT count(*) FROM salaries",
+        "SELECT abs(-1)",
+        "PRAGMA table_list",
+        "SELECT sql FROM sqlite_schema",
+    ):
         result = ask(path, statement(sql, tables={"customers"}, columns={"customers.id"}))
         assert isinstance(result, Failed), sql
     assert rows(path, declared) == [[7]]

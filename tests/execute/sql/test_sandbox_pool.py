@@ -199,31 +199,41 @@ def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
 
 # Python that stands for a process which was taken over: what it reads first is where the code is, then orders come.
 _READY = "import os, struct; os.read(0, 65536); os.write(1, b'r' + bytes(4)); os.read(0, 65536);"
+_ANSWER = '{"data": 1, "truncated": false, "next_cursor": "", "delivery": {}}'
 HOSTILE = {
-    "is not ready": "import os; os.read(0, 65536); os.write(1, b'x' + bytes(4)); os.read(0, 1)",
-    "ends before it is ready": "raise SystemExit(3)",
-    "says something unknown": f"{_READY} os.write(1, b'x' + bytes(4)); os.read(0, 1)",
-    "commits a query": f"{_READY} os.write(1, b'c' + bytes(4)); os.read(0, 1)",
-    "announces more than is asked": f"{_READY} os.write(1, struct.pack('<cI', b'a', 1 << 30)); os.read(0, 1)",
-    "is no JSON": f"{_READY} os.write(1, struct.pack('<cI', b'a', 3) + b'abc'); os.read(0, 1)",
-    "is no answer": f"{_READY} os.write(1, struct.pack('<cI', b'a', 2) + b'{{}}'); os.read(0, 1)",
-    "ends in the middle": f"{_READY} os.write(1, struct.pack('<cI', b'a', 9) + b'abc')",
-    "says nothing": f"{_READY} os.read(0, 1)",
+    "is not ready": (
+        "import os; os.read(0, 65536); os.write(1, b'x' + bytes(4)); os.read(0, 1)",
+        "upstream_unavailable",
+    ),
+    "ends before it is ready": ("raise SystemExit(3)", "upstream_unavailable"),
+    "says something unknown": (
+        f"{_READY} os.write(1, struct.pack('<cI', b'x', {len(_ANSWER)}) + {_ANSWER.encode()}); os.read(0, 1)",
+        "response_too_large",
+    ),
+    "commits a query": (f"{_READY} os.write(1, b'c' + bytes(4)); os.read(0, 1)", "response_too_large"),
+    "announces too much": (
+        f"{_READY} os.write(1, struct.pack('<cI', b'a', 1 << 30)); os.read(0, 1)",
+        "response_too_large",
+    ),
+    "is no JSON": (f"{_READY} os.write(1, struct.pack('<cI', b'a', 3) + b'abc'); os.read(0, 1)", "response_too_large"),
+    "is no answer": (
+        f"{_READY} os.write(1, struct.pack('<cI', b'a', 2) + b'{{}}'); os.read(0, 1)",
+        "response_too_large",
+    ),
+    "ends in the middle": (f"{_READY} os.write(1, struct.pack('<cI', b'a', 9) + b'abc')", "response_too_large"),
+    "says nothing": (f"{_READY} os.read(0, 1)", "upstream_timeout"),
 }
 
 
-@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(("script", "told"), HOSTILE.values(), ids=HOSTILE)
 def test_nothing_a_process_says_is_believed(
-    script: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    script: str, told: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(executor: SqlExecutor) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(sandbox_pool, "_BEGIN", script)
-            assert code(await ask(executor, "sqlite", "SELECT 1", timeout_s=1.0)) in {
-                "upstream_unavailable",
-                "upstream_timeout",
-                "response_too_large",
-            }
+            seconds = 1.0 if told == "upstream_timeout" else 20.0
+            assert code(await ask(executor, "sqlite", "SELECT 1", timeout_s=seconds)) == told
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
     serving(locations["sqlite"], work)
@@ -272,6 +282,29 @@ def commits(process: int) -> bool:
     """Whether it holds the lock that lets nobody else begin to read (proc_locks(5); https://www.sqlite.org/lockingv3.html)."""
     locks = (line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines())
     return any(lock[3:5] == ["WRITE", str(process)] and lock[6] == str(0x40000000) for lock in locks)
+
+
+def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+
+    async def work(executor: SqlExecutor) -> None:
+        assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
+        process = Path(f"/proc/{child_of(executor)}")
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            changing = asyncio.create_task(executor.execute(changes("sqlite", 1)))
+            await steps()
+            changing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await changing
+            writer.execute("ROLLBACK")  # now it could begin
+            await until(lambda: not process.exists())
+            assert writer.execute("SELECT count(*) FROM customers").fetchone() == (0,)
+        assert code(await executor.execute(changes("sqlite", 1))) == "ok"
+
+    serving(f"sqlite:///{path}", work)
 
 
 @pytest.mark.parametrize("read", [True, False], ids=["which was told", "which is not yet read"])

@@ -207,7 +207,7 @@ HOSTILE = {
     ),
     "ends before it is ready": ("raise SystemExit(3)", "upstream_unavailable"),
     "says something unknown": (
-        f"{_READY} os.write(1, struct.pack('<cI', b'x', {len(_ANSWER)}) + {_ANSWER.encode()}); os.read(0, 1)",
+        f"{_READY} os.write(1, struct.pack('<cI', b'x', {len(_ANSWER)}) + {_ANSWER.encode()!r}); os.read(0, 1)",
         "response_too_large",
     ),
     "commits a query": (f"{_READY} os.write(1, b'c' + bytes(4)); os.read(0, 1)", "response_too_large"),

@@ -1,9 +1,10 @@
-"""Processes for statements on files that outlast an executor, so that the tests of a module start a few and not one each."""
+"""Processes for statements on files that outlast an executor, so that a module starts a few; and to wait for what another process does."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,12 @@ import pytest
 
 from toolgen.clock import Clock
 from toolgen.execute.sql import sandbox_pool
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not condition():  # noqa: ASYNC110 - what another process does is nobody's event
+            await asyncio.sleep(0.01)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from tests.databases import mysql, mysql_database, sql_call, statement
+from tests.execute.sql.processes import until
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success
@@ -241,12 +242,6 @@ def running(location: str, text: str) -> int:
         )
         ((count,),) = cursor.fetchall()
     return int(count)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - what another server does is nobody's event
-            await asyncio.sleep(0.01)
 
 
 def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from tests.databases import postgres, postgres_database, sql_call, statement
+from tests.execute.sql.processes import until
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.executor import SqlExecutor
@@ -283,12 +284,6 @@ def active(location: str, text: str) -> int:
         ).fetchone()
     assert found is not None
     return int(str(found[0]))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - what another server does is nobody's event
-            await asyncio.sleep(0.01)
 
 
 def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]]) -> None:

@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 from tests.databases import duckdb_file, sql_call, statement
+from tests.execute.sql.processes import until
 from tests.exhaustive import EXHAUSTIVE, spread
 from toolgen.execute.sql import sandbox_pool
 from toolgen.execute.sql.engine import Change
@@ -64,12 +65,6 @@ def child_of(executor: SqlExecutor) -> int:
     engine = executor._opened
     assert isinstance(engine, FileEngine)
     return engine._idle[-1]._process.pid
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - the other side is another process
-            await asyncio.sleep(0.01)
 
 
 async def steps() -> None:

@@ -72,7 +72,6 @@ class Watch(Struct, kw_only=True):
 
     clock: Clock
     deadline: float  # of clock.monotonic()
-    ended: bool = False
     _interrupt: Callable[[], None] | None = None
     _lock: Lock = field(default_factory=Lock)
 

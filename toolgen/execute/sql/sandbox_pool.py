@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Final, TypeVar
 
 import msgspec
@@ -182,7 +182,7 @@ class FileEngine:
         self._places = asyncio.Semaphore(_CHILDREN)  # of that loop
         # Where processes start and end.
         self._threads = ThreadPoolExecutor(max_workers=_CHILDREN, thread_name_prefix="sql")
-        self._lock = Lock()
+        self._lock = RLock()
         self._idle: list[_Child] = []
         self._unclaimed: list[Future[_Child]] = []  # that start for statements nobody waits for any more
         self._closed = False
@@ -311,13 +311,8 @@ class FileEngine:
             if starting not in self._unclaimed:
                 return
             self._unclaimed.remove(starting)
-            if starting.exception() is not None:
-                return
-            child = starting.result()
-            if not self._closed:
-                self._idle.append(child)
-                return
-        child.end()
+            if starting.exception() is None:
+                self._give_back(starting.result())
 
     def _give_back(self, child: _Child) -> None:
         with self._lock:

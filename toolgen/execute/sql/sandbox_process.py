@@ -58,7 +58,7 @@ class Order(Struct, frozen=True, kw_only=True):
     path: Path
 
     def packed(self) -> bytes:
-        """As it is sent: its values alone, which takes half of what an object takes."""
+        """As it is sent: its values alone, which is quicker than an object."""
         data = pickle.dumps((self.operation, str(self.path), astuple(self.statement)))
         return _LENGTH.pack(len(data)) + data
 

@@ -289,6 +289,22 @@ def test_an_ended_call_is_never_replaced(server: RedisServer, tmp_path: Path) ->
     using(server, tmp_path, work)
 
 
+def test_the_time_of_redis_is_never_behind_and_ahead_by_what_the_answer_took(server: RedisServer, tmp_path: Path) -> None:
+    async def real(world: World) -> float:
+        seconds, micros = await world.redis.time()
+        return seconds + micros / 1e6
+
+    async def work(world: World) -> None:
+        store, loop = world.store(), asyncio.get_running_loop()
+        await world.redis.execute_command("CLIENT", "PAUSE", "200")
+        started = loop.time()
+        await store.now()
+        took = loop.time() - started
+        assert await real(world) <= await store.now() <= await real(world) + took
+
+    using(server, tmp_path, work)
+
+
 def test_machines_go_by_the_time_of_redis(server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(world: World) -> None:
         seconds, _ = await world.redis.time()

@@ -69,6 +69,8 @@ class RedisLink:
     async def now(self) -> float:
         """Redis's own time in seconds since the epoch, which all who share it go by; asked for once a second, and counted on from there.
 
+        It is ahead by at most what the answer took, and never behind: nothing that has expired is taken for valid.
+
         Raises `UnreachableError` where it was never heard.
         """
         here = asyncio.get_running_loop().time()

@@ -33,6 +33,8 @@ def _use_memory() -> None:
 
 
 _use_memory()
+# No server of a test is certified by a public authority, and reading them all takes 25 ms, for each of some thousand clients.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("fixtures") / "authority.pem")
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "same", settings.get_profile("search"), derandomize=True, database=None, max_examples=examples(100)
@@ -133,9 +135,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_sessionfinish() -> None:
-    """Libraries look for what was left behind when the process ends."""
-    gc.unfreeze()
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Libraries look for what was left behind when the process ends. pytest does five times before that, and looks at what tests left."""
+    config.add_cleanup(gc.unfreeze)  # what is added first is done last
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -30,7 +30,7 @@ from toolgen.model.secret import Unprinted
 
 __all__ = ["Assigned", "CredentialSelector", "Credentials", "Provision", "Signed"]
 
-_HEADER_UNSAFE = re.compile(r"[^\x21-\x7e\x80-\uffff \t]")
+_HEADER_UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f\U00010000-\U0010ffff]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
 _BETWEEN = re.compile(r"[\s;,=]+")
 _MIN_PART_LENGTH = 8  # shorter ones are words like Bearer

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from tests.gateway.issuer import AUDIENCE, ISSUER, jwk
 from tests.projects import PETS, POLICY, make_project
 from toolgen.emit.writer import render_all, write
 from toolgen.gateway.service import Gateway
@@ -21,7 +23,7 @@ gateway = Gateway.load("toolgen.yaml")
 _app(gateway, "127.0.0.1", Front.of(gateway.settings))
 print(*sys.modules)
 """
-RARE = {"graphql", "httpx", "jinja2", "jsonpath", "openapi_core", "redis", "rich", "snowballstemmer", "sqlglot"}
+RARE = {"graphql", "httpx", "jinja2", "jsonpath", "jwt", "openapi_core", "redis", "rich", "snowballstemmer", "sqlglot"}
 BUILDING = {"toolgen.builder.build", "toolgen.gateway.in_process", "toolgen.sources.openapi"}
 
 
@@ -45,10 +47,11 @@ def built(path: Path) -> Path:
     return path.parent
 
 
-def test_without_databases_and_graphql_neither_is_imported(tmp_path: Path) -> None:
+def without_databases(tmp_path: Path, **more: Any) -> set[str]:
+    """The modules that a gateway over an HTTP API alone starts with."""
     (tmp_path / "policies").mkdir()
     (tmp_path / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
-    policy = {name: part for name, part in POLICY.items() if name != "sql"}
+    policy = {name: part for name, part in POLICY.items() if name != "sql"} | more
     (tmp_path / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
     settings = {
         "sources": {"pets": {"openapi": "pets.json", "server": "http://127.0.0.1:9", "auth": {"key": "${env:PETS}"}}},
@@ -56,12 +59,24 @@ def test_without_databases_and_graphql_neither_is_imported(tmp_path: Path) -> No
         "generated": "generated/",
     }
     (tmp_path / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
-    modules = started(built(tmp_path / "toolgen.yaml"))
+    return started(built(tmp_path / "toolgen.yaml"))
+
+
+def test_without_databases_and_graphql_neither_is_imported(tmp_path: Path) -> None:
+    modules = without_databases(tmp_path)
     assert {name.partition(".")[0] for name in modules} & RARE == set()
     assert modules & BUILDING == set()
     assert not any(
         name.startswith(("toolgen.execute.sql", "toolgen.execute.mcp", "toolgen.policy.sql")) for name in modules
     )
+
+
+def test_with_an_identity_provider_what_checks_tokens_is_imported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [jwk("rsa")]}), encoding="utf-8")
+    staff = {"jwt": {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "../keys.json"}, "grants": {"g": {"a": ["bot"]}}}
+    assert "jwt" in without_databases(
+        tmp_path, issuers={"staff": staff}
+    )  # and not at the first token, which would wait
 
 
 def test_with_a_database_what_reads_sql_is_imported_at_once(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-
 from toolgen.config.gateway import TlsFiles
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.connection import HttpConnection
@@ -133,9 +131,11 @@ class Certificate:
         return ConfigError(f"gateway.tls.{key}: {message}", where=self._files.where, suggestion=suggestion)
 
     def _tell_of_its_end(self) -> None:
+        from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415 - where there is TLS
+
         self._end = None
         try:
-            leaf = x509.load_pem_x509_certificates(self._files.certificate.read_bytes())[0]
+            leaf = load_pem_x509_certificates(self._files.certificate.read_bytes())[0]
         except (ValueError, IndexError, OSError):
             return  # OpenSSL takes it all the same
         until, now = leaf.not_valid_after_utc, datetime.now(UTC)

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
-from cryptography.x509 import load_pem_x509_certificates
 
 from toolgen.errors import SecretError
 from toolgen.model.secret import Unprinted
@@ -44,6 +43,8 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
 
     The key must be that of the first certificate: while two files are being replaced, one of them may be newer than the other.
     """
+    from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415 - where there is one
+
     try:
         chain = load_pem_x509_certificates(certificate.encode())
     except (ValueError, UnsupportedAlgorithm):

@@ -10,7 +10,6 @@ import secrets as randomness
 from collections.abc import Mapping
 from urllib.parse import quote_plus, urlencode
 
-import jwt
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, SECP384R1, EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -162,6 +161,8 @@ def _assertion(form: OAuth, endpoint: str, held: Held, now: float) -> str:
         key = load_pem_private_key(held.private_key.encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise SecretError("the private_key of an OAuth client is no PEM key without a password") from None
+    import jwt  # noqa: PLC0415 - for clients that assert who they are
+
     headers = {"kid": form.key_id} if form.key_id else None
     match key:
         case RSAPrivateKey():

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from msgspec import Struct
 
 from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.model.call import ShownCertificate
 from toolgen.policy.credentials import CertificateRule
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 __all__ = ["MAX_CERTIFICATE_LENGTH", "Validity", "check_time", "matches", "read_certificate", "shown", "validity"]
 
@@ -28,7 +31,7 @@ _ELEMENT = re.compile(r'([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;]*))(;|\Z)')
 _ONCE = frozenset({"hash", "cert", "chain", "subject"})
 
 
-def read_certificate(value: str) -> x509.Certificate:
+def read_certificate(value: str) -> Certificate:
     """`:base64:` of the DER (RFC 9440), PEM with percent-escapes, as nginx's `$ssl_client_escaped_cert` is, or Envoy's
     X-Forwarded-Client-Cert with that in it.
 
@@ -38,17 +41,17 @@ def read_certificate(value: str) -> x509.Certificate:
         raise RefusedTokenError("the certificate is too long")
     try:
         if found := _BYTE_SEQUENCE.match(value):
-            return x509.load_der_x509_certificate(base64.b64decode(found[1], validate=True))
+            return _decoded(found[1].encode())
         if _ELEMENT.match(value):
             return _forwarded(value)
         if pem := _PEM.match(unquote_to_bytes(value)):
-            return x509.load_der_x509_certificate(base64.b64decode(b"".join(pem[1].split()), validate=True))
+            return _decoded(pem[1])
     except ValueError as error:
         raise RefusedTokenError("the certificate cannot be read") from error
     raise RefusedTokenError("the certificate is neither RFC 9440's :base64:, nor one escaped PEM, nor Envoy's XFCC")
 
 
-def _forwarded(value: str) -> x509.Certificate:
+def _forwarded(value: str) -> Certificate:
     """The one element of an X-Forwarded-Client-Cert. More than one were written by more than one proxy, or by the client.
 
     A certificate may hold names that look like parts of the header, so the parts that count stand once, and the hash is of the certificate.
@@ -68,10 +71,17 @@ def _forwarded(value: str) -> x509.Certificate:
     pem = _PEM.match(unquote_to_bytes(parts["cert"]))
     if pem is None:
         raise RefusedTokenError("XFCC's Cert is not one certificate in escaped PEM")
-    certificate = x509.load_der_x509_certificate(base64.b64decode(b"".join(pem[1].split()), validate=True))
+    certificate = _decoded(pem[1])
     if certificate.fingerprint(SHA256()).hex() != parts["hash"].lower():
         raise RefusedTokenError("XFCC's Hash is not that of its Cert")
     return certificate
+
+
+def _decoded(text: bytes) -> Certificate:
+    """A certificate by the Base64 of its DER, in one line or many. Raises `ValueError`."""
+    from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 - where a proxy shows one
+
+    return load_der_x509_certificate(base64.b64decode(b"".join(text.split()), validate=True))
 
 
 class Validity(Struct, frozen=True):
@@ -84,11 +94,11 @@ class Validity(Struct, frozen=True):
         return self.begins <= now <= self.ends
 
 
-def validity(certificate: x509.Certificate) -> Validity:
+def validity(certificate: Certificate) -> Validity:
     return Validity(certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
 
 
-def check_time(certificate: x509.Certificate, now: float) -> None:
+def check_time(certificate: Certificate, now: float) -> None:
     """Raises `RefusedTokenError` outside the time the certificate is for. Without leeway: its clock was the proxy's."""
     time = validity(certificate)
     if time.ends < now:
@@ -97,7 +107,7 @@ def check_time(certificate: x509.Certificate, now: float) -> None:
         raise RefusedTokenError("the certificate is not valid yet")
 
 
-def shown(certificate: x509.Certificate) -> ShownCertificate:
+def shown(certificate: Certificate) -> ShownCertificate:
     """What it can be revoked by. A name that cannot be written is "", and fits no revocation that says one."""
     names = []
     for name in (certificate.subject, certificate.issuer):
@@ -114,7 +124,7 @@ def shown(certificate: x509.Certificate) -> ShownCertificate:
     )
 
 
-def matches(certificate: x509.Certificate, rule: CertificateRule) -> bool:
+def matches(certificate: Certificate, rule: CertificateRule) -> bool:
     """By the fingerprint of the whole; or by subject and issuer together, each as RFC 4514 writes it."""
     if rule.fingerprints:
         return certificate.fingerprint(SHA256()).hex() in rule.fingerprints

@@ -7,13 +7,15 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jwt import PyJWK, PyJWTError
 from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.gateway.identity.jwt import RefusedTokenError, Token, Told
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
 
 __all__ = ["FRESH_S", "MAX_KEY_SET_SIZE", "RETRY_S", "STALE_S", "Fetch", "KeySets", "parse_key_set"]
 
@@ -44,7 +46,7 @@ _FITTING: Mapping[object, tuple[str, ...]] = {
 
 _logger = logging.getLogger(__name__)
 
-KeySet: TypeAlias = Mapping[tuple[str, str], PyJWK]
+KeySet: TypeAlias = "Mapping[tuple[str, str], PyJWK]"
 """Key id and algorithm -> the key, ready to verify."""
 
 
@@ -141,6 +143,8 @@ def parse_key_set(data: bytes) -> KeySet:
 
 
 def _signed_by(key: PyJWK, token: Token) -> bool:
+    from jwt import PyJWTError  # noqa: PLC0415 - where tokens are signed by somebody
+
     try:
         return bool(key.Algorithm.verify(token.signed, key.key, token.signature))
     except (PyJWTError, ValueError, TypeError):
@@ -148,6 +152,8 @@ def _signed_by(key: PyJWK, token: Token) -> bool:
 
 
 def _usable(item: Any) -> list[tuple[tuple[str, str], PyJWK]]:
+    from jwt import PyJWK, PyJWTError  # noqa: PLC0415 - as above
+
     if not isinstance(item, dict) or item.get("use", "sig") != "sig":
         return []
     operations = item.get("key_ops", ["verify"])

@@ -86,6 +86,8 @@ class Identity:
         for issuer in self._issuers.values():
             self._rules[issuer.token.issuer] = issuer.token
             self._users.setdefault(issuer.token.issuer, []).append(issuer)
+        if self._rules:
+            import jwt  # noqa: F401, PLC0415 - now, and not at the first token, which would wait for it
         self._tokens: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._certificates: OrderedDict[bytes, tuple[Principal, Validity]] = OrderedDict()
         self._shown: set[bytes] = set()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import re
 import tempfile
@@ -42,68 +43,80 @@ settings.register_profile(
 settings.load_profile("same")
 
 
-MAX_LENGTH = (
-    "test_corpus",
-    "test_browser",
-    "test_approvals",
-    "test_light_install",
-    "test_shared_commands",
-    "test_tutorials",
-    "test_large_inputs",
-    "test_wheel",
-    "test_references",
-    "test_words",
-    "test_supervisor",
-    "test_bridging",
-    "test_examination",
-    "test_readme",
-    "test_differential",
-    "test_bombs",
-    "test_device_calls",
+WAITING = (
     "test_single_answers",
-    "test_package",
-    "test_graphql_calls",
-    "test_canaries_served",
-    "test_revoking",
-    "test_corrections",
-    "test_cascades",
-    "test_one_verdict",
-    "test_drain",
-    "test_background_calls",
-    "test_hostile_servers",
-    "test_shared_devices",
-    "test_schema",
-    "test_planted",
-    "test_executed",
-    "test_parameters",
-    "test_up",
-    "test_described",
-    "test_deployment",
-    "test_departures",
-    "test_row_filters",
-    "test_call_states",
     "test_notifier",
-    "test_orders",
-    "test_functions_served",
-    "test_mcp_bad_input",
-    "test_duckdb",
-    "test_logs",
-    "test_read",
-    "test_tasks",
-    "test_names",
-    "test_http",
-    "test_context",
-    "test_policy_cookbook",
-    "test_architecture",
-    "test_mysql",
-    "test_requests",
-    "test_backup",
+    "test_canaries_served",
+    "test_approvals",
+    "test_readme",
+    "test_background_calls",
+    "test_index",
     "test_catalog_reloader",
-    "test_analysts",
     "test_troubleshooting",
-    "test_keyboard",
+    "test_device",
+    "test_graphql_streams",
+    "test_shared_commands",
+    "test_redis_buckets",
+    "test_resilience",
+    "test_shared_tasks",
+    "test_postgres",
+    "test_functions_served",
+    "test_bombs",
+    "test_bad_listings",
 )
-"""Files that take long, the longest first: they run first, so that no process is left with one when the others have nothing to do."""
+LONG = (
+    "test_browser",
+    "test_departures",
+    "test_examination",
+    "test_sandbox_pool",
+    "test_bridging",
+    "test_supervisor",
+    "test_wheel",
+    "test_differential",
+    "test_tutorials",
+    "test_hostile_servers",
+    "test_described",
+    "test_analysts",
+    "test_up",
+    "test_large_inputs",
+    "test_mcp_bad_input",
+    "test_code",
+    "test_keyboard",
+    "test_removed_tools",
+    "test_corpus",
+    "test_device_calls",
+    "test_light_install",
+    "test_monitoring",
+    "test_parameters",
+    "test_accounts",
+    "test_row_filters",
+    "test_tasks",
+    "test_call_states",
+    "test_calls",
+    "test_planted",
+    "test_orders",
+    "test_install",
+    "test_sign_in",
+    "test_reloaded_sources",
+    "test_duckdb",
+    "test_deployment",
+    "test_call_progress",
+    "test_corrections",
+    "test_faults",
+    "test_catalog",
+    "test_planted_faults",
+    "test_upstream_credentials",
+    "test_status",
+    "test_shared_calls",
+    "test_runtime_tools",
+    "test_kinds",
+    "test_reading",
+    "test_references",
+    "test_policy_cookbook",
+)
+"""Files that take long, the longest first: they run first, so that no process is left with one when the others have nothing to do. The
+first ones wait most of their time, for deadlines and for processes that start: every third place is one of theirs, so that of the
+files that run at once some always have something to do."""
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
@@ -143,8 +156,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    first = {name: place for place, name in enumerate(MAX_LENGTH)}
-    items.sort(key=lambda item: first.get(item.path.stem, len(MAX_LENGTH)))
+    first = {name: float(place) for place, name in enumerate(LONG)} | {
+        name: 2 * place - 0.5 for place, name in enumerate(WAITING)
+    }
+    items.sort(key=lambda item: first.get(item.path.stem, math.inf))
     for item in items:
         if is_hypothesis_test(getattr(item, "function", None)):
             item.add_marker("sweep")

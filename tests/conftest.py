@@ -4,7 +4,9 @@ with the same examples each time, however long one takes, and sweeps that take m
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import logging
 import math
 import os
@@ -12,6 +14,7 @@ import re
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -19,6 +22,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from tests.execute.sql.processes import shared_processes
 from tests.exhaustive import EXHAUSTIVE, examples
 
+TESTS = Path(__file__).parent
 _MEMORY = Path("/dev/shm")
 _MIN_FREE = 4 * 2**30  # bytes; a container's own has 64 MiB
 
@@ -35,7 +39,7 @@ def _use_memory() -> None:
 
 _use_memory()
 # No server of a test is certified by a public authority, and reading them all takes 25 ms, for each of some thousand clients.
-os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("fixtures") / "authority.pem")
+os.environ["SSL_CERT_FILE"] = str(TESTS / "fixtures" / "authority.pem")
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "same", settings.get_profile("search"), derandomize=True, database=None, max_examples=examples(100)
@@ -137,9 +141,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if _SWEEP.search(collection_path.read_text(encoding="utf-8")) else True
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """What is collected lives until the end: the garbage collector need not look at some million objects again and again."""
     gc.disable()
+    _import_from_the_middle(session.config)
+
+
+def _import_from_the_middle(config: pytest.Config) -> None:
+    """Each process of a whole run begins with other files: where none has bytecode yet, as in a fresh clone, each is compiled once."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if not worker or config.args_source is not config.ArgsSource.TESTPATHS or config.getoption("markexpr"):
+        return
+    files = sorted(TESTS.rglob("test_*.py"))
+    first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
+    for path in files[first:] + files[:first]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # which are told when it is collected
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

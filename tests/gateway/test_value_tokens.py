@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from redis import Redis
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
+from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.approval_requests import listed
+from toolgen.gateway.backup import back_up, restore
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.state import value_vault
@@ -342,6 +345,43 @@ def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypatch: py
         assert (await health(gateway, seen, ["user0@mail.fr"])).data == ["<email:1>"]
 
     scenario(tmp_path, steps)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["the backup has numbers", "the backup has none"])
+def test_no_token_stands_for_another_value_after_a_restore(tmp_path: Path, known: bool) -> None:
+    with upstream() as (seen, server):
+        policy = {"rules": [ALL], "tokens": [BACK]}
+        path = project(tmp_path / "p", server, policy, inspect_results=TOKENS, gateway={"turn_limit": "never"})
+        settings, var = load_settings(path), path.parent / "var"
+
+        async def with_gateway(steps: Callable[[Gateway], Awaitable[None]]) -> None:
+            async with Gateway.load(path) as gateway:
+                await steps(gateway)
+
+        async def before(gateway: Gateway) -> None:
+            if known:
+                assert (await health(gateway, seen, [ANN])).data == ["<email:1>"]
+            else:
+                await health(gateway, seen, [])
+            back_up(settings, tmp_path / "b")
+            assert (await health(gateway, seen, [BEN])).data == [f"<email:{1 + known}>"]
+
+        async def after(gateway: Gateway) -> None:
+            token = (await health(gateway, seen, ["cy@mail.fr"])).data[0]
+            assert int(token.removeprefix("<email:").removesuffix(">")) > 1_000_000
+            assert (await mail(gateway, token)).status == "ok"
+            assert json.loads(seen.requests[-1][2])["to"] == "cy@mail.fr"
+            assert (await mail(gateway, f"<email:{1 + known}>")).error.code == "validation"
+            if known:
+                assert (await mail(gateway, "<email:1>")).status == "ok"
+                assert json.loads(seen.requests[-1][2])["to"] == ANN
+
+        asyncio.run(with_gateway(before))
+        var.rename(tmp_path / "old")
+        restore(settings, tmp_path / "b")
+        for key in (tmp_path / "old" / "audit").glob("*.key"):
+            shutil.copy2(key, var / "audit")
+        asyncio.run(with_gateway(after))
 
 
 def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: Path) -> None:

@@ -20,15 +20,27 @@ from toolgen.audit.verify import Report, verify
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, StateError
 from toolgen.state.sqlite_file import copy_database
+from toolgen.state.value_vault import skip_numbers
 
 __all__ = ["Kept", "back_up", "restore"]
 
 _FORMAT = "toolgen backup 1"
 _LIST = "backup.json"
 _AUDIT, _STATE = "audit", "state"
-_DATABASES = ("calls.db", "keys.db", "answers.db", "begun.db", "seen.db", "grants.db", "notify.db", "roles.db")
+_VALUES = "values.db"
+_DATABASES = (
+    "calls.db",
+    "keys.db",
+    "answers.db",
+    "begun.db",
+    "seen.db",
+    "grants.db",
+    "notify.db",
+    "roles.db",
+    _VALUES,
+)
 """Calls that wait and approvals, idempotency keys, long answers, calls that were begun, policies in force and when keys were used, grants,
-messages to webhooks.
+messages to webhooks, values behind tokens.
 The others of the folder are made again: the index of the log, sessions of the console, tokens of services, vectors of searching."""
 _FILES = ("pauses.json", "tools.json")
 _BLOCK = 1024 * 1024
@@ -103,6 +115,8 @@ def restore(settings: Settings, folder: Path) -> tuple[Kept, Report, tuple[str, 
             if _digest(copied) != digest:
                 raise ConfigError("is not what was backed up", where=str(folder / name))
         report = verify(audit)
+        if settings.state is None:
+            skip_numbers(state / _VALUES, datetime.now(UTC).timestamp())
         _move(state, settings.state_dir)
         _move(audit, settings.audit_dir)
     return kept, report, missing

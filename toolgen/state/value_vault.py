@@ -7,7 +7,7 @@ import hmac
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,19 @@ from toolgen.errors import StateError
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.redis_connection import RedisLink
-from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
+from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
-__all__ = ["IDLE_S", "MAX_SESSIONS", "MAX_VALUES", "MAX_VALUE_BYTES", "RedisVault", "Scope", "SqliteVault", "Vault"]
+__all__ = [
+    "IDLE_S",
+    "MAX_SESSIONS",
+    "MAX_VALUES",
+    "MAX_VALUE_BYTES",
+    "RedisVault",
+    "Scope",
+    "SqliteVault",
+    "Vault",
+    "skip_numbers",
+]
 
 IDLE_S = 24 * 3600.0
 """How long after it was last asked for a session's values are kept: as long as its labels are."""
@@ -31,6 +41,7 @@ MAX_VALUE_BYTES = 8 * 1024
 _COUNTED_S = 30 * 24 * 3600.0
 _FRESH_S = 600.0  # kept values are renewed at most so often
 _BATCH = 500
+_SKIPPED = 1_000_000  # numbers; a token has room for nine digits
 
 Value = tuple[str, str]
 """A kind, and the value."""
@@ -72,6 +83,7 @@ class Vault(Protocol):
         """Lets go of what is open."""
 
 
+# The last number of nobody is what those of an owner without one begin above.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS kept_values (
   session TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL, mac TEXT NOT NULL, box BLOB NOT NULL,
@@ -93,8 +105,8 @@ class SqliteVault:
         self._clock = clock
         self._make_seal = seal
         self._seal: Seal | None = None
-        pragmas = (*LASTING, "PRAGMA secure_delete = ON")
-        self._file = SqliteFile(path, kept="values behind tokens", schema=_SCHEMA, pragmas=pragmas)
+        # A number that was told and then forgotten would be given to another value.
+        self._file = SqliteFile(path, kept="values behind tokens", schema=_SCHEMA, pragmas=DURABLE)
 
     async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
         seal, wanted = self._sealed(), _usable(values)
@@ -145,6 +157,27 @@ class SqliteVault:
         return self._seal
 
 
+def skip_numbers(path: Path, now: float) -> None:
+    """Lets the file of a `SqliteVault` go on far above all numbers that it knows: those given after it was backed up stand for nothing.
+
+    `now` is in seconds since the epoch. Raises `StateError`.
+    """
+    path.touch(mode=0o600)
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(_SCHEMA)
+            with connection:
+                (floor,) = connection.execute(
+                    "SELECT coalesce(max(number), 0) + ? FROM last_numbers", (_SKIPPED,)
+                ).fetchone()
+                connection.execute("UPDATE last_numbers SET number = ?", (floor,))
+                connection.execute(
+                    "INSERT OR REPLACE INTO last_numbers VALUES ('', '', ?, ?)", (floor, now + _COUNTED_S)
+                )
+    except sqlite3.Error as error:
+        raise StateError(f"cannot be written: {error}", where=str(path)) from error
+
+
 def _renew(connection: sqlite3.Connection, scope: Scope, now: float) -> None:
     connection.execute(
         "UPDATE kept_values SET expires = ? WHERE session = ? AND expires > ? AND expires < ?",
@@ -175,7 +208,8 @@ def _number(connection: sqlite3.Connection, scope: Scope, value: Value, seal: Se
     if not room:
         return 0
     (number,) = connection.execute(
-        "INSERT INTO last_numbers VALUES (?, ?, 1, ?) "
+        "INSERT INTO last_numbers VALUES "
+        "(?, ?, 1 + coalesce((SELECT number FROM last_numbers WHERE owner = '' AND kind = ''), 0), ?) "
         "ON CONFLICT DO UPDATE SET number = number + 1, expires = excluded.expires RETURNING number",
         (scope.owner, kind, now + _COUNTED_S),
     ).fetchone()

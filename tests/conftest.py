@@ -160,7 +160,6 @@ def _import_from_the_middle(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.enable()
 

@@ -178,6 +178,10 @@ def test_what_cannot_be_restored_is_refused_and_leaves_nothing(tmp_path: Path, t
     refused("is not what was backed up")
     log.unlink()
     refused("gateway-1.jsonl")
+    (tmp_path / "outside").write_bytes(whole)
+    log.symlink_to(tmp_path / "outside")
+    refused("gateway-1.jsonl")
+    log.unlink()
     log.write_bytes(whole)
     for name in ("../out", "audit/../../out", "other/x", "audit/"):
         (backup / "backup.json").write_text(json.dumps(listed | {"files": {name: "x"}}))

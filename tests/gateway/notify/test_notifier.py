@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import os
 import re
 import signal
@@ -387,7 +388,10 @@ def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, t
     play(tmp_path, to, work, SOON)
 
 
-def test_an_escalation_is_on_record_where_nobody_is_told(tmp_path: Path) -> None:
+def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "toolgen")
     with upstream() as (_, url):
         path = project(tmp_path / "project", url, {**POLICY, **SOON})
 
@@ -402,6 +406,7 @@ def test_an_escalation_is_on_record_where_nobody_is_told(tmp_path: Path) -> None
             return call_id
 
         call_id = asyncio.run(main())
+    assert f"call {call_id} of orders__send_mail still waits for a person" in caplog.messages
     record = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "escalation"]
     assert [(one["call_id"], one["rule"]) for one in record] == [(call_id, "mail")]
     assert verify_record(path.parent / "var" / "audit").ok

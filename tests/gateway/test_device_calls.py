@@ -96,6 +96,27 @@ def test_a_call_that_waits_at_the_gateway_is_given_the_answer_as_soon_as_it_come
     play(tmp_path, steps)
 
 
+def test_a_device_that_listens_here_is_told_by_the_call_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(_self: object) -> None:
+        """What looks for calls at other workers, and would find this one too, a moment later."""
+        await asyncio.Event().wait()
+
+    async def steps(served: Served) -> None:
+        async with asyncio.TaskGroup() as group:
+            poll = group.create_task(served.get("/v1/device/requests?wait=60", "ann"))
+            listening = served.gateway._devices._listening
+            while "ann" not in listening:
+                await asyncio.sleep(0.01)
+            ann = listening["ann"]
+            call_id = await served.asked()
+            assert ann.changes == 1
+            (shown,) = (await poll).json()["requests"]
+            assert shown["request"]["id"] == call_id
+
+    monkeypatch.setattr(device_calls.DeviceCalls, "_watch", nothing)
+    play(tmp_path, steps)
+
+
 ERRORS = [
     (
         {"code": -32010, "message": "Permission required", "data": {"permission": "location", "status": "prompt"}},

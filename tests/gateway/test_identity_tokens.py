@@ -34,6 +34,8 @@ from tests.gateway.issuer import (
 from toolgen.clock import FixedClock
 from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
 from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
+from toolgen.gateway.identity.jwt import RefusedTokenError
+from toolgen.gateway.identity.token_claims import accepts
 from toolgen.model.call import Principal
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.credentials import (
@@ -560,3 +562,19 @@ def test_a_set_elsewhere_is_fetched_over_tls_by_its_name() -> None:
 
     assert json.loads(asyncio.run(main())) == keys
     assert "authorization" not in route.calls[0].request.headers
+
+
+def test_scopes_are_asked_of_who_calls_and_not_of_who_signs_in() -> None:
+    rule = TokenRule(
+        issuer=ISSUER,
+        audience=frozenset({AUDIENCE}),
+        jwks="https://keys.example/",
+        algorithms=frozenset({"RS256"}),
+        scopes=frozenset({"tools"}),
+        sign_in=frozenset({"console"}),
+    )
+    assert accepts(rule, {"aud": "console"}, sign_in=True)
+    assert not accepts(rule, {"aud": AUDIENCE}, sign_in=True)
+    assert accepts(rule, {"aud": AUDIENCE, "scope": "tools other"}, sign_in=False)
+    with pytest.raises(RefusedTokenError, match="lacks a scope"):
+        accepts(rule, {"aud": AUDIENCE, "scope": "other"}, sign_in=False)

@@ -125,12 +125,13 @@ def tests_of(module: Path) -> list[str]:
 
 
 def wider_tests_of(module: Path) -> list[str]:
-    """Every test file that imports a module, and those of the nearest folder of its package that has any."""
+    """Every test file that imports a module, those that belong to a module which does, and those of the nearest folder that has any."""
     folder = ROOT / Path("tests", *module.parts[1:-1])
     while not (beside := list(folder.glob("test_*.py"))):
         folder = folder.parent
-    found = {*beside, *_importing(module, sorted((ROOT / "tests").rglob("test_*.py")))}
-    return sorted(str(path.relative_to(ROOT)) for path in found)
+    found = [*beside, *_importing(module, sorted((ROOT / "tests").rglob("test_*.py")))]
+    users = [path.relative_to(ROOT) for path in _importing(module, sorted((ROOT / "toolgen").rglob("*.py")))]
+    return sorted({str(path.relative_to(ROOT)) for path in found} | {test for user in users for test in tests_of(user)})
 
 
 def drawn(count: int, seed: int) -> list[Fault]:

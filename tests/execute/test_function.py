@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from tests.patient import until
 from toolgen.execute.function import FunctionRuntime
 from toolgen.execute.function_threads import Crowded, Escaped, Shares, Watch
 from toolgen.functions.context import ToolContext
@@ -73,12 +74,6 @@ class Hanging:
     async def lose(self, runtime: FunctionRuntime, who: str) -> None:
         (task := await self.hold(runtime, who)).cancel()
         await asyncio.wait([task])
-
-
-async def until(there: Callable[[], bool]) -> None:
-    """Threads say nothing when they end or are found."""
-    while not there():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
 
 
 async def runs(runtime: FunctionRuntime, who: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.functions.projects import written
+from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.gateway.service import Gateway
 from toolgen.policy.document.policy import load as load_policy
@@ -42,13 +43,6 @@ import asyncio
 MAY_END = asyncio.Event()
 '''
 AFTER = BEFORE.replace("return 1\n", "return 22\n", 1).replace("def gone", "def came").replace("Goes.", "Came.")
-
-
-async def until(met: Callable[[], bool]) -> None:
-    """Patiently: a loaded machine takes its time."""
-    async with asyncio.timeout(120):
-        while not met():  # noqa: ASYNC110 - what is waited for is the gateway's, and knows no event of ours
-            await asyncio.sleep(0.02)
 
 
 def running(path: Path, scenario: Callable[[Gateway], Awaitable[Any]]) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.gateway.devices import ALLOW, HERE, Served, device_project, recorded, rewrite
+from tests.patient import until
 from toolgen.clock import SystemClock
 from toolgen.gateway import device_calls
 from toolgen.gateway.service import Gateway
@@ -105,8 +106,7 @@ def test_a_device_that_listens_here_is_told_by_the_call_itself(tmp_path: Path, m
         async with asyncio.TaskGroup() as group:
             poll = group.create_task(served.get("/v1/device/requests?wait=60", "ann"))
             listening = served.gateway._devices._listening
-            while "ann" not in listening:
-                await asyncio.sleep(0.01)
+            await until(lambda: "ann" in listening)
             ann = listening["ann"]
             call_id = await served.asked()
             assert ann.changes == 1

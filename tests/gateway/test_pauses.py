@@ -11,7 +11,8 @@ import pytest
 from tests.cli.commands import runner
 from tests.gateway.governed import project, upstream
 from tests.gateway.test_issuer_users import issuers
-from tests.gateway.test_policy_reloader import in_line, until
+from tests.gateway.test_policy_reloader import in_line
+from tests.patient import until
 from toolgen.clock import FixedClock
 from toolgen.gateway.service import Gateway
 from toolgen.state.pauses import Pause

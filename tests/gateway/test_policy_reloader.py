@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import pytest
 from tests.gateway.clients import BASE, bearer, run
 from tests.gateway.governed import project as governed
 from tests.gateway.governed import upstream, write_policy
+from tests.patient import until
 from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.audit.reader import entries
 from toolgen.clock import FixedClock
@@ -50,13 +50,6 @@ def changed(**sections: Any) -> str:
 
 def write(project: Path, text: str) -> None:
     (project.parent / "policies" / "policy.yaml").write_text(text, encoding="utf-8")
-
-
-async def until(true: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        await asyncio.sleep(0.02)
 
 
 def in_line(gateway: Gateway) -> int:

@@ -15,7 +15,8 @@ import pytest
 
 import toolgen
 from tests.functions.projects import written
-from tests.gateway.test_catalog_reloader import rebuilt, running, until
+from tests.gateway.test_catalog_reloader import rebuilt, running
+from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.errors import ConfigError, PolicyError, StateError

@@ -13,8 +13,8 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.functions.projects import written
-from tests.gateway.test_catalog_reloader import until
 from tests.gateway.test_runtime_tools import MODULE, OPEN, changes, names, pay, said
+from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import StateError

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.test_shared_limits import project
+from tests.patient import until
 from tests.projects import make_project
 from tests.redis_server import RedisServer
 from toolgen.gateway import status
@@ -23,12 +23,6 @@ LIMIT = {"id": "few", "per": ["principal"], "rate": "1000/h"}
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "_LOOK_S", 0.02)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not true():  # noqa: ASYNC110 - what it waits for tells nobody
-            await asyncio.sleep(0.01)
 
 
 async def code_of(gateway: Gateway) -> str:

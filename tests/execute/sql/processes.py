@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
@@ -12,12 +11,6 @@ import pytest
 
 from toolgen.clock import Clock
 from toolgen.execute.sql import sandbox_pool
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - what another process does is nobody's event
-            await asyncio.sleep(0.01)
 
 
 @contextmanager

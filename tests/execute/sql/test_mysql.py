@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from tests.databases import mysql, mysql_database, sql_call, statement
-from tests.execute.sql.processes import until
+from tests.patient import until
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.model.result import Failed, Success

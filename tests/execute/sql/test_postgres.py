@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from tests.databases import postgres, postgres_database, sql_call, statement
-from tests.execute.sql.processes import until
+from tests.patient import until
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.executor import SqlExecutor

@@ -16,8 +16,8 @@ import pytest
 import uvloop
 
 from tests.databases import duckdb_file, sql_call, statement
-from tests.execute.sql.processes import until
 from tests.exhaustive import EXHAUSTIVE, spread
+from tests.patient import until
 from toolgen.execute.sql import sandbox_pool
 from toolgen.execute.sql.engine import Change
 from toolgen.execute.sql.executor import SqlExecutor

@@ -21,6 +21,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
+from tests.patient import until
 from tests.receivers import Delivered, Receiver, receiver
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
@@ -92,13 +93,6 @@ async def ask(gateway: Gateway, text: str = "x") -> str:
 async def decide(gateway: Gateway, call_id: str, *, approve: bool = True, who: str = "ann") -> None:
     found = await gateway.approvals.decide(call_id, approve=approve, note="", principal=gateway.principal(who))
     assert not hasattr(found, "code"), found
-
-
-async def until(holds: Callable[[], Any]) -> Any:
-    """What `holds` says, once that is something."""
-    while not (found := holds()):  # noqa: ASYNC110 - other processes and threads do it
-        await asyncio.sleep(0.02)
-    return found
 
 
 def verify() -> Callable[[str, dict[str, str], bytes], None]:

@@ -181,6 +181,14 @@ def test_in_one_session_alone(tmp_path: Path) -> None:
     served(tmp_path, work)
 
 
+def test_in_every_session_where_none_is_asked_for(tmp_path: Path) -> None:
+    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+        await granted(gateway, client, {"for": "15m"}, session="s-1")
+        assert [(await mail(gateway, session=name)).status for name in ("s-1", "s-2", "")] == ["ok"] * 3
+
+    served(tmp_path, work)
+
+
 def test_a_grant_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
         await granted(gateway, client, {"for": "15m"})

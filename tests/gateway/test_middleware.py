@@ -546,6 +546,7 @@ def test_a_step_has_the_catalog_that_it_is_shown_and_a_call_outside_is_refused(t
         assert gateway.tool_calls.offered(bot, "closed") is gateway.tool_calls.offered(bot, "closed")
         envelope = await gateway.call("orders__send_mail", {"to": "x"}, principal="bot", session="closed")
         assert code(envelope) == "outside_catalog"
+        assert code(await gateway.call("orders__send_mail", {"to": "x"}, principal="bot", session="one")) == "ok"
         await gateway.call("orders__get_health", {}, principal="bot", session="one")
         assert "orders__send_mail" not in names("one")
         seen.requests.clear()

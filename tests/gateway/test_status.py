@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -13,8 +15,12 @@ from tests.gateway.test_shared_limits import project
 from tests.patient import until
 from tests.projects import make_project
 from tests.redis_server import RedisServer
+from toolgen.background import FaultLog
+from toolgen.clock import FixedClock
 from toolgen.gateway import status
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.shared_state import Shared
+from toolgen.state.pauses import SharedPauses
 
 UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
 LIMIT = {"id": "few", "per": ["principal"], "rate": "1000/h"}
@@ -72,6 +78,19 @@ def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_its_redi
         asyncio.run(main())
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(("tolerant", "known", "refused"), [(True, True, 0), (True, False, 1), (False, True, 1)])
+def test_only_a_policy_that_tolerates_it_goes_by_pauses_of_before(
+    monkeypatch: pytest.MonkeyPatch, tolerant: bool, known: bool, refused: int
+) -> None:
+    monkeypatch.setattr(SharedPauses, "stale", True)
+    monkeypatch.setattr(SharedPauses, "known", known)
+    monkeypatch.setattr(SharedPauses, "all", lambda _: ())
+    pauses = object.__new__(SharedPauses)
+    pauses.trouble = FaultLog(FixedClock(), "what is paused")
+    found = Shared.refusing(cast("Shared", SimpleNamespace(pauses=pauses)), tolerant=tolerant, counted=True)
+    assert len([why for why in found if why]) == refused
 
 
 def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Path) -> None:

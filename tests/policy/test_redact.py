@@ -15,7 +15,7 @@ from toolgen.policy.redact import (
     replace_at,
     replace_within,
 )
-from toolgen.policy.sensitive_arguments import conceal, has_secrets
+from toolgen.policy.sensitive_arguments import conceal, conceal_values, has_secrets
 
 TOOL = PETS.tools["pets__get_pet"]
 
@@ -182,3 +182,10 @@ def test_a_path_finds_what_it_asks_for_also_where_another_path_hides_that() -> N
         hidden = {"cards": [{"kind": "x", "number": "x"}]}
         assert replace_at(answer, paths, lambda _: "x") == hidden
         assert replace_within(copy.deepcopy(answer), paths, lambda _: "x") == hidden
+
+
+def test_a_text_that_holds_one_of_the_values_is_concealed() -> None:
+    found = conceal_values(
+        {"a": "say alpha", "b": "say gamma", "c": 5}, {"alpha", "beta"}, lambda value: f"digest of {value}"
+    )
+    assert found == {"a": "digest of say alpha", "b": "say gamma", "c": 5}

@@ -15,9 +15,10 @@ from toolgen.policy.detectors.hidden_text import HiddenText
 from toolgen.policy.detectors.instructions import Instructions
 from toolgen.policy.detectors.leaks import Leaks
 from toolgen.policy.detectors.personal_data import PersonalData
-from toolgen.policy.detectors.secrets import Secrets
+from toolgen.policy.detectors.secrets import _MAX_PEM_LENGTH, Secrets
 
 PERSONAL = PersonalData(frozenset({"email", "phone", "iban", "card", "national_id"}))
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----"
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "inspect-results.md"
 
 
@@ -33,11 +34,17 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "inspect-results.md"
         (PERSONAL, "GB29NWBK60161331926819", [("iban", "GB29NWBK60161331926819")]),
         (PERSONAL, "IBAN DE88 3704 0044 0532 0130 00", []),
         (PERSONAL, "call +49 30 1234567 or (415) 555-2671", [("phone", "+49 30 1234567"), ("phone", "(415) 555-2671")]),
+        (PERSONAL, "not +0123456789, +12345678 or (030) 1234 5678 90", []),
         (PERSONAL, "on 2024-01-31 10:20:30, 10.0.0.1, v1.2.3456789, 1706692830", []),
         (PERSONAL, "SSN 123-45-6789 and 666-12-3456", [("national_id", "123-45-6789")]),
         (PERSONAL, "DNI 12345678Z, not 12345678A", [("national_id", "12345678Z")]),
+        (PERSONAL, "PESEL 44051401359, not 44051401358", [("national_id", "44051401359")]),
         (PERSONAL, "AHV 756.9217.0769.85", [("national_id", "756.9217.0769.85")]),
         (Secrets(), "password: hunter2Correct9!", [("password", "hunter2Correct9!")]),
+        (Secrets(), "password: hunter2hunter", [("password", "hunter2hunter")]),
+        (Secrets(), "password: Correct-Horse", [("password", "Correct-Horse")]),
+        (Secrets(), f"{KEY}X", [("private_key", KEY)]),
+        (Secrets(), KEY[:40], [("private_key", KEY[:40])]),
         (Secrets(), "password: ${env:X}, api_key=YOUR_API_KEY_1, the password is wrong", []),
         (Secrets(), "ghp_" + "a" * 36, []),  # its checksum is wrong
         (Secrets(), "mysql://app:s3cr3tPass9@db/x", [("password", "s3cr3tPass9")]),
@@ -55,6 +62,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "inspect-results.md"
 )
 def test_a_text_holds_what_it_holds(detector: Detector, text: str, found: list[tuple[str, str]]) -> None:
     assert [(one.kind, text[one.start : one.end]) for one in detector.find(text)] == found
+
+
+def test_a_key_without_an_end_ends_where_one_may_be_no_longer() -> None:
+    (found,) = Secrets().find(KEY[:27] + "A" * (_MAX_PEM_LENGTH + 10))
+    assert (found.start, found.end) == (0, 27 + _MAX_PEM_LENGTH)
 
 
 @pytest.mark.parametrize(

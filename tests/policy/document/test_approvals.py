@@ -24,7 +24,8 @@ BASE: dict[str, Any] = {
 def loaded(folder: Path, *, rule: dict[str, Any] | None = None, approvals: dict[str, Any] | None = None) -> Policy:
     policy = deepcopy(BASE)
     policy["rules"][0] |= rule or {}
-    policy["approvals"] |= approvals or {}
+    said = policy["approvals"] | (approvals or {})
+    policy["approvals"] = {name: one for name, one in said.items() if one is not None}
     (folder / "policies").mkdir()
     (folder / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
     return load(folder / "policies", PETS)
@@ -53,7 +54,8 @@ def test_a_policy_says_how_many_and_who_else(tmp_path: Path) -> None:
         ({"approvers": {"any": "1 of [lead]"}, "verdict": "allow"}, {}, "asks nobody"),
         ({}, {"quorum": 0}, "quorum"),
         ({}, {"quorum": 11}, "quorum"),
-        ({}, {"approvers": None, "quorum": 2}, "approvers"),
+        ({}, {"approvers": [], "quorum": 2}, "approvers"),
+        ({}, {"approvers": None, "quorum": 2}, "of whom so many"),
         ({}, {"escalate": {"after": "1h", "to": ["lead"]}}, "after: must be"),
         ({}, {"escalate": {"after": "soon", "to": ["lead"]}}, "after: must be"),
         ({}, {"escalate": {"after": "10m", "to": ["nobody"]}}, "no principal has the role 'nobody'"),

@@ -149,6 +149,7 @@ MISTAKES = [
     ("rules:\n", "rules: [\n", "is not YAML"),
     ("tests:\n", "tests: &a\n", ""),
     ("sensitive: [", "sensitive: &x [", ""),
+    ('with: "[hidden]"', 'wth: "[hidden]"', "shop.yaml:15: unknown key 'wth' in redact.0"),
     ("redact:\n", "redact: *x\n", "is not YAML"),
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from redis import Redis
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
+from toolgen.clock import SystemClock
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.approval_requests import listed
@@ -22,6 +23,7 @@ from toolgen.gateway.backup import back_up, restore
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
 from toolgen.state import value_vault
+from toolgen.state.encryption import Seal
 
 ALL = {
     "id": "all",
@@ -382,6 +384,16 @@ def test_no_token_stands_for_another_value_after_a_restore(tmp_path: Path, known
         for key in (tmp_path / "old" / "audit").glob("*.key"):
             shutil.copy2(key, var / "audit")
         asyncio.run(with_gateway(after))
+
+
+def test_a_number_is_on_the_disk_before_it_is_told(tmp_path: Path) -> None:
+    async def synchronous() -> int:
+        vault = value_vault.SqliteVault(tmp_path / "values.db", SystemClock(), lambda: Seal(b"k" * 32))
+        found = await vault._file.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone()[0])
+        await vault.close()
+        return int(found)
+
+    assert asyncio.run(synchronous()) == 2  # FULL
 
 
 def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: Path) -> None:

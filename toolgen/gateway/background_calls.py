@@ -198,6 +198,8 @@ class BackgroundCalls:
                     return
                 if await self._waiting.store.replace(known, line.added_to(known, now)) is not None:
                     self._waiting.announce(call_id)
+                else:
+                    line.news = True  # its question, say, was kept meanwhile
             await asyncio.sleep(_EVERY_S)
 
     async def _settle(self, call_id: str, envelope: Envelope, line: object) -> None:

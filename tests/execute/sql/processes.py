@@ -1,4 +1,4 @@
-"""Processes for statements on files that outlast an executor, so that a module starts a few; and to wait for what another process does."""
+"""Processes for statements on files that outlast an executor, so that the tests of a module start a few and not one each."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from tests.gateway.test_background_calls import http
 from toolgen.audit.reader import entries
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
+from toolgen.state.invocations import Invocation
+from toolgen.state.invocations_sqlite import SqliteInvocations
 
 _NUMBERS = itertools.count()
 FUNCTIONS = '''
@@ -394,6 +396,30 @@ def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
             assert (last["status"], last["result"]["isError"]) == ("completed", False)
 
     play(tmp_path, steps)
+
+
+def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, lost = SqliteInvocations.replace, list[str]()
+
+    async def losing(self: SqliteInvocations, known: Invocation, changed: Invocation) -> Invocation | None:
+        if changed.progress is not None and not lost:
+            lost.append(known.id)
+            assert await replace(self, known, known) is not None  # as the question of a call is
+        return await replace(self, known, changed)
+
+    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+        peer = await greeted(urls[0], elicitation={})
+        made = await peer.ask("tools/call", name="own__greet", arguments={}, task={}, _meta={"progressToken": "p-1"})
+        async with asyncio.timeout(60), peer.stream("tasks/result", taskId=made["task"]["taskId"]) as heard:
+            while (await anext(heard)).get("method") != "notifications/progress":
+                pass
+        assert lost == [made["task"]["taskId"]]
+        assert (await peer.ask("tasks/cancel", taskId=made["task"]["taskId"]))["status"] == "cancelled"
+
+    monkeypatch.setattr(SqliteInvocations, "replace", losing)
+    play(tmp_path, steps, gateways=1)
 
 
 def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from toolgen.emit.formats import tokens
-from toolgen.model.result import bounded
+from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import shown

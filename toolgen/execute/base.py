@@ -92,6 +92,9 @@ class InnerCalls(Protocol):
         What its caller is told until then. Raises `StateError` where it cannot be kept.
         """
 
+    def received(self, outer: Call) -> JsonObject:
+        """The outer call's arguments with its tokens in the form that counts in the calls made here. Raises `StateError`."""
+
     def catalog(self, outer: Call) -> Sequence[Tool]:
         """The tools that the outer call's principal may call by now."""
 

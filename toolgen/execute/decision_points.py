@@ -22,8 +22,8 @@ from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
 from toolgen.execute.secrets import Secrets
 from toolgen.json_codec import encode_json
+from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import Before, CallView, Middleware, PrincipalView, Refuse
-from toolgen.model.result import bounded
 from toolgen.model.secret import SecretReference
 
 __all__ = ["AuthZen", "CedarPoint", "DecisionPointMiddleware", "Opa", "Point"]

@@ -7,8 +7,9 @@ from typing import Protocol
 from toolgen.json_codec import encode_json
 from toolgen.model.call import Call
 from toolgen.model.device import deferred
+from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import visible
-from toolgen.model.result import Error, Failed, Refused, Success, bounded
+from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.template import PLACEHOLDER, rendered
 from toolgen.model.tool import DeviceBinding

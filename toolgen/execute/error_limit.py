@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
-from toolgen.model.result import Failed, Refused, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 
 __all__ = ["ErrorLimits"]

@@ -32,7 +32,8 @@ from toolgen.functions.signature import Broken, Offer, load_offers
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
-from toolgen.model.result import Delivery, Envelope, Error, Failed, Meta, Refused, Shape, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Delivery, Envelope, Error, Failed, Meta, Refused, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
 
@@ -249,7 +250,7 @@ class FunctionExecutor:
         if validator.is_valid(data):
             return ""
         fault = next(validator.iter_errors(data))
-        place = "/".join(("", *(str(step)[:40] for step in fault.instance_path))) or "the answer"
+        place = "/".join(("", *(bounded(str(step), 40) for step in fault.instance_path))) or "the answer"
         return f"{place} breaks `{fault.kind.name}` of its schema"
 
     def _too_long(self, offer: Offer) -> Failed:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from toolgen.model.result import SUCCESS_FLAGS, Error, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import SUCCESS_FLAGS, Error
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
 

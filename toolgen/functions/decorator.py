@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from msgspec import Struct
 
-from toolgen.model.result import MAX_MESSAGE_LENGTH
+from toolgen.model.excerpt import MAX_MESSAGE_LENGTH
 from toolgen.model.schema import JsonObject
 
 __all__ = [

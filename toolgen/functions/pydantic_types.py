@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from toolgen.json_codec import encode_json
+from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json
 
 __all__ = ["ModelType", "discriminating", "faults_of", "is_field", "is_model", "model_type", "models_in"]
@@ -110,7 +111,7 @@ def model_type(hint: Any, where: str) -> type[ModelType]:
         made.adapter = adapter  # type: ignore[attr-defined]
         made.schema("validation", "#/$defs/{model}")  # type: ignore[attr-defined]
     except PydanticUserError as error:
-        raise TypeError(f"{where}: pydantic says: {str(error).splitlines()[0][:_SHOWN]}") from error
+        raise TypeError(f"{where}: pydantic says: {bounded(str(error).splitlines()[0], _SHOWN)}") from error
     return typing.cast("type[ModelType]", made)
 
 
@@ -185,10 +186,10 @@ def _members(kind: type) -> dict[str, Any]:
 def faults_of(error: Any) -> str:
     """What pydantic found wrong, without what was sent; its first faults alone."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{_place(one['loc'])}: {one['msg']}"[:_SHOWN] for one in faults[:_MAX_FAULTS]]
+    told = [bounded(f"{_place(one['loc'])}: {one['msg']}", _SHOWN) for one in faults[:_MAX_FAULTS]]
     more = len(faults) - len(told)
     return "; ".join(told) + (f"; and {more} more" if more else "")
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    return "/" + "/".join(str(step)[:40] for step in location) if location else "the value"
+    return "/" + "/".join(bounded(str(step), 40) for step in location) if location else "the value"

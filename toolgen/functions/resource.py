@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.model.result import MAX_MESSAGE_LENGTH
+from toolgen.model.excerpt import MAX_MESSAGE_LENGTH
 from toolgen.yaml_file import Document, apart, decode, read
 
 __all__ = ["Export", "Fault", "Request", "Resource", "ResourceKind", "read_resource"]

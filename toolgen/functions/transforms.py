@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from toolgen.functions.decorator import ToolError
+from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 
@@ -39,9 +40,11 @@ def transform(template: Any) -> Compiled:
         try:
             compiled = environment.compile(text)
         except jsonpath.JSONPathError as error:
-            raise ValueError(f"'{text[:60]}' is no JSONPath: {str(error).splitlines()[0][:120]}") from None
+            raise ValueError(
+                f"'{bounded(text, 60)}' is no JSONPath: {bounded(str(error).splitlines()[0], 120)}"
+            ) from None
         if not isinstance(compiled, jsonpath.JSONPath):
-            raise ValueError(f"'{text[:60]}' joins several paths; write one")  # noqa: TRY004 - a path, and not a type, is wrong
+            raise ValueError(f"'{bounded(text, 60)}' joins several paths; write one")  # noqa: TRY004 - a path, and not a type, is wrong
         single = compiled.singular_query()
 
         def found(arguments: JsonObject) -> tuple[list[Json], bool]:
@@ -83,7 +86,9 @@ def _compiled(template: Any, path: Callable[[str], Any], depth: int) -> Compiled
 def _operator(template: Mapping[str, Any], name: str, path: Callable[[str], Any]) -> Compiled:
     work = _OPERATORS.get(name)
     if work is None:
-        raise ValueError(f"{name[:40]} is no operator{nearest(name, _OPERATORS)} (there are: {', '.join(_OPERATORS)})")
+        raise ValueError(
+            f"{bounded(name, 40)} is no operator{nearest(name, _OPERATORS)} (there are: {', '.join(_OPERATORS)})"
+        )
     text = template[name]
     if len(template) > 1 or not isinstance(text, str) or not text.startswith("$"):
         raise ValueError(f"{name} stands alone in its mapping, and takes one path")

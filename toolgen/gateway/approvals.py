@@ -20,6 +20,7 @@ from toolgen.gateway.prometheus import ApprovalCounts
 from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.pipeline.stages.approve import Question, approval_digest
 from toolgen.policy.document.policy import Policy
@@ -218,7 +219,7 @@ def _asked(known: Invocation) -> Error:
 def _waits(known: Invocation) -> Error:
     return Error(
         code="deferred",
-        message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {', '.join(known.waits)[:400]}",
+        message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {bounded(', '.join(known.waits), 400)}",
         suggestion=f"do not make it again: it goes on by itself, and its result is then at /v1/calls/{known.id}",
         rule=known.rule,
     )

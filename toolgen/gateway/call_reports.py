@@ -10,7 +10,7 @@ import msgspec
 
 from toolgen.gateway.json_body import encode
 from toolgen.model.client_channel import Unasked
-from toolgen.model.result import bounded
+from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import Presence
 from toolgen.state.invocations import Invocation

@@ -24,14 +24,16 @@ from toolgen.gateway.search_tools import CALLING, INPUTS
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
+from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import Presence, Running, Trail
-from toolgen.pipeline.stages.results import masked
+from toolgen.pipeline.stages.results import told
 from toolgen.policy.credentials import TokenRule
+from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.responses.answer_argument import WHOLE, Reading
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import Turns
@@ -340,8 +342,21 @@ class Calls:
         last: bool = False,
     ) -> Envelope:
         """One call to its end, and where it failed its fallback's; `last` has none."""
+        trail, mask = trail or Trail(), governance.masking(call)
+        with masking(mask):
+            return await self._carried(governance, call, trail, reading, last=last, mask=mask)
+
+    async def _carried(
+        self,
+        governance: Governance,
+        call: Call,
+        trail: Trail,
+        reading: Reading,
+        *,
+        last: bool,
+        mask: CallMasking | None,
+    ) -> Envelope:
         started = self._clock.monotonic()
-        trail = trail or Trail()
         running = self._running
         if (task := running.begin(call, trail)) is None:
             result = await running.run(governance.run, call, trail)
@@ -350,8 +365,8 @@ class Calls:
                 result = await governance.run(call, trail)
             finally:
                 running.end(task)
-        if call.restored:
-            result = masked(result, call)
+        if call.restored and mask is not None:
+            result = told(result, mask)
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading)

@@ -42,6 +42,7 @@ from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
 from toolgen.policy.access import Access
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
+from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.egress import Egress, destination_of
@@ -144,7 +145,8 @@ class Governance:
         self._sources = runtime.manifest.sources
         self._log, self._checks = runtime.log, runtime.checks
         tokens = None if runtime.checks is None else runtime.checks.tokens
-        self._tokens, self.tokenises = ValueTokens(tokens, policy.token_grants, runtime.vault), tokens is not None
+        self.tokens = ValueTokens(tokens, policy.token_grants, runtime.vault, runtime.ledger_key)
+        self.tokenises = tokens is not None
         self._clock = runtime.clock
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
@@ -153,6 +155,7 @@ class Governance:
         # Whether this policy opens an address, and on behalf of which source it is asked.
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
         parts = self._parts(runtime)
+        self._results = parts.results
         self._pipeline = Plans(parts)
         self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)
@@ -234,12 +237,18 @@ class Governance:
             message, suggestion = f"{ARGUMENT}: {error}", "leave it out, or correct it"
             return Error(code="validation", message=message, suggestion=suggestion, rule="arguments"), {}
 
-    async def restored(self, name: str, arguments: JsonObject, principal: Principal, session: str) -> Restored:
-        """Arguments with values in place of their tokens, before a call is made with them."""
+    async def restored(
+        self, name: str, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False
+    ) -> Restored:
+        """Arguments with values in place of their tokens, before a call is made with them. `signed`: of a call inside of another."""
         tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
             return Restored(arguments=arguments)
-        return await self._tokens.restored(tool, arguments, principal, session)
+        return await self.tokens.restored(tool, arguments, principal, session, signed=signed)
+
+    def masking(self, call: Call) -> CallMasking | None:
+        """The masking of what the caller of this call is shown; None where no detector looks at answers."""
+        return None if self._results is None else self._results.masking(call)
 
     def concern(self, principal: Principal, tool: Tool) -> str:
         """The digest of what this policy says about calls of a principal to a tool."""
@@ -371,7 +380,7 @@ class Governance:
             deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
             preview=Preview(executors=runtime.executors),
             middleware=checks.middleware(self.earlier, self.concealing) if (checks := runtime.checks) else None,
-            results=checks.results(self.earlier, runtime.vault) if checks else None,
+            results=checks.results(self.earlier, runtime.vault, runtime.ledger_key) if checks else None,
         )
 
     def _users(self) -> Users:

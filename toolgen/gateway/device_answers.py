@@ -12,8 +12,9 @@ import orjson
 from toolgen.canonical import canonical
 from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import holds_invisible, visible
-from toolgen.model.result import Cancelled, Delivery, Error, Failed, Result, Success, bounded
+from toolgen.model.result import Cancelled, Delivery, Error, Failed, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.template import rendered
 from toolgen.model.tool import DeviceBinding

@@ -22,11 +22,13 @@ from toolgen.gateway.json_body import ended, enveloped
 from toolgen.gateway.waiting_calls import LEASE_S, of_party, party_of
 from toolgen.model.call import Call, Principal
 from toolgen.model.device import deferred
+from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Refused
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import DeviceBinding
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.stages.approve import STALE, approval_digest
+from toolgen.pipeline.stages.results import told
 from toolgen.state.count_connection import UnreachableError
 from toolgen.state.invocations import Invocation
 
@@ -177,8 +179,12 @@ class DeviceCalls:
             return await self._end_stale(known)
         trail = Trail(verdict="allow", rule=known.rule)
         duration_ms = (await self._store.now() - known.asked) * 1000
-        result = result_of(call, _binding(call), known.answer)
-        result = await governance.completion(call, result, trail, duration_ms)
+        mask = governance.masking(call)
+        with masking(mask):
+            result = result_of(call, _binding(call), known.answer)
+            result = await governance.completion(call, result, trail, duration_ms)
+        if mask is not None:
+            result = told(result, mask)
         return await self._end(known, enveloped(call, result, trail, duration_ms))
 
     async def _end(self, known: Invocation, envelope: Envelope) -> Envelope:

@@ -56,7 +56,10 @@ class NestedCalls:
             return Answered(
                 envelope=unmade(asked.name, invalid("an inner call has its answer whole: leave the cursor out"))
             )
-        restored = await governance.restored(asked.name, given, asked.principal, outer.session)
+        try:
+            restored = await governance.restored(asked.name, given, asked.principal, outer.session, signed=True)
+        except StateError:
+            return Answered(envelope=unmade(asked.name, _UNSIGNED))
         made = governance.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client, outer.id)
         made = restored.of(msgspec.structs.replace(made, restored=outer.restored))
         made = msgspec.structs.replace(made, depth=outer.depth + 1, trace=outer.trace)
@@ -67,6 +70,7 @@ class NestedCalls:
         except asyncio.CancelledError:  # the outer call ended: what it has not sent yet is not sent later
             trail.presence.call_off()
             raise
+        envelope = governance.tokens.handed(envelope, asked.principal, outer.session)
         return Answered(envelope=envelope, http_status=trail.http_status)
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
@@ -79,7 +83,12 @@ class NestedCalls:
             return None
         if known is None or known.parent != outer.id:
             return None
-        return Answered(envelope=approvals.envelope(known), http_status=known.http_status)
+        try:
+            envelope = self._current.governance.tokens.handed(approvals.envelope(known), outer.principal, outer.session)
+        except StateError as error:
+            _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - as above
+            return None
+        return Answered(envelope=envelope, http_status=known.http_status)
 
     async def withdraw(self, outer: Call, call_id: str) -> None:
         """As `InnerCalls.withdraw`."""
@@ -92,6 +101,10 @@ class NestedCalls:
         """As `InnerCalls.suspend`."""
         return await self.calls.approvals.suspend(outer, resume, waits)
 
+    def received(self, outer: Call) -> JsonObject:
+        """As `InnerCalls.received`."""
+        return self._current.governance.tokens.received(outer)
+
     def catalog(self, outer: Call) -> Sequence[Tool]:
         """As `InnerCalls.catalog`."""
         governance = self._current.governance
@@ -99,6 +112,13 @@ class NestedCalls:
         return () if caller is None or isinstance(caller, str) else governance.catalog(caller, outer.session)
 
 
+_UNSIGNED = Error(
+    code="upstream_unavailable",
+    message="the key that signs tokens cannot be read now, so nothing was sent",
+    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
+    retry_after_s=1.0,
+    rule="tokens",
+)
 _TOO_DEEP = Error(
     code="forbidden",
     message=f"calls may be made inside of each other {MAX_DEPTH} deep at most",

@@ -14,18 +14,9 @@ from msgspec.structs import replace
 
 from toolgen.json_codec import decode_json, deeper_than, encode_json
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import plain_data
-from toolgen.model.result import (
-    Envelope,
-    Error,
-    Failed,
-    Meta,
-    Refused,
-    Result,
-    Shape,
-    Success,
-    bounded,
-)
+from toolgen.model.result import Envelope, Error, Failed, Meta, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible

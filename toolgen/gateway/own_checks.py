@@ -58,11 +58,11 @@ class OwnChecks(Struct, kw_only=True):
         """The tokens that stand for values in answers; None where none do."""
         return None if self.inspector is None else self.inspector.tokens
 
-    def results(self, earlier: Earlier, vault: Vault) -> ResultsStage | None:
+    def results(self, earlier: Earlier, vault: Vault, key: Callable[[], bytes]) -> ResultsStage | None:
         """The stage that looks at answers under one policy; None where nothing is looked for."""
         if self.inspector is None:
             return None
-        return ResultsStage(inspector=self.inspector, label=earlier.label, vault=vault)
+        return ResultsStage(inspector=self.inspector, label=earlier.label, vault=vault, key=key)
 
     def catalog(
         self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: Earlier

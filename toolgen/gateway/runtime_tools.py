@@ -18,6 +18,7 @@ from toolgen.gateway.policy_reloader import INTERVAL_S, State, state_of
 from toolgen.gateway.shared_functions import SharedFunctions
 from toolgen.gateway.shared_state import Shared
 from toolgen.gateway.tool_overlay import Added, Overlay, Said, added_tool
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Tool
@@ -120,7 +121,7 @@ class RuntimeTools:
             overlay, before = (await self._opened()).overlay, self._catalog.in_force
             tool, known = before.tools.get(name), self._functions.known(self._shared, name)
             if tool is None and known is None:
-                raise ConfigError(f"there is no tool '{name[:60]}'{nearest(name, before.tools)}")
+                raise ConfigError(f"there is no tool '{bounded(name, 60)}'{nearest(name, before.tools)}")
             of_build = tool is not None and name not in overlay.added
             own = self._mine.get(name)
 
@@ -147,7 +148,7 @@ class RuntimeTools:
         async with self._changing:
             overlay, tool = (await self._opened()).overlay, self._catalog.built.tools.get(name)
             if name not in overlay.removed:
-                raise ConfigError(f"'{name[:60]}' is not removed{nearest(name, overlay.removed)}")
+                raise ConfigError(f"'{bounded(name, 60)}' is not removed{nearest(name, overlay.removed)}")
             if name in overlay.added:
                 raise ConfigError(f"{name} was added meanwhile", suggestion="remove that one first")
 

@@ -18,7 +18,8 @@ from toolgen.emit.formats import tokens
 from toolgen.emit.schema_budget import UnknownFieldError, cost, described, listed
 from toolgen.gateway.search_tools import CALL, CALL_READ, DEFAULT_HITS, DESCRIBE, INPUTS, SEARCH, stand_ins
 from toolgen.model.call import Principal
-from toolgen.model.result import Error, Refused, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Error, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import UNKNOWN

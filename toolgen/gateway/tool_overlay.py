@@ -14,6 +14,7 @@ from toolgen.functions.adopted import adopted_tool
 from toolgen.functions.decorator import MARK, Mark
 from toolgen.functions.signature import Broken, Offer, offer_of
 from toolgen.gateway.search_tools import INPUTS
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest, SourceInfo, with_tools
 from toolgen.model.names import ADDED, MAX_NAME_LENGTH, TOOL_NAME
 from toolgen.model.tool import Effect, Tool, seal
@@ -88,7 +89,7 @@ def added_tool(given: object, said: Said, prefix: str) -> Added:
         raise ConfigError(f"{offer.name}: {offer.reason}", suggestion="give it types that JSON has a form for")
     name = f"{prefix}{offer.name}"
     if not TOOL_NAME.match(name) or name in INPUTS:
-        reason = f"{name[:60]} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
+        reason = f"{bounded(name, 60)} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
         raise ConfigError(reason if name not in INPUTS else f"{name} is taken by the gateway", suggestion="give a name")
     if fault := check_schema(offer.input_schema):
         raise ConfigError(f"{offer.name}: its arguments could not be checked: {fault}")
@@ -108,7 +109,11 @@ def _offer(given: object, said: Said) -> Offer | Broken:
             )
         if offer is not None:
             return offer
-        kind = f"the class {given.__name__[:60]}" if isinstance(given, type) else f"this {type(given).__name__[:60]}"
+        kind = (
+            f"the class {bounded(given.__name__, 60)}"
+            if isinstance(given, type)
+            else f"this {bounded(type(given).__name__, 60)}"
+        )
         raise ConfigError(f"{kind} is no tool", suggestion=_SEVERAL if _holds_tools(given) else _ONE)
     if inspect.isgeneratorfunction(given) or inspect.isasyncgenfunction(given):
         raise ConfigError(f"{given.__name__} yields", suggestion="return the whole answer")
@@ -130,7 +135,7 @@ def _holds_tools(given: object) -> bool:
 
 def _mark(own: Mark, said: Said) -> Mark:
     if said.effect and said.effect not in set(Effect):
-        raise ConfigError(f"effect: {said.effect[:40]!r} is not read, write or destructive")
+        raise ConfigError(f"effect: {bounded(said.effect, 40)!r} is not read, write or destructive")
     given = {name: text for name in ("name", "effect", "title", "description") if (text := getattr(said, name))}
     return replace(own, **given)
 

@@ -11,6 +11,7 @@ from toolgen.audit.reader import calls, entries
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError
 from toolgen.gateway.identity import Identity
+from toolgen.model.excerpt import bounded
 from toolgen.model.http import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
@@ -83,7 +84,7 @@ class UnknownOutcomes:
         row = next((row for row in await self.open() if row["call_id"] == call_id), None)
         if row is None:
             raise ToolgenError(
-                f"no call {call_id[:80]} has an unknown outcome",
+                f"no call {bounded(call_id, 80)} has an unknown outcome",
                 suggestion="`toolgen audit reconcile` lists those that have",
             )
         if self._identity().concerns(by, [row[name] for name in ("principal", "on_behalf_of") if name in row]):

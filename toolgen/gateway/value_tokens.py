@@ -1,17 +1,22 @@
 """Tokens in what a caller sends (`<email:1>`): the values of its session in their place, where the policy lets the tool have them.
 
 It happens before the call is made: rules, guards and approvers judge what is sent. The record has digests in the place of the values.
+
+A caller writes tokens as text. Workflows, code and functions do not: in the calls that they make signed tokens alone count, which they get
+from the answers of such calls and from their caller's own arguments. Text that a service wrote, or that was joined from parts, is no token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import PolicyError, StateError
 from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Envelope
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import (
     CodeBinding,
@@ -22,7 +27,8 @@ from toolgen.model.tool import (
     WorkflowBinding,
 )
 from toolgen.model.verdict import Deny
-from toolgen.policy.detectors.tokens import Found, Tokens
+from toolgen.policy.detectors.restored_values import changed_texts
+from toolgen.policy.detectors.tokens import Found, Signer, Tokens
 from toolgen.policy.value_tokens import TokenGrant, may_have
 from toolgen.state.value_vault import Scope, Vault
 
@@ -66,8 +72,10 @@ NONE = Restored(arguments={})
 class ValueTokens:
     """Under one policy. Raises `PolicyError` for one that gives back values of kinds that have no tokens."""
 
-    def __init__(self, tokens: Tokens | None, grants: tuple[TokenGrant, ...], vault: Vault) -> None:
-        self._tokens, self._grants, self._vault = tokens, grants, vault
+    def __init__(
+        self, tokens: Tokens | None, grants: tuple[TokenGrant, ...], vault: Vault, key: Callable[[], bytes]
+    ) -> None:
+        self._tokens, self._grants, self._vault, self._key = tokens, grants, vault, key
         for grant in grants:
             if unknown := grant.kinds - (frozenset() if tokens is None else tokens.kinds):
                 raise PolicyError(
@@ -76,18 +84,28 @@ class ValueTokens:
                     suggestion="list it under inspect_results: with then: tokenise",
                 )
 
-    async def restored(self, tool: Tool, arguments: JsonObject, principal: Principal, session: str) -> Restored:
-        """What a call is made with. Workflows and code get tokens as they are: the calls that they make are judged each by itself."""
+    async def restored(
+        self, tool: Tool, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False
+    ) -> Restored:
+        """Arguments of a call with values in place of tokens; of signed ones alone for a call that is made inside of another.
+
+        Workflows and code get tokens as they are: the calls that they make are judged each by itself.
+        """
         tokens = self._tokens
-        if tokens is None or isinstance(tool.binding, WorkflowBinding | CodeBinding):
+        if tokens is None:
             return Restored(arguments=arguments)
+        signer = self._signer(principal, session) if signed else None
+        if isinstance(tool.binding, WorkflowBinding | CodeBinding):
+            return Restored(arguments=arguments if signer is None else _outward(arguments, tokens, signer))
+        if signer is not None:  # a name of a field is no place for a value
+            arguments = _named_plainly(arguments, tokens, signer)
         where: dict[str, set[Found]] = {}
         resembling, count = False, 0
         for name, value in arguments.items():
             for text in _texts(value):
-                if tokens.stand(text):
+                if "<" in text:
                     resembling = True
-                    if found := tokens.found(text):
+                    if found := tokens.found(text, signer):
                         where.setdefault(name, set()).update(found)
                         count += len(found)
         if not resembling:
@@ -109,12 +127,41 @@ class ValueTokens:
             return Restored(arguments=arguments, denied=_unknown(min(missing, key=str)))
         return Restored(
             arguments={
-                name: _put(value, lambda text: tokens.replaced(text, values)) for name, value in arguments.items()
+                name: _put(value, lambda text: tokens.replaced(text, values, signer))
+                for name, value in arguments.items()
             },
             values=tuple(
                 (name, str(one), values[one]) for name, found in sorted(where.items()) for one in sorted(found, key=str)
             ),
         )
+
+    def received(self, call: Call) -> JsonObject:
+        """The arguments of a workflow or of code with the tokens of its caller signed. Raises `StateError`."""
+        tokens = self._tokens
+        if tokens is None:
+            return call.arguments
+        signer = self._signer(call.principal, call.session)
+        if isinstance(call.tool.binding, CodeBinding):
+            return _mapped(call.arguments, lambda text: tokens.signed_source(text, signer))
+        return _mapped(call.arguments, lambda text: tokens.inward(text, signer))
+
+    def handed(self, envelope: Envelope, principal: Principal, session: str) -> Envelope:
+        """The answer of a call as the workflow, code or function gets it that made the call: with signed tokens. Raises `StateError`."""
+        tokens = self._tokens
+        if tokens is None:
+            return envelope
+        signer, error = self._signer(principal, session), envelope.error
+
+        def change(text: str) -> str:
+            return tokens.inward(text, signer)
+
+        if error is not None:
+            error = replace(error, message=change(error.message), suggestion=change(error.suggestion))
+        content = None if envelope.content is None else changed_texts(envelope.content, change)
+        return replace(envelope, data=changed_texts(envelope.data, change), error=error, content=content)
+
+    def _signer(self, principal: Principal, session: str) -> Signer:
+        return Signer(self._key(), parties(principal), session)
 
     def _denied(self, tool: Tool, where: Mapping[str, set[Found]], principal: Principal) -> Deny | None:
         written = _written(tool)
@@ -169,6 +216,22 @@ def _texts(value: Json) -> list[str]:
         elif isinstance(one, list | tuple):
             waiting.extend(one)
     return found
+
+
+def _mapped(arguments: JsonObject, change: Callable[[str], str]) -> JsonObject:
+    return {change(name): changed_texts(value, change) for name, value in arguments.items()}
+
+
+def _outward(arguments: JsonObject, tokens: Tokens, signer: Signer) -> JsonObject:
+    return _mapped(arguments, lambda text: tokens.outward(text, signer))
+
+
+def _named_plainly(value: Json, tokens: Tokens, signer: Signer) -> Any:
+    if isinstance(value, Mapping):
+        return {tokens.plain(name, signer): _named_plainly(item, tokens, signer) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named_plainly(item, tokens, signer) for item in value]
+    return value
 
 
 def _put(value: Json, replaced: Callable[[str], str]) -> Json:

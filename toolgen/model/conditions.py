@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.expressions import ExpressionError, Reference, parse_reference
 
 __all__ = ["Condition", "condition_references", "holds", "parse_condition"]
@@ -64,7 +65,7 @@ def parse_condition(text: str) -> Condition:
     reader = _Reader(tuple(_tokens(text)))
     found = reader.any_of(0)
     if reader.left:
-        raise ExpressionError(f"'{text[:80]}' is no condition: {reader.left!r} is too much")
+        raise ExpressionError(f"'{bounded(text, 80)}' is no condition: {reader.left!r} is too much")
     return found
 
 
@@ -130,7 +131,9 @@ def _tokens(text: str) -> Iterator[tuple[str, Any]]:
     while text[end:].strip():
         found = _TOKEN.match(text, end)
         if found is None:
-            raise ExpressionError(f"'{text[:80]}' is no condition: {text[end:].strip()[:20]!r} cannot be read")
+            raise ExpressionError(
+                f"'{bounded(text, 80)}' is no condition: {bounded(text[end:].strip(), 20)!r} cannot be read"
+            )
         kind, written = str(found.lastgroup), found[str(found.lastgroup)]
         end = found.end()
         match kind:

@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from toolgen.model.excerpt import bounded
+
 __all__ = [
     "ROOTS",
     "ExpressionError",
@@ -134,12 +136,12 @@ def parse_reference(text: str) -> Reference:
     if head is None or head[1] not in ROOTS:
         known = ", ".join(f"${name}" for name in ROOTS)
         raise ExpressionError(
-            f"'{text[:80]}' is no expression: it begins with none of {known} (a text with a $ begins with $$)"
+            f"'{bounded(text, 80)}' is no expression: it begins with none of {known} (a text with a $ begins with $$)"
         )
     rest = text[head.end() :]
     if head[1] == "response":
         if not rest.startswith(".body"):
-            raise ExpressionError(f"'{text[:80]}': of an answer there is its body alone ($response.body)")
+            raise ExpressionError(f"'{bounded(text, 80)}': of an answer there is its body alone ($response.body)")
         rest = rest.removeprefix(".body")
     plain, mark, pointer = rest.partition("#")
     path = tuple(_steps(plain, text))
@@ -147,7 +149,7 @@ def parse_reference(text: str) -> Reference:
         path += _pointed(mark + pointer, text)
     root = ROOTS[head[1]]
     if root in {"http_status", "index"} and path:
-        raise ExpressionError(f"'{text[:80]}': ${head[1]} is a number")
+        raise ExpressionError(f"'{bounded(text, 80)}': ${head[1]} is a number")
     return Reference(text, root, path)
 
 
@@ -155,7 +157,7 @@ def _steps(rest: str, whole: str) -> Iterator[Part]:
     while rest:
         step = _STEP.match(rest)
         if step is None:
-            raise ExpressionError(f"'{whole[:80]}' is no expression: {rest[:40]!r} leads nowhere")
+            raise ExpressionError(f"'{bounded(whole, 80)}' is no expression: {bounded(rest, 40)!r} leads nowhere")
         name, index, quoted = step.groups()
         yield int(index) if index is not None else name if name is not None else quoted
         rest = rest[step.end() :]
@@ -165,7 +167,7 @@ def _pointed(pointer: str, whole: str) -> tuple[Part, ...]:
     """The steps of a JSON Pointer (RFC 6901) behind a `#`."""
     found = _POINTER.match(pointer)
     if found is None:
-        raise ExpressionError(f"'{whole[:80]}': what follows # is no JSON Pointer")
+        raise ExpressionError(f"'{bounded(whole, 80)}': what follows # is no JSON Pointer")
     return tuple(unquote(part).replace("~1", "/").replace("~0", "~") for part in found[1].split("/")[1:])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json
 
 __all__ = ["MAX_FIELDS", "Mask"]
@@ -52,14 +53,14 @@ def _read(text: str) -> _Path:
     while rest:
         step = _STEP.match(rest)
         if step is None or step.end() == 0:
-            raise ValueError(f"'{text[:80]}' is no path like items.name")
+            raise ValueError(f"'{bounded(text, 80)}' is no path like items.name")
         plain, star, single, double, _ = step.groups()
         name = next((one for one in (plain, single, double) if one is not None), _ANY if star else None)
         if name is not None:
             names.append(name)
         rest = rest[step.end() :]
     if not 0 < len(names) <= _MAX_DEPTH:
-        raise ValueError(f"'{text[:80]}' names nothing, or more than {_MAX_DEPTH} levels")
+        raise ValueError(f"'{bounded(text, 80)}' names nothing, or more than {_MAX_DEPTH} levels")
     return tuple(names)
 
 

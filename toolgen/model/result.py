@@ -10,10 +10,10 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
+from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
 from toolgen.model.schema import Json
 
 __all__ = [
-    "MAX_MESSAGE_LENGTH",
     "SUCCESS_FLAGS",
     "UNTRIED",
     "Cancelled",
@@ -27,11 +27,9 @@ __all__ = [
     "Result",
     "Shape",
     "Success",
-    "bounded",
     "file_bytes",
 ]
 
-MAX_MESSAGE_LENGTH = 1000
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 SUCCESS_FLAGS = frozenset({"success", "succeeded", "successful", "ok"})
 """What payloads call the Boolean that says whether the service did what it was asked."""
@@ -69,11 +67,6 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if len(self.message) > MAX_MESSAGE_LENGTH:
             msgspec.structs.force_setattr(self, "message", bounded(self.message))
-
-
-def bounded(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
-    """The text, cut with an ellipsis when it is longer than `limit` characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

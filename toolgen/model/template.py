@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, Schema
 
 __all__ = ["PLACEHOLDER", "Path", "derived", "parse_path", "paths", "rendered"]
@@ -34,7 +35,9 @@ def parse_path(text: str) -> Path | None:
     if not text.startswith("$") or text.startswith("$$"):
         return None
     if not _PATH.match(text):
-        raise ValueError(f"'{text[:60]}' is no path like $.name or $.places[0].name (a text with a $ begins with $$)")
+        raise ValueError(
+            f"'{bounded(text, 60)}' is no path like $.name or $.places[0].name (a text with a $ begins with $$)"
+        )
     return tuple(name or int(index) for name, index in _STEP.findall(text))
 
 

@@ -6,7 +6,7 @@ The client may leave before there is an answer; what only reads for it is ended 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -15,6 +15,7 @@ import msgspec
 
 from toolgen.model.call import Call, Trace
 from toolgen.model.client_channel import Line, Unasked
+from toolgen.model.excerpt import Masking
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Consent, Deny, Verdict
@@ -26,6 +27,7 @@ __all__ = [
     "Guard",
     "Judged",
     "Next",
+    "NumbersOnly",
     "Presence",
     "Running",
     "Stage",
@@ -213,12 +215,12 @@ class Carrying:
 
 
 class Whole:
-    """A line over which no piece of an answer is given: what the policy hides is found in the whole answer alone."""
+    """Client channel that drops pieces of an answer: what the policy hides is found in the whole answer alone."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("_line", "_mask")
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, line: Line, mask: Masking | None = None) -> None:
+        self._line, self._mask = line, mask
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -246,19 +248,44 @@ class Whole:
         return await self._line.ask(key, method, params)
 
 
-class Wordless(Whole):
-    """A line over which a stranger may say how far a call has come, and nothing in words: what the policy hides may stand in them."""
+class NumbersOnly(Whole):
+    """Client channel that forwards progress numbers but drops messages, because a message could contain what detectors hide.
+
+    Questions of the project's own functions are passed on, with tokens in place of the values that the call was given.
+    """
+
+    __slots__ = ()
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Forward the numbers alone."""
+        self._line.progress(done, total, "")
+
+    async def ask(self, key: str, method: str, params: JsonObject) -> Json:
+        """Pass the question on, masked."""
+        return await self._line.ask(key, method, params if self._mask is None else _asked(params, self._mask))
+
+
+def _asked(params: Any, mask: Masking) -> Any:
+    match params:
+        case str():
+            return mask.message(params)
+        case Mapping():
+            return {name: _asked(item, mask) for name, item in params.items()}
+        case list() | tuple():
+            return [_asked(item, mask) for item in params]
+        case _:
+            return params
+
+
+class Wordless(NumbersOnly):
+    """Client channel for programs that are not the project's own: progress numbers, and no questions."""
 
     __slots__ = ()
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Nothing: a stranger asks nobody."""
+        """None: a stranger asks nobody."""
         return frozenset()
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        """The numbers alone."""
-        self._line.progress(done, total, "")
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """Raises `Unasked`."""
@@ -280,6 +307,7 @@ class Trail(msgspec.Struct):
     labels: Sequence[Json] = ()  # of the session
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
+    inspected: bool = False  # detectors look at the answer
     http_status: int | None = None  # of the system's answer
     judged: Call | None = None  # of a dry run: the call as its guards left it
 

@@ -10,8 +10,8 @@ import jsonschema_rs
 import msgspec
 
 from toolgen.json_codec import MAX_DEPTH, deeper_than
+from toolgen.model.excerpt import bounded
 from toolgen.model.names import near
-from toolgen.model.result import bounded
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 from toolgen.model.tool import Effect, Tool
@@ -204,7 +204,7 @@ def _fault(schema: Schema) -> str | None:
     try:
         Validator({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        return str(error).splitlines()[0][:200]
+        return bounded(str(error).splitlines()[0], 200)
     return None
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.verdict import Allow, Deny, Verdict
 
 __all__ = ["Egress", "Place", "destination_of", "parse_allowed"]
@@ -160,7 +161,7 @@ def _deny(
     return Deny(
         rule="egress",
         code="egress_refused",
-        reason=f"the gateway does not connect to {host[:100]}:{port}: {reason}",
+        reason=f"the gateway does not connect to {bounded(host, 100)}:{port}: {reason}",
         suggestion=suggestion,
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
@@ -259,7 +260,9 @@ class CompiledRule:
         try:
             return when.holds(facts)
         except Unevaluated as error:
-            note = Note(rule=self.rule.id, verdict=self.rule.verdict, status="unevaluated", reason=str(error)[:200])
+            note = Note(
+                rule=self.rule.id, verdict=self.rule.verdict, status="unevaluated", reason=bounded(str(error), 200)
+            )
             if note not in notes:
                 notes.append(note)
             return self.rule.verdict != "allow"

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.json_codec import encode_json
+from toolgen.model.excerpt import bounded
 from toolgen.model.field_mask import MAX_FIELDS, Mask
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shown_schema import shown
@@ -87,7 +88,7 @@ def _read(given: Json) -> Reading:
         raise ValueError("it must be an object")  # noqa: TRY004 - what was sent, not what we passed
     said = {name: value for name, value in given.items() if value is not None}
     if unknown := said.keys() - _KEYS:
-        raise ValueError(f"'{min(unknown)[:40]}' is none of fields, pages and cursor")
+        raise ValueError(f"'{bounded(min(unknown), 40)}' is none of fields, pages and cursor")
     fields, pages, cursor = said.get("fields"), said.get("pages", 0), said.get("cursor", "")
     if fields is not None and not (isinstance(fields, list) and all(isinstance(one, str) for one in fields)):
         raise ValueError("fields must be an array of paths like items.name")
@@ -257,5 +258,5 @@ def size_of(value: Json) -> int:
 
 def path_text(position: Position) -> str:
     """A position as a JSONPath (RFC 9535, section 2.7), bounded."""
-    steps = (f"[{step}]" if isinstance(step, int) else f"['{step[:80]}']" for step in position)
-    return ("$" + "".join(steps))[:300]
+    steps = (f"[{step}]" if isinstance(step, int) else f"['{bounded(step, 80)}']" for step in position)
+    return bounded("$" + "".join(steps), 300)

@@ -34,10 +34,11 @@ from toolgen.functions.resource import read_resource
 from toolgen.functions.signature import Offer
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Principal
+from toolgen.model.excerpt import MAX_MESSAGE_LENGTH
 from toolgen.model.manifest import Manifest
 from toolgen.model.mcp import Listing, write_listing
 from toolgen.model.names import ADDED, join
-from toolgen.model.result import MAX_MESSAGE_LENGTH, Failed
+from toolgen.model.result import Failed
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.wiring.identity_providers import fetch_key_set

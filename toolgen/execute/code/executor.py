@@ -16,7 +16,8 @@ from toolgen.execute.code.signatures import is_callable, signature, stubs
 from toolgen.execute.inner_calls import UnderWay
 from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
-from toolgen.model.result import Delivery, Envelope, Error, Failed, Refused, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Delivery, Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import CodeBinding
 
@@ -42,9 +43,10 @@ class CodeExecutor:
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Runs the code to its end, or to the first limit that it meets."""
-        binding, code = call.tool.binding, call.arguments.get("code")
+        binding = call.tool.binding
         assert isinstance(binding, CodeBinding)  # noqa: S101 - the tool of such a source
         assert self._inner is not None  # noqa: S101 - a preview executes nothing
+        code = self._inner.received(call).get("code")
         pool = await self._opened()
         functions = _Functions(call, self._inner, binding.calls)
         check = call.arguments.get("check") is True
@@ -121,11 +123,11 @@ class _Functions:
     async def _made(self, name: str, arguments: dict[str, Any]) -> Json:
         if len(self.made) >= self._most:
             raise RuntimeError(f"call_limit: code makes at most {self._most} calls")
-        told: dict[str, Json] = {"tool": name[:100], "status": "running"}
+        told: dict[str, Json] = {"tool": bounded(name, 100), "status": "running"}
         self.made.append(told)
         if name not in self._tools:  # the code's own tool too: code does not run code
             told |= {"status": "refused", "code": "unknown_tool"}
-            raise RuntimeError(f"unknown_tool: there is no tool {name[:100]!r} that you may call")
+            raise RuntimeError(f"unknown_tool: there is no tool {bounded(name, 100)!r} that you may call")
         try:
             given = carried(arguments, _plain)
         except TypeError as error:

@@ -32,6 +32,7 @@ from toolgen.execute.http.response import MAX_ANSWER_SIZE
 from toolgen.execute.secrets import Secrets
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Call, Principal
+from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType, page_sizes, size_fault
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.names import nearest
@@ -59,7 +60,9 @@ def describe_types(graph: Graph, arguments: JsonObject) -> JsonObject:
     parts = []
     for name in names:
         if name and name not in graph.types:
-            raise UnbindableError(f"the schema has no type {name[:60]!r}{nearest(name[:60], graph.types)}")
+            raise UnbindableError(
+                f"the schema has no type {bounded(name, 60)!r}{nearest(bounded(name, 60), graph.types)}"
+            )
         if name:
             parts.append(_type(name, graph.types[name]))
     text = "\n".join(parts)

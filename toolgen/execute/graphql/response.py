@@ -13,7 +13,8 @@ import msgspec
 
 from toolgen.execute.graphql.mutation_outcome import Asked, effect_of, path_of, present, rejection_of, root_keys
 from toolgen.execute.rejection import MAX_TOLD, at
-from toolgen.model.result import Delivery, Error, Failed, Shape, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["explain", "read_answer"]

@@ -32,6 +32,7 @@ from graphql.language import ValueNode
 from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import (
     PAGE_SIZES,
     Graph,
@@ -92,7 +93,7 @@ def _input(graph: Graph, name: str, type_: GraphType, value: Any, depth: int) ->
         return f"must be an object of the type {name}"
     for key, inner in value.items():
         if key not in type_.inputs:
-            return f"has {key[:60]!r}, which {name} does not have{nearest(key[:60], type_.inputs)}"
+            return f"has {bounded(key, 60)!r}, which {name} does not have{nearest(bounded(key, 60), type_.inputs)}"
         if fault := fault_of(graph, type_.inputs[key].type, inner, depth + 1):
             return f"has {key}, which {fault}"
     missing = [key for key, one in type_.inputs.items() if one.required and key not in value]
@@ -156,7 +157,9 @@ def _parsed(fields: str) -> SelectionSetNode:
         document = parse(fields, no_location=True, max_lexical_tokens=_TOKENS)
     except (GraphQLError, RecursionError) as error:
         reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
-        raise UnbindableError(f"the fields are no selection set: {reason[:200]}", suggestion=suggestion) from error
+        raise UnbindableError(
+            f"the fields are no selection set: {bounded(reason, 200)}", suggestion=suggestion
+        ) from error
     [first, *others] = document.definitions
     if others or not isinstance(first, OperationDefinitionNode) or first.name is not None:
         raise UnbindableError("the fields are more than one selection set", suggestion=suggestion)
@@ -224,7 +227,7 @@ class _Chooser(Struct):
                 on = node.type_condition.name.value if node.type_condition is not None else type_
                 possible = self._possible(type_)
                 if possible.isdisjoint(self._possible(on)):
-                    raise UnbindableError(f"{where} is never a {on[:60]}{nearest(on[:60], possible)}")
+                    raise UnbindableError(f"{where} is never a {bounded(on, 60)}{nearest(bounded(on, 60), possible)}")
                 inner = [
                     one
                     for below in node.selection_set.selections
@@ -254,7 +257,9 @@ class _Chooser(Struct):
         known = self.graph.types[type_]
         definition = known.fields.get(name)
         if definition is None:
-            raise UnbindableError(f"{type_} has no field {name[:60]!r}{_instead(known, name[:60])} (at {place})")
+            raise UnbindableError(
+                f"{type_} has no field {bounded(name, 60)!r}{_instead(known, bounded(name, 60))} (at {place})"
+            )
         inner = self.graph.types[named(definition.type)]
         if named(definition.type) in self.graph.roots:
             raise UnbindableError(f"{place} leads back to everything, which other tools are for")
@@ -286,8 +291,8 @@ class _Chooser(Struct):
         for argument in node.arguments or ():
             name = argument.name.value
             if name not in definition.arguments:
-                known = nearest(name[:60], definition.arguments)
-                raise UnbindableError(f"{place} has no argument {name[:60]!r}{known}")
+                known = nearest(bounded(name, 60), definition.arguments)
+                raise UnbindableError(f"{place} has no argument {bounded(name, 60)!r}{known}")
             if name in values:
                 raise UnbindableError(f"{place} is given {name} twice")
             values[name] = _value(argument.value, place)

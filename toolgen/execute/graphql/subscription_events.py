@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pyreqwest.client import Client
 
 from toolgen.execute.http.request_builder import Request
+from toolgen.model.excerpt import bounded
 
 __all__ = ["HEARD", "Refused", "Unaccepted", "events_of"]
 
@@ -40,7 +41,7 @@ async def events_of(client: Client, request: Request) -> AsyncIterator[bytes | N
         if response.status == 401:
             raise Unaccepted("it answered 401: it does not accept the credential")
         if response.status != 200 or kind != "text/event-stream":
-            raise Refused(f"it answered {response.status} with {kind[:60] or 'nothing'} and no event stream")
+            raise Refused(f"it answered {response.status} with {bounded(kind, 60) or 'nothing'} and no event stream")
         yield HEARD
         blocks = _Blocks()
         while (chunk := await response.body_reader.read_chunk()) is not None:

@@ -25,7 +25,8 @@ from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.model.call import Principal
-from toolgen.model.result import Delivery, Error, Failed, Shape, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLSubscription
 
@@ -83,7 +84,7 @@ class Listener:
             verdict = refusal.verdict
             return _failed("egress_refused", verdict.reason, verdict.suggestion, rule=verdict.rule)
         except Refused as refused:
-            reason = heard.scrubber.text(bounded(refused.reason, 300))
+            reason = bounded(heard.scrubber.text(refused.reason), 300)
             message = f"the service ended the subscription: {reason}"
             return _failed("upstream_error", message, data=_data(heard))
         except (OSError, ValueError, PyreqwestError):

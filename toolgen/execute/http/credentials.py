@@ -24,6 +24,7 @@ from toolgen.execute.secrets import MASK, SecretReference, Secrets
 from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
 from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import NameSet
 from toolgen.model.secret import Unprinted
@@ -169,7 +170,7 @@ class Credentials:
         for name in request.free_names:
             if self._owned.find(name) is not None:
                 raise UnbindableError(
-                    f"an argument holds the name {name[:80]!r}, which some services read as a credential's",
+                    f"an argument holds the name {bounded(name, 80)!r}, which some services read as a credential's",
                     suggestion="leave it out; credentials are the gateway's to send",
                 )
 

@@ -28,6 +28,7 @@ from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.execute.rejection import rejection_in
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
@@ -270,7 +271,7 @@ def _unreached(cause: UnsentError | None, target: Target) -> Failed:
     if cause is not None and cause.late:
         message = f"{place} did not accept a connection in time; nothing was sent"
         return _failed("upstream_timeout", message, "try again later", _UNSENT)
-    reason = f" ({cause.reason[:200]})" if cause is not None and cause.reason else ""
+    reason = f" ({bounded(cause.reason, 200)})" if cause is not None and cause.reason else ""
     suggestion = "try again later"
     if cause is not None and cause.distrusted:
         suggestion = f"tell the operator of the gateway: {distrust_advice(cause.reason)}"

@@ -15,7 +15,8 @@ from msgspec import Struct
 from toolgen.execute.base import AnswerPlace, PollConfig
 from toolgen.execute.http.parameter_styles import percent
 from toolgen.execute.http.redirects import resolved
-from toolgen.model.result import Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Success
 from toolgen.model.schema import Json
 
 __all__ = ["Asked", "Progress", "State", "begun", "leads", "progress_of", "state_of", "value_at", "word"]

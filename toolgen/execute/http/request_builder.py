@@ -32,6 +32,7 @@ from toolgen.execute.http.parameter_styles import (
     undefined,
 )
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
 from toolgen.model.http import JSON, NO_KEY_HEADER, is_gateway_header, written
 from toolgen.model.parameter_names import (
     NameSet,
@@ -134,14 +135,14 @@ def _check_described(binding: HttpBinding, arguments: JsonObject, schema: Schema
 
 def _mixed(spread: Spread, name: str, other: str) -> UnbindableError:
     return UnbindableError(
-        f"{spread.argument!r} holds {name[:_SHOWN]!r}, a name that is another's to some services: {other[:_SHOWN]!r}",
+        f"{spread.argument!r} holds {bounded(name, _SHOWN)!r}, a name that is another's to some services: {bounded(other, _SHOWN)!r}",
         suggestion="leave it out, or send the value as the argument of that name",
     )
 
 
 def _override(name: str, where: str) -> UnbindableError:
     return UnbindableError(
-        f"{where} {name[:_SHOWN]!r}, by which some services take a request for one of another method",
+        f"{where} {bounded(name, _SHOWN)!r}, by which some services take a request for one of another method",
         suggestion="leave it out, and call the tool that does what is meant",
     )
 
@@ -333,7 +334,7 @@ def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value:
     name = parameter.name
     # Accept is free here, because a GraphQL operation asks for its own.
     if not _TOKEN.match(name) or (is_gateway_header(name) and name.lower() != "accept"):
-        raise UnbindableError(f"the header {name[:80]!r} is not an argument's to set")
+        raise UnbindableError(f"the header {bounded(name, 80)!r} is not an argument's to set")
     text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
     if not text and undefined(value):
         return
@@ -348,7 +349,7 @@ def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value:
 def _cookies(parameter: HttpParameter, value: Json) -> list[str]:
     """`style: form` percent-encodes; `style: cookie` (3.2) sends the value as it is, so it must already be a cookie value (RFC 6265)."""
     if not _TOKEN.match(parameter.name):
-        raise UnbindableError(f"{parameter.name[:80]!r} is not a cookie name")
+        raise UnbindableError(f"{bounded(parameter.name, 80)!r} is not a cookie name")
     if parameter.content_type is not None:
         return [f"{parameter.name}={percent(_content(parameter, value))}"]
     return cookie_pairs(parameter, value) if parameter.style == "cookie" else query_pairs(parameter, value)

@@ -18,8 +18,9 @@ from types import MappingProxyType
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.json_codec import MAX_DEPTH, closed, decode_json, without_half
+from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import INVISIBLE
-from toolgen.model.result import Delivery, Error, Failed, Success, bounded
+from toolgen.model.result import Delivery, Error, Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import Unprinted
 

@@ -18,8 +18,9 @@ from toolgen.execute.base import Timeouts
 from toolgen.execute.mcp.conversation import Conversation, Parts
 from toolgen.execute.mcp.messages import SharedSession, Wire, failed, request
 from toolgen.model.call import Call, Principal
+from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import Listing
-from toolgen.model.result import Error, Failed, Refused, Shape, Success, bounded
+from toolgen.model.result import Error, Failed, Refused, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import McpBinding, absent
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
-from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
@@ -133,7 +134,7 @@ def tell_progress(line: Line, params: Json, scrubber: Scrubber) -> None:
     done, total, message = said.get("progress"), said.get("total"), said.get("message")
     if not _is_amount(done):
         return
-    words = " ".join(scrubber.text(message[:_MAX_SAID_LENGTH]).split()) if isinstance(message, str) else ""
+    words = bounded(" ".join(scrubber.text(message).split()), _MAX_SAID_LENGTH) if isinstance(message, str) else ""
     line.progress(done, total if _is_amount(total) else None, words)
 
 

@@ -10,6 +10,7 @@ from toolgen.execute.base import Destination
 from toolgen.execute.oauth.tokens import Grant, Grants
 from toolgen.model.auth import OAuth
 from toolgen.model.call import Principal, parties
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.secret import Secret, Unprinted
 from toolgen.model.verdict import Allow
@@ -90,7 +91,7 @@ class CallTokens:
         if same or near or (to.hostname and self._listed(to.hostname, port, grants)):
             return endpoint
         raise SecretError(
-            f"the description names a token endpoint for {name} at {(to.hostname or '')[:100]}, which is not where the API is",
+            f"the description names a token endpoint for {name} at {bounded(to.hostname or '', 100)}, which is not where the API is",
             suggestion="if it is the right one, set token_url: beside the client's credentials",
         )
 

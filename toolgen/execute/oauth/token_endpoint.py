@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from toolgen.errors import SecretError
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.model.auth import OAuth
+from toolgen.model.excerpt import bounded
 from toolgen.model.secret import Unprinted
 
 __all__ = ["Held", "Issued", "read_answer", "request"]
@@ -119,7 +120,7 @@ def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
         raise OutboundError("its token is no bearer token")
     granted = answer.get("scope")
     if isinstance(granted, str) and (lacking := [one for one in scopes if one not in granted.split()]):
-        raise OutboundError(f"its token lacks the scope {lacking[0][:80]}")
+        raise OutboundError(f"its token lacks the scope {bounded(lacking[0], 80)}")
     refreshed = answer.get("refresh_token")
     if refreshed is not None and (not isinstance(refreshed, str) or not _TOKEN.match(refreshed)):
         raise OutboundError("its answer has a refresh_token that could never be sent back")

@@ -80,7 +80,7 @@ class Run:
         self._waiting: dict[str, str] = {}
         self._steps: dict[str, dict[str, Any]] = {}
         self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
-        self._inputs = {**_defaults(call.tool), **call.arguments}
+        self._inputs = {**_defaults(call.tool), **inner.received(call)}
         self._clock = clock
         self._began: float = state.get("began", clock.now())
         self._made: int = state.get("made", len(self._done) + len(self._waits))

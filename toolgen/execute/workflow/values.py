@@ -11,6 +11,7 @@ import jsonschema_rs
 from msgspec import Struct
 
 from toolgen.model.conditions import holds, parse_condition
+from toolgen.model.excerpt import bounded
 from toolgen.model.expressions import (
     ExpressionError,
     Literal,
@@ -153,7 +154,7 @@ def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
     try:
         return jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
     except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise ExpressionError(f"'{pattern[:80]}' is no regular expression without backtracking") from error
+        raise ExpressionError(f"'{bounded(pattern, 80)}' is no regular expression without backtracking") from error
 
 
 def selected(path: str, value: Any) -> list[Any]:
@@ -163,7 +164,7 @@ def selected(path: str, value: Any) -> list[Any]:
     try:
         return [found for _, found in _path(path).select(value)]
     except TargetError as error:
-        raise MissingError(f"the path {path[:80]} {error}") from error
+        raise MissingError(f"the path {bounded(path, 80)} {error}") from error
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Era
 from toolgen.gateway.waiting_calls import WaitingCalls, kept_until
-from toolgen.model.result import Error, bounded
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import Error
 from toolgen.state.call_states import CallState
 from toolgen.state.invocations import Invocation
 

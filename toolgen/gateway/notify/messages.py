@@ -15,8 +15,8 @@ from toolgen.config.notify import NotifyEvent, Webhook
 from toolgen.gateway.approvers import in_words
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.notify.notice import Notice, decision_of
+from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import spelled
-from toolgen.model.result import bounded
 
 __all__ = ["body_of", "escaped", "plain"]
 

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Executor
 from toolgen.model.call import Call
+from toolgen.model.client_channel import Line
+from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import (
     DeviceBinding,
@@ -26,7 +28,7 @@ from toolgen.model.tool import (
     Tool,
     WorkflowBinding,
 )
-from toolgen.pipeline.middleware import Trail, Whole, Wordless
+from toolgen.pipeline.middleware import NumbersOnly, Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.policy.rules import Note
 
@@ -103,12 +105,13 @@ class Deliver(Struct, frozen=True, kw_only=True):
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused
         presence = trail.presence
-        given, line = presence.line or presence, None
+        given: Line = presence.line or presence
+        line: Line | None = None
         # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
         ends_early = False
         match call.tool.binding:
             case FunctionBinding():
-                line = Whole(given) if trail.redacts else given
+                line = _line_of_function(given, trail)
                 ends_early = call.tool.effect is Effect.READ
             case DeviceBinding():  # what it asks is kept with what let it through
                 if presence.called_off:
@@ -157,6 +160,12 @@ class Preview(Struct, frozen=True, kw_only=True):
             return Success(data=self.executors[call.tool.source].preview(call))
         except ToolgenError as error:
             return _located(Failed(error=failure(error)), call)
+
+
+def _line_of_function(given: Line, trail: Trail) -> Line:
+    if trail.inspected:
+        return NumbersOnly(given, current_masking())
+    return Whole(given) if trail.redacts else given
 
 
 def _failed(failed: Failed, call: Call) -> Result:

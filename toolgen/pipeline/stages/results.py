@@ -1,6 +1,7 @@
-"""What answers hold, looked for before anybody is shown them: told to the session as labels, taken out, replaced by tokens, or withheld.
+"""Inspection of answers before anybody is shown them: findings become labels of the session, are redacted, replaced by tokens, or withheld.
 
-A value that a call got back in the place of a token does not come back in its answer: its token does.
+Values that a call was given in place of tokens are put back to their tokens first, and detectors leave these alone: text beside a token
+changes nothing in what is found.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
 from toolgen.model.call import Call, parties
-from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Success, file_bytes
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
-from toolgen.model.tool import CodeBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
+from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.middleware import Labelling, withheld
-from toolgen.policy.answer_redaction import Hidden
 from toolgen.policy.detectors.classifier import threads
 from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, Watch
+from toolgen.policy.detectors.restored_values import CallMasking, changed_texts
+from toolgen.policy.detectors.tokens import Signer, unmarked
 from toolgen.policy.rules import Note
 from toolgen.state.value_vault import Scope, Vault
 
-__all__ = ["ResultsStage", "masked"]
+__all__ = ["ResultsStage", "told"]
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
@@ -38,14 +40,15 @@ _FAILED = "what this answer holds cannot be told, so it is withheld"
 
 class ResultsStage(Struct, frozen=True, kw_only=True):
     """Looks at every answer, and at what is said in place of one. An answer that cannot be looked at, or whose label or values cannot be
-    kept where others find them, is withheld. `vault` keeps the values that tokens stand for."""
+    kept where others find them, is withheld. `vault` keeps the values that tokens stand for, `key` signs tokens for workflows and code."""
 
     inspector: Inspector
     label: Labelling
     vault: Vault
+    key: Callable[[], bytes]
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
-        trail.redacts = True  # what a stranger says before its answer is not looked at: numbers alone are passed on
+        trail.redacts = trail.inspected = True  # progress is not looked at: its numbers alone are passed on
         return await self.answered(call, await proceed(call, trail), trail)
 
     async def answered(self, call: Call, result: Result, trail: Trail) -> Result:
@@ -53,13 +56,17 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         if not isinstance(result, Success | Failed):
             return result
         try:
-            return masked(await self._looked(call, trail, result), call)
+            return await self._looked(call, trail, result)
         except (OverloadError, StateError, RecursionError) as error:
             _logger.error("the answer to call %s is withheld: %s", call.id, type(error).__name__)  # noqa: TRY400
         except Exception as error:  # noqa: BLE001 - a detector may be the project's own code
             _logger.error("the answer to call %s is withheld: %s", call.id, place_of(error))  # noqa: TRY400
         trail.notes += (Note(rule="inspect_results", verdict="deny", status="raised"),)
         return withheld(result, _FAILED, "", "inspect_results")
+
+    def masking(self, call: Call) -> CallMasking:
+        """The masking of what the caller of this call is shown."""
+        return CallMasking(call.restored, call.arguments, call.bound, self.inspector.of(call.tool.name))
 
     def idle(self, tool: Tool) -> bool:
         """Whether nothing is looked for in answers of this tool."""
@@ -70,7 +77,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return not self.inspector.of(tool.name)
 
     async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
-        name, said = call.tool.name, _said(result)
+        name, said = call.tool.name, self._marked(call, _said(result))
         others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         long = (result.delivery.bytes or 0) > _LONG
         if self.inspector.takes_long(name, *others):
@@ -94,11 +101,24 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             return result
         return _with(result, await self._tokenised(call, said, seen, apart=long))
 
+    def _marked(self, call: Call, said: Json) -> Json:
+        """With marks in place of the values that the call was given, and of the tokens that it handed on from calls of its own.
+
+        A function's are mere text: it may have made more of them than the call that they came from.
+        """
+        tokens = self.inspector.tokens
+        if tokens is None:
+            return said
+        if call.restored:
+            said = self.masking(call).masked(said)
+        if isinstance(call.tool.binding, WorkflowBinding | CodeBinding | FunctionBinding):
+            signer = Signer(self.key(), parties(call.principal), call.session)
+            change = tokens.plain if isinstance(call.tool.binding, FunctionBinding) else tokens.marked
+            said = changed_texts(said, lambda text: change(text, signer))
+        return said
+
     async def _tokenised(self, call: Call, said: Json, seen: Seen, *, apart: bool) -> Json:
-        """With tokens in place of values, and with nothing else that looks like one. What tools answered inside of this call has that
-        already."""
-        if isinstance(call.tool.binding, WorkflowBinding | CodeBinding):
-            seen.resembling = False
+        """With tokens in place of values and of marks, and with nothing else that looks like one."""
         values = await _run(lambda: self.inspector.values(said, seen), apart=apart)
         numbers = (
             await self.vault.keep(Scope(parties(call.principal), call.session), values)
@@ -108,29 +128,24 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return await _run(lambda: self.inspector.tokenised(said, seen, numbers), apart=apart)
 
 
-def masked(result: Result, call: Call) -> Result:
-    """A result with tokens in place of the values that its call got back for them."""
-    if not call.restored:
-        return result
-    hidden = Hidden()
-    for _, token, value in call.restored:
-        hidden.add(value, token)
-    hidden.ready()
+def told(result: Result, masking: CallMasking) -> Result:
+    """A result without the values that its call was given in place of tokens, whoever wrote them into it."""
     match result:
         case Success():
-            return replace(result, data=hidden.masked(_copied(result.data)))
-        case Failed(error=error):
-            shown = replace(error, message=hidden.text(error.message), suggestion=hidden.text(error.suggestion))
-            return replace(result, data=hidden.masked(_copied(result.data)), error=shown)
+            return replace(result, data=_unmarked(masking.masked(result.data)))
+        case Failed():
+            data = _unmarked(changed_texts(masking.masked(result.data), masking.message))
+            return replace(result, data=data, error=_said_of(result.error, masking))
         case Refused(error=error) | Pending(error=error) | Cancelled(error=error):
-            shown = replace(error, message=hidden.text(error.message), suggestion=hidden.text(error.suggestion))
-            return replace(result, error=shown)
+            return replace(result, error=_said_of(error, masking))
 
 
-def _copied(value: Json) -> Json:
-    if isinstance(value, Mapping):
-        return {name: _copied(item) for name, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
+def _said_of(error: Error, masking: CallMasking) -> Error:
+    return replace(error, message=masking.message(error.message), suggestion=masking.message(error.suggestion))
+
+
+def _unmarked(value: Json) -> Json:
+    return changed_texts(value, unmarked)
 
 
 async def _run(work: Callable[[], T], *, apart: bool) -> T:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolgen.model.detection import Detector, Finding
 from toolgen.model.schema import Json
 from toolgen.policy.detectors.reading import OverloadError, Reading, reading
-from toolgen.policy.detectors.tokens import Tokens
+from toolgen.policy.detectors.tokens import Tokens, blanked, mark_spans, unmarked
 
 __all__ = ["Inspector", "OverloadError", "Reader", "Seen", "Watch", "texts_of"]
 
@@ -112,6 +112,7 @@ class Inspector:
         together = _SEPARATOR.join(texts)
         if self.tokens is not None:
             seen.resembling = "<" in together  # it may become one when something is taken out of its middle
+            together = blanked(together)
         watches = self.of(tool)
         if others:
             watches = tuple(one for one in self._watches if any(one in self.of(name) for name in (tool, *others)))
@@ -164,23 +165,24 @@ class _Tokenising:
         self._tokens, self._watches, self._numbers, self._wanted = tokens, watches, numbers, wanted
 
     def __call__(self, text: str) -> str:
-        read = reading(text)
-        found = [one for watch in self._watches for one in watch.found(text, read)]
+        view = blanked(text)
+        read = reading(view)
+        found = [one for watch in self._watches for one in watch.found(view, read)]
         pieces: list[str] = []
         last = 0
-        for finding, written in _apart(found):
+        for finding, written in _beside_marks(text, _apart(found)):
             value = (finding.kind, written)
             number = self._numbers.get(value)
             pieces += (
                 self._tokens.escaped(text[last : finding.start]),
                 f"[{finding.kind}]" if number is None else f"<{finding.kind}:{number}>",
             )
-            if finding.kind in self._tokens.kinds:
+            if written and finding.kind in self._tokens.kinds:
                 self._wanted[value] = None
             last = finding.end
             if len(pieces) > 2 * _MAX_FINDINGS:
                 raise OverloadError
-        return "".join((*pieces, self._tokens.escaped(text[last:])))
+        return unmarked("".join((*pieces, self._tokens.escaped(text[last:]))))
 
 
 def _texts(data: Json) -> list[str]:
@@ -239,11 +241,27 @@ def _apart(findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, s
             yield finding, written
 
 
+def _beside_marks(text: str, findings: Iterable[tuple[Finding, str]]) -> Iterator[tuple[Finding, str]]:
+    """The findings without the marks in them: what is left of one stands for no value, and its text is ""."""
+    marks = mark_spans(text)
+    for finding, written in findings:
+        inside = [(start, end) for start, end in marks if start < finding.end and finding.start < end]
+        if not inside:
+            yield finding, written
+            continue
+        at = finding.start
+        for start, end in (*inside, (finding.end, finding.end)):
+            if at < start:
+                yield Finding(at, start, finding.kind), ""
+            at = max(at, end)
+
+
 def _cleaned(text: str, watches: Sequence[Watch]) -> str:
     for watch in watches:
         pieces: list[str] = []
         last = 0
-        for finding, _ in _apart(watch.found(text, reading(text))):
+        view = blanked(text)
+        for finding, _ in _beside_marks(text, _apart(watch.found(view, reading(view)))):
             pieces.append(text[last : finding.start])
             if not watch.removes:
                 pieces.append(f"[{finding.kind}]")

@@ -1,16 +1,32 @@
-r"""Tokens that stand in answers for values (`<email:1>`), and texts that only look like one, which get a backslash (`<\email:1>`)."""
+r"""Tokens that stand in answers for values (`<email:1>`), and texts that only look like one, which get a backslash (`<\email:1>`).
+
+Within the gateway a token has another form, which no service knows and none can compose from parts:
+
+- A mark (`<email:1~…>`) is a token in a text that the gateway is still working on. It has a random word of this process in it.
+- A signed token (`<email:1…>`, with 17 more digits) is what workflows, code and functions get from the calls that they make, and give to
+  them. The digits are a MAC over whose session it is, the kind and the number.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import re
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-__all__ = ["KIND", "Found", "Tokens"]
+__all__ = ["KIND", "Found", "Signer", "Tokens", "blanked", "mark", "mark_spans", "unmarked"]
 
 KIND = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 """What a kind is called that tokens are made of."""
+_WORD = "".join(
+    secrets.choice("ghjkmnpqrstvwxyz") for _ in range(20)
+)  # neither digits nor hex: no detector takes it for a value
+_MARK = re.compile(rf"<([a-z][a-z0-9_]{{0,31}}):([1-9][0-9]{{0,8}})~{_WORD}>")
+_DIGITS = 17
 
 
 class Found(Struct, frozen=True):
@@ -23,6 +39,46 @@ class Found(Struct, frozen=True):
         return f"<{self.kind}:{self.number}>"
 
 
+def mark(token: str) -> str:
+    """The mark for a token."""
+    return f"{token[:-1]}~{_WORD}>"
+
+
+def mark_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each mark in a text."""
+    return [one.span() for one in _MARK.finditer(text)] if _WORD in text else []
+
+
+def blanked(text: str) -> str:
+    """The text as detectors read it: each mark is as many line ends, so that nothing beside a token is read together with it."""
+    return _MARK.sub(lambda one: "\n" * len(one[0]), text) if _WORD in text else text
+
+
+def unmarked(text: str) -> str:
+    """The text with tokens in place of marks."""
+    return _MARK.sub(r"<\1:\2>", text) if _WORD in text else text
+
+
+class Signer:
+    """Signs the tokens of one session of a principal and of whom it acts for."""
+
+    def __init__(self, key: bytes, parties: Sequence[str], session: str) -> None:
+        about = json.dumps(["value token", list(parties), session]).encode()
+        self._key = hmac.new(key, about, hashlib.sha256).digest()
+
+    def signed(self, kind: str, number: int | str) -> str:
+        """The signed form of a token."""
+        return f"<{kind}:{number}{self._digits(kind, str(number))}>"
+
+    def accepts(self, kind: str, number: str, digits: str) -> bool:
+        """True if these digits are the MAC of this token."""
+        return hmac.compare_digest(digits, self._digits(kind, number))
+
+    def _digits(self, kind: str, number: str) -> str:
+        digest = hmac.new(self._key, f"{kind}:{number}".encode(), hashlib.sha256).digest()
+        return f"{int.from_bytes(digest[:16], 'big') % 10**_DIGITS:0{_DIGITS}d}"
+
+
 class Tokens:
     """The tokens of some kinds. They are written in one way alone: in lower case, without spaces, and without zeros in front."""
 
@@ -30,6 +86,7 @@ class Tokens:
         self.kinds = frozenset(kinds)
         names = "|".join(sorted(self.kinds, key=lambda kind: (-len(kind), kind)))
         self._form = re.compile(rf"<(\\*)({names}):([1-9][0-9]{{0,8}})>")
+        self._signed = re.compile(rf"<({names}):([1-9][0-9]{{0,8}})([0-9]{{{_DIGITS}}})>")
 
     def stand(self, text: str) -> bool:
         """Whether a text holds a token, or what looks like one."""
@@ -39,18 +96,60 @@ class Tokens:
         """What somebody else wrote, so that nothing in it is a token."""
         return self._form.sub(lambda found: f"<\\{found[1]}{found[2]}:{found[3]}>", text) if "<" in text else text
 
-    def found(self, text: str) -> list[Found]:
-        """The tokens in a text, each as often as it stands there."""
+    def found(self, text: str, signer: Signer | None = None) -> list[Found]:
+        """The tokens in a text, each as often as it stands there; with a signer the signed ones alone."""
         if "<" not in text:
             return []
+        if signer is not None:
+            return [Found(one[1], int(one[2])) for one in self._signed.finditer(text) if signer.accepts(*one.groups())]
         return [Found(one[2], int(one[3])) for one in self._form.finditer(text) if not one[1]]
 
-    def replaced(self, text: str, values: Mapping[Found, str]) -> str:
-        """The text with values in place of its tokens, and one backslash less before what is none. Values are put in as they are."""
+    def replaced(self, text: str, values: Mapping[Found, str], signer: Signer | None = None) -> str:
+        """The text with values in place of its tokens, and one backslash less before what is none. Values are put in as they are.
+
+        With a signer signed tokens are replaced, and all else stays as it is.
+        """
         if "<" not in text:
             return text
+        if signer is not None:
+            return self._each_signed(text, signer, lambda kind, number: values[Found(kind, int(number))])
 
         def put(one: re.Match[str]) -> str:
             return f"<{one[1][1:]}{one[2]}:{one[3]}>" if one[1] else values[Found(one[2], int(one[3]))]
 
         return self._form.sub(put, text)
+
+    def inward(self, text: str, signer: Signer) -> str:
+        """An answer, or a caller's argument, as workflows and code get it: tokens signed, and one backslash less before what is none.
+
+        What a service wrote so that it looks like a signed token gets a backslash: it is none from here on.
+        """
+        if "<" not in text:
+            return text
+        text = self._signed.sub(lambda one: f"<\\{one[0][1:]}", text)
+        return self._form.sub(
+            lambda one: f"<{one[1][1:]}{one[2]}:{one[3]}>" if one[1] else signer.signed(one[2], one[3]), text
+        )
+
+    def signed_source(self, text: str, signer: Signer) -> str:
+        """Source code of a caller's with its tokens signed, and nothing else changed: backslashes have a meaning there."""
+        return self._form.sub(lambda one: one[0] if one[1] else signer.signed(one[2], one[3]), text)
+
+    def outward(self, text: str, signer: Signer) -> str:
+        """The reverse of `inward`: plain tokens for the signed ones, and a backslash in what only looks like one."""
+        return unmarked(self.escaped(self.marked(text, signer))) if "<" in text else text
+
+    def marked(self, text: str, signer: Signer) -> str:
+        """The text with marks in place of signed tokens."""
+        return self._each_signed(text, signer, lambda kind, number: mark(f"<{kind}:{number}>"))
+
+    def plain(self, text: str, signer: Signer) -> str:
+        """The text with signed tokens as they would look to a caller, which makes them mere text."""
+        return self._each_signed(text, signer, lambda kind, number: f"<{kind}:{number}>")
+
+    def _each_signed(self, text: str, signer: Signer, change: Callable[[str, str], str]) -> str:
+        if "<" not in text:
+            return text
+        return self._signed.sub(
+            lambda one: change(one[1], one[2]) if signer.accepts(one[1], one[2], one[3]) else one[0], text
+        )

@@ -41,6 +41,7 @@ from graphql import (
 from graphql.execution.values import get_variable_values
 from msgspec import Struct
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_sizes, rejects, size_fault
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
@@ -109,19 +110,19 @@ def check_document(
         document = parse(text, no_location=True, max_lexical_tokens=_TOKENS)
     except (GraphQLError, RecursionError) as error:
         reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
-        return _deny(f"it is not GraphQL: {reason[:300]}")
+        return _deny(f"it is not GraphQL: {bounded(reason, 300)}")
     try:
         operation, fragments = _parts(document, limits)
         _refuse_foreign(document, limits)
         _Counter(limits, fragments).count(operation.selection_set, 1, ())
         if errors := validate(schema, document, max_errors=1):
-            return _deny(f"it is not valid for the schema: {errors[0].message[:400]}")
+            return _deny(f"it is not valid for the schema: {bounded(errors[0].message, 400)}")
         coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
         if isinstance(coerced, list):
-            return _deny(f"its variables do not fit: {coerced[0].message[:400]}")
+            return _deny(f"its variables do not fit: {bounded(coerced[0].message, 400)}")
         known = {one.variable.name.value for one in operation.variable_definitions or ()}
         if stray := sorted(set(variables) - known):
-            return _deny(f"it has no variable ${stray[0][:60]}")
+            return _deny(f"it has no variable ${bounded(stray[0], 60)}")
         values = _values(operation, variables)
         pricer = _Pricer(schema, fragments, values, limits, max_page, _fronts(schema))
         root = schema.get_root_type(operation.operation)
@@ -166,7 +167,7 @@ def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> N
                 raise _TooMuch("introspection is off; the tool that describes types says what there is", "forbidden")
             for directive in getattr(node, "directives", None) or ():
                 if directive.name.value not in _DIRECTIVES:
-                    raise _TooMuch(f"the directive @{directive.name.value[:60]} is not taken")
+                    raise _TooMuch(f"the directive @{bounded(directive.name.value, 60)} is not taken")
 
     visit(document, Look())
     if (aliases := _count_aliases(document)) > limits.max_aliases:
@@ -214,7 +215,7 @@ class _Counter(Struct):
                 case FragmentSpreadNode():
                     name = node.name.value
                     if name in above:
-                        raise _TooMuch(f"its fragment {name[:60]} leads back to itself")
+                        raise _TooMuch(f"its fragment {bounded(name, 60)} leads back to itself")
                     if name in self.fragments:
                         self.count(self.fragments[name].selection_set, depth, (*above, name))
 

@@ -12,7 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 from toolgen.model.database import Column, Database
-from toolgen.model.result import bounded
+from toolgen.model.excerpt import bounded
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, find_table, full_name

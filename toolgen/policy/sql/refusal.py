@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.verdict import Deny
 
 __all__ = ["Refusal", "refuse", "shown"]
@@ -32,5 +33,4 @@ def refuse(rule: str, reason: str, suggestion: str) -> NoReturn:
 
 def shown(name: str) -> str:
     """A name out of a statement, bounded and printable, for a message."""
-    cut = name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
-    return "".join(character if character.isprintable() else "?" for character in cut)
+    return "".join(character if character.isprintable() else "?" for character in bounded(name, _MAX_NAME_LENGTH))

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from toolgen.model.database import UNSEEN, Cascade, Column, Database, Index, Table
-from toolgen.model.result import bounded
+from toolgen.model.excerpt import bounded
 from toolgen.sources.sql.labels import with_labels
 
 __all__ = [

@@ -1,0 +1,196 @@
+"""Values that a call was given in place of tokens, masked in whatever its caller is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from toolgen.model.prompt_injection import visible
+from toolgen.model.schema import Json, JsonObject
+from toolgen.policy.detectors.inspector import Watch
+from toolgen.policy.detectors.reading import reading
+from toolgen.policy.detectors.tokens import blanked, mark, mark_spans, unmarked
+
+__all__ = ["CallMasking", "changed_texts"]
+
+_MIN_LENGTH = 3  # shorter ones stand in any text by chance
+_ANYWHERE = 4  # from this length on they are masked inside of words too
+_PIECE = 6  # no piece of so many characters is told in a message
+_AHEAD = 16 * 1024  # how far behind a cut is looked for what it would cut in two
+_HIDING = frozenset({"redact", "tokenise", "block"})
+
+
+class CallMasking:
+    """Masking for one call: `restored` as `Call.restored`, the arguments that it was made with (`bound` are those that the caller does not
+    choose), and what looks at its answer."""
+
+    def __init__(
+        self,
+        restored: Iterable[tuple[str, str, str]],
+        arguments: JsonObject,
+        bound: Sequence[str] = (),
+        watches: Sequence[Watch] = (),
+    ) -> None:
+        self._values = {value: token for _, token, value in restored}
+        self._arguments, self._bound, self._watches = arguments, bound, watches
+        self._forms: list[tuple[str, str]] = [
+            (form, mark(token)) for value, token in self._values.items() for form in _forms(value)
+        ]
+
+    def text(self, text: str) -> str:
+        """The text with a mark in place of each value, however it is written."""
+        spans = sorted(self._spans(text), key=lambda one: (one[0], -one[1]))
+        if not spans:
+            return text
+        pieces: list[str] = []
+        last = 0
+        for start, end, token in spans:
+            if start >= last:
+                pieces += (text[last:start], token)
+            last = max(last, end)
+        return "".join((*pieces, text[last:]))
+
+    def masked(self, value: Json) -> Json:
+        """The same for every text, name and number in a value."""
+        return changed_texts(value, self.text, self._number) if self._forms else value
+
+    def message(self, text: str) -> str:
+        """A message without the values, nor pieces of them: a library or a service may have cut one before this was asked.
+
+        Pieces that the caller wrote itself stay, so that nothing is to be learned from what is taken out.
+        """
+        if not self._forms:
+            return text
+        text = self.text(text)
+        kept: list[str] = []
+        last = 0
+        for start, end in (*mark_spans(text), (len(text), len(text))):
+            kept += (self._without_pieces(text[last:start]), text[start:end])
+            last = end
+        return unmarked("".join(kept))
+
+    def end(self, text: str, limit: int) -> int:
+        """The place up to `limit` where a text may be cut, so that no token and nothing that a detector hides is cut in two."""
+        spans = [(start, end) for start, end in mark_spans(text) if start < limit]
+        view = blanked(text[: limit + _AHEAD])
+        try:
+            read = reading(view)
+            for watch in self._watches:
+                if watch.then in _HIDING and watch.reader is None:
+                    spans += [(one.start, one.end) for one, _ in watch.found(view, read)]
+        except Exception:  # noqa: BLE001 - a detector may be the project's own code; nothing is shown then
+            return 0
+        for start, end in sorted(spans, reverse=True):
+            if start < limit < end:
+                limit = start
+        return limit
+
+    def _number(self, number: float) -> Json:
+        text = str(number)
+        if text in self._values:
+            return self.text(text)
+        if not any(len(form) >= _PIECE and form in text for form, _ in self._forms):
+            return number
+        return self.text(text)
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
+        marks = mark_spans(text)
+        for form, token in self._forms:
+            at = text.find(form)
+            while at >= 0:
+                end = at + len(form)
+                alone = not text[max(at - 1, 0) : at].isalnum() and not text[end : end + 1].isalnum()
+                inside = any(start < end and at < stop for start, stop in marks)
+                if not inside and (alone or len(form) >= _ANYWHERE):
+                    yield at, end, token
+                at = text.find(form, at + 1)
+
+    def _without_pieces(self, text: str) -> str:
+        grams = {text[at : at + _PIECE] for at in range(len(text) - _PIECE + 1)}
+        if not grams:
+            return text
+        found: dict[str, str] = {}
+        for form, token in self._forms:
+            kind = token[1:].partition(":")[0]
+            for gram in _grams(form):
+                if gram in grams:
+                    found.setdefault(gram, kind)
+        if found:
+            sent = {name: value for name, value in self._arguments.items() if name not in self._bound}
+            for own in _texts(self.masked(sent)):
+                for gram in _grams(own):
+                    found.pop(gram, None)
+        if not found:
+            return text
+        pieces: list[str] = []
+        last, at = 0, 0
+        while at <= len(text) - _PIECE:
+            kind = found.get(text[at : at + _PIECE], "")
+            if not kind:
+                at += 1
+                continue
+            end = at + _PIECE
+            while text[end - _PIECE + 1 : end + 1] in found and end < len(text):
+                end += 1
+            pieces += (text[last:at], f"[{kind}]")
+            last = at = end
+        return "".join((*pieces, text[last:]))
+
+
+def changed_texts(value: Json, change: Callable[[str], str], number: Callable[[float], Json] | None = None) -> Json:
+    """A copy of a value with every text and name in it changed, and every number where there is a way to."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        made: dict[str, Any] = {}
+        for key, item in value.items():
+            name = change(key)
+            while name in made:
+                name += "'"
+            made[name] = changed_texts(item, change, number)
+        return made
+    if isinstance(value, list | tuple):
+        return [changed_texts(item, change, number) for item in value]
+    if number is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return value
+
+
+def _forms(value: str) -> list[str]:
+    """The ways in which a value is written into texts: as it is, and as JSON, Python, URLs and HTML quote it."""
+    folded = " ".join(value.split())
+    found = [
+        value,
+        folded,
+        visible(value),
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        repr(value)[1:-1],
+        escape(value),
+        escape(value, quote=False),
+    ]
+    with suppress(UnicodeEncodeError):  # half a surrogate pair, which no URL holds
+        found += (quote(value, safe=""), quote(value), quote_plus(value))
+    return [form for form in dict.fromkeys(found) if len(form) >= _MIN_LENGTH]
+
+
+def _grams(text: str) -> Iterator[str]:
+    return (text[at : at + _PIECE] for at in range(len(text) - _PIECE + 1))
+
+
+def _texts(value: Json) -> Iterator[str]:
+    todo: list[Json] = [value]
+    while todo:
+        match todo.pop():
+            case str() as text:
+                yield text
+            case Mapping() as found:
+                todo += (*found, *found.values())
+            case list() | tuple() as found:
+                todo += found
+            case int() | float() as found:
+                yield str(found)

@@ -125,7 +125,18 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             if values and call.session
             else {}
         )
-        return await _run(lambda: self.inspector.tokenised(said, seen, numbers), apart=apart)
+        shown = await _run(lambda: self.inspector.tokenised(said, seen, numbers), apart=apart)
+        if not values or not isinstance(shown, Mapping) or "message" not in shown:
+            return shown
+        # A message quotes the answer, in another writing perhaps, or a part of it.
+        known = [("", _token(kind, numbers.get((kind, value))), value) for kind, value in values]
+        mask = CallMasking(known, call.arguments, call.bound)
+        quoting = {name: mask.message(str(shown[name])) for name in ("message", "suggestion")}
+        return {**shown, **quoting}
+
+
+def _token(kind: str, number: int | None) -> str:
+    return f"[{kind}]" if number is None else f"<{kind}:{number}>"
 
 
 def told(result: Result, masking: CallMasking) -> Result:

@@ -25,7 +25,7 @@ _HIDING = frozenset({"redact", "tokenise", "block"})
 
 
 class CallMasking:
-    """Masking for one call: `restored` as `Call.restored`, the arguments that it was made with (`bound` are those that the caller does not
+    """Masking for one call: `restored` as `Call.restored` (`[kind]` stands for a value without a token), the arguments that it was made with (`bound` are those that the caller does not
     choose), and what looks at its answer."""
 
     def __init__(
@@ -115,7 +115,7 @@ class CallMasking:
             return text
         found: dict[str, str] = {}
         for form, token in self._forms:
-            kind = token[1:].partition(":")[0]
+            kind = token[1:].partition(":")[0].rstrip("]")
             for gram in _grams(form):
                 if gram in grams:
                     found.setdefault(gram, kind)

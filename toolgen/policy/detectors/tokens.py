@@ -40,8 +40,8 @@ class Found(Struct, frozen=True):
 
 
 def mark(token: str) -> str:
-    """The mark for a token."""
-    return f"{token[:-1]}~{_WORD}>"
+    """The mark for a token; what is none (`[email]`) stays as it is."""
+    return f"{token[:-1]}~{_WORD}>" if token.startswith("<") else token
 
 
 def mark_spans(text: str) -> list[tuple[int, int]]:

@@ -463,3 +463,66 @@ def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, tokens: li
 def test_what_has_no_tokens_stops_the_start(tmp_path: Path, detector: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         scenario(tmp_path, _nothing, detectors=[detector], tokens=[])
+
+
+SHIFTS = [
+    "12",
+    "0",
+    "4",
+    "DE",
+    "A",
+    "GB82",
+    "-",
+    " ",
+    "9" * 19,
+    "x@",
+    ".com",
+    "a@b.fr",
+    "%40",
+    "password: ",
+    "<",
+    "\u200b",
+    "&#64;",
+    "4111 1111 1111 1111",
+]
+HIDDEN = ["GB82 WEST 1234 5698 7654 32", "4111 1111 1111 1111", "4111111111111111", ANN]
+
+
+@pytest.mark.parametrize("value", HIDDEN)
+def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Path, value: str) -> None:
+    kinds = ["email", "card", "iban", "phone"]
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        token = (await health(gateway, seen, {"a": value})).data["a"]  # type: ignore[index, call-overload]
+        for before in SHIFTS:
+            for after in SHIFTS:
+                seen.body = json.dumps({"echo": f"{before}{value}{after}", "other": f"to {BEN}"}).encode()
+                answer = await mail(gateway, f"{before}{token}{after}")
+                assert answer.status == "ok"
+                shown = json.dumps(answer.data, ensure_ascii=False)
+                for at in range(len(value) - 5):
+                    piece = value[at : at + 6]
+                    assert piece not in shown or piece in before or piece in after, (before, after, shown)
+                assert token in shown
+                assert BEN not in shown
+
+    scenario(
+        tmp_path,
+        steps,
+        tokens=[{**BACK, "kinds": kinds}],
+        detectors=[{"detector": "secrets", "then": "redact"}, *TOKENS],
+    )
+
+
+def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        seen.body = json.dumps({"echo": f"{ANN} {BEN}", ANN: f"<email:1>{ANN}", "n": 4111111111111111}).encode()
+        answer = await mail(gateway, "<email:1>")
+        assert answer.data == {
+            "echo": "<email:1> <email:2>",
+            "<email:1>": "<\\email:1><email:1>",
+            "n": "<card:1>",
+        }
+
+    scenario(tmp_path, steps)

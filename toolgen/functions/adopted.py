@@ -20,6 +20,7 @@ from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Mark, ToolError
 from toolgen.functions.pydantic_types import faults_of
 from toolgen.functions.signature import Broken, Offer, imported
+from toolgen.model.excerpt import bounded
 
 __all__ = ["adopted_tool", "load_adopted"]
 
@@ -258,7 +259,9 @@ def _guarded(name: str, make: Callable[[], Offer]) -> Offer | Broken:
     try:
         return make()
     except (AttributeError, TypeError, ValueError) as error:
-        return Broken(name=name, reason=f"it cannot be taken as it is: {type(error).__name__}: {error}"[:300], line=0)
+        return Broken(
+            name=name, reason=bounded(f"it cannot be taken as it is: {type(error).__name__}: {error}", 300), line=0
+        )
 
 
 def _first(thing: Any, *names: str) -> Any:

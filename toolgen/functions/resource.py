@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.model.excerpt import MAX_MESSAGE_LENGTH
+from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
 from toolgen.yaml_file import Document, apart, decode, read
 
 __all__ = ["Export", "Fault", "Request", "Resource", "ResourceKind", "read_resource"]
@@ -110,7 +110,7 @@ def read_resource(path: Path, source: str) -> Resource:
     kind, base = _kind(given, document)
     if given.name not in {"", source}:
         raise DescriptionError(
-            f"is the resource {given.name[:40]}, and the source of toolgen.yaml is called {source}",
+            f"is the resource {bounded(given.name, 40)}, and the source of toolgen.yaml is called {source}",
             where=document.where("name"),
         )
     if not 1 <= len(given.exports) <= _MAX_EXPORTS:
@@ -154,7 +154,7 @@ def _kind(given: _File, document: Document) -> tuple[ResourceKind, str]:
         return "transform", ""
     if said[0] == "entry" and not _MODULE.match(given.entry):
         raise DescriptionError(
-            f"entry: '{given.entry[:40]}' is no module like my_package.tools", where=document.where("entry")
+            f"entry: '{bounded(given.entry, 40)}' is no module like my_package.tools", where=document.where("entry")
         )
     return said[0], named[said[0]].rstrip("/") if said[0] == "http" else named[said[0]]
 
@@ -165,7 +165,7 @@ def _read(document: Document, index: int, kind: ResourceKind, limit: int) -> Exp
     document.check_numbers(path, DescriptionError)
     if "__" in one.name or not _EXPORT.match(one.name):
         raise DescriptionError(
-            f"name: '{one.name[:40]}' is no name of an export",
+            f"name: '{bounded(one.name, 40)}' is no name of an export",
             where=document.where(*path, "name"),
             suggestion="use lower-case letters, digits and single _; what stands behind the first __ of a tool's name is its export",
         )

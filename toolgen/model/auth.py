@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from toolgen.errors import SecretError
+from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 from toolgen.model.secret import SecretReference, parse_reference
 
@@ -290,7 +291,9 @@ def _method(written: Mapping[str, object], *, client: bool, secret: bool, privat
     usual = "private_key_jwt" if private else "client_secret_basic" if secret else "none"
     given = _text(written, "authentication") or usual
     if given not in _METHODS:
-        raise ValueError(f"authentication: '{given[:40]}' is none of {', '.join(_METHODS)}{nearest(given, _METHODS)}")
+        raise ValueError(
+            f"authentication: '{bounded(given, 40)}' is none of {', '.join(_METHODS)}{nearest(given, _METHODS)}"
+        )
     if given == "tls_client_auth":  # RFC 8705, section 2
         if secret or private or not (client and shown):
             raise ValueError(
@@ -311,7 +314,7 @@ def _method(written: Mapping[str, object], *, client: bool, secret: bool, privat
 
 def _only(keys: set[str], known: set[str] | frozenset[str]) -> None:
     if unknown := sorted(keys - known):
-        raise ValueError(f"{unknown[0][:40]}: does not belong here{nearest(unknown[0], sorted(known))}")
+        raise ValueError(f"{bounded(unknown[0], 40)}: does not belong here{nearest(unknown[0], sorted(known))}")
 
 
 def _reference(written: Mapping[str, object], name: str) -> SecretReference:

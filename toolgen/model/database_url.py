@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from msgspec import Struct, field
 
 from toolgen.errors import ConfigError
+from toolgen.model.excerpt import bounded
 
 __all__ = ["ENGINES", "FileLocation", "Location", "ServerLocation", "parse_location", "part_password"]
 
@@ -94,7 +95,7 @@ def parse_location(text: str) -> Location:
     scheme, separator, rest = text.partition("://")
     dialect = ENGINES.get(scheme)
     if not separator or dialect is None:
-        shown = scheme[:20] if separator else "…"
+        shown = bounded(scheme, 20) if separator else "…"
         raise ConfigError(f"databases of the kind {shown!r} are not supported", suggestion=f"use {_SHAPES}")
     if not text.isprintable():
         raise ConfigError("the location of the database holds characters that are not printable")
@@ -157,7 +158,7 @@ def _options(query: str) -> dict[str, str]:
     for name, value in pairs:
         if name not in _OPTIONS or name in options or not value:
             raise ConfigError(
-                f"the option {name[:40]!r} of a database is unknown, empty or there twice",
+                f"the option {bounded(name, 40)!r} of a database is unknown, empty or there twice",
                 suggestion=f"known: {', '.join(_OPTIONS)}",
             )
         options[name] = value

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from toolgen.errors import StateError, place_of
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call
+from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import (
     After,
     Before,
@@ -222,7 +223,9 @@ class MiddlewareStage(Struct, kw_only=True):
         properties = call.tool.input_schema.get("properties", {})
         unknown = next((name for name in changes if name not in properties), "")
         if widened := unknown or widening(call.arguments, changes, call.bound):
-            _logger.error("%s would have widened the argument %r of %s", hook.name, widened[:80], call.tool.name)
+            _logger.error(
+                "%s would have widened the argument %r of %s", hook.name, bounded(widened, 80), call.tool.name
+            )
             return Refused(error=_failed(hook, call, _UnusableError("widened"), trail))
         arguments: JsonObject = {**call.arguments, **changes}
         asked: Call = replace(call, arguments=arguments, statement=None, document=None)

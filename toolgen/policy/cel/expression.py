@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from toolgen.errors import ConfigError, PolicyError
 from toolgen.model.call import Principal
+from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
@@ -395,4 +396,4 @@ def _said(text: str) -> str:
 
 
 def _shown(source: str) -> str:
-    return source if len(source) <= 80 else source[:77] + "..."
+    return bounded(source, 80)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from toolgen.errors import ConfigError
 from toolgen.model.detection import Finding
+from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 
 __all__ = ["NationalIds", "countries_known"]
@@ -101,7 +102,9 @@ def _kinds(country: str, where: str) -> list[Any]:
     usable = countries_known()
     told = "ids of {} have no check digit" if country in known else "no ids of {} are known"
     raise ConfigError(
-        told.format(f"'{country[:20]}'") + nearest(country, usable), where=where, suggestion=f"use {', '.join(usable)}"
+        told.format(f"'{bounded(country, 20)}'") + nearest(country, usable),
+        where=where,
+        suggestion=f"use {', '.join(usable)}",
     )
 
 

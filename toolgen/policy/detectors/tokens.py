@@ -76,7 +76,7 @@ class Signer:
 
     def _digits(self, kind: str, number: str) -> str:
         digest = hmac.new(self._key, f"{kind}:{number}".encode(), hashlib.sha256).digest()
-        return f"{int.from_bytes(digest[:16], 'big') % 10**_DIGITS:0{_DIGITS}d}"
+        return f"{int.from_bytes(digest, 'big') % 10**_DIGITS:0{_DIGITS}d}"
 
 
 class Tokens:

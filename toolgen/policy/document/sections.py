@@ -20,6 +20,7 @@ from toolgen.errors import PolicyError
 from toolgen.model.auth import AuthError, is_exchange, literals, parsed_auth, read_form
 from toolgen.model.auth_schemes import fits, takes
 from toolgen.model.call import Principal
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
@@ -151,12 +152,14 @@ def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGran
     tools = matched(given.tools, manifest, document, (*path, "tools"))
     for number, kind in enumerate(given.kinds):
         if not KIND.match(kind):
-            raise PolicyError(f"'{kind[:60]}' is no kind of values", where=document.where(*path, "kinds", number))
+            raise PolicyError(
+                f"'{bounded(kind, 60)}' is no kind of values", where=document.where(*path, "kinds", number)
+            )
     known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
     for number, name in enumerate(given.arguments):
         if name not in known and tools:
             raise PolicyError(
-                f"none of these tools has an argument '{name[:60]}'{nearest(name, known)}",
+                f"none of these tools has an argument '{bounded(name, 60)}'{nearest(name, known)}",
                 where=document.where(*path, "arguments", number),
             )
     return TokenGrant(

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from tests.exhaustive import examples
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream
 from toolgen.gateway.service import Gateway
-from toolgen.model.client_channel import Unasked
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import Presence
 
@@ -94,6 +93,13 @@ def quote(before: str, after: str) -> str:
 
 
 @toolgen.tool(effect="write")
+async def ask(to: str, ctx: toolgen.ToolContext) -> str:
+    """Ask the caller about what was given."""
+    answer = await ctx.elicit(f"send to {to}?", {"type": "object", "properties": {"ok": {"type": "boolean", "title": to}}})
+    return answer.action
+
+
+@toolgen.tool(effect="write")
 def echo(to: str, ctx: toolgen.ToolContext) -> dict[str, str]:
     """Give back what was given."""
     ctx.progress(1, 2, to)
@@ -125,7 +131,7 @@ FLOWS = {
         },
     }
 }
-FUNCTIONS = ("short", "chosen", "number", "narrow", "fail", "echo", "hand_on")
+FUNCTIONS = ("short", "chosen", "number", "narrow", "fail", "echo", "hand_on", "ask")
 PATHS = (
     *(f"own__{name}" for name in FUNCTIONS),
     "flows__fail",
@@ -137,9 +143,9 @@ PATHS = (
 
 
 class Heard:
-    """A client channel that keeps what it is told."""
+    """A client channel that keeps what it is told and asked."""
 
-    capabilities: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"elicitation"})
     listens = True
 
     def __init__(self) -> None:
@@ -155,7 +161,8 @@ class Heard:
         self.told.append(data)
 
     async def ask(self, key: str, method: str, params: Any) -> Any:
-        raise Unasked
+        self.told.append(params)
+        return {"action": "decline"}
 
 
 class Caller:
@@ -310,8 +317,19 @@ QUOTING = ("own__quote", "flows__quote", "sandbox__run_code", "api text", "api d
 @example(value="qzxQZX0189" * 3, before="z" * 990, after="")
 @example(value="qzxQZX0189" * 3, before="z" * 190, after="")
 @example(value="qzxQZX0189" * 3, before="z" * 285, after="")
+@example(value="qzxQZX0189" * 3, before="z" * 585, after="")
+@example(value="qzxQZX0189" * 3, before="z" * 105, after="")
 @settings(max_examples=examples(100), deadline=None)
 def test_no_piece_of_a_value_without_a_token_is_told(
     caller: Caller, path: str, value: str, before: str, after: str
 ) -> None:
     assert missing(*caller.quoted(value, before, after, path), value, before + "\n" + after) == set()
+
+
+def test_progress_of_a_function_is_numbers_and_its_questions_have_tokens(caller: Caller) -> None:
+    envelope, told = caller.call("qzxQZX0189", "for ", "!", "own__echo")
+    token = envelope.data["to"][4:-1]  # type: ignore[index, call-overload]
+    assert (envelope.data, told) == ({"to": f"for {token}!", f"for {token}!": "name"}, [(1, 2, "")])
+    envelope, told = caller.call("qzxQZX0189", "", "", "own__ask")
+    assert envelope.data == "decline"
+    assert told[0]["message"].startswith("send to <secret:")

@@ -4,7 +4,7 @@ down, and what is made of its answer."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from enum import Enum
 from typing import Any
 
@@ -332,7 +332,7 @@ class Calls:
         call_id = f"call_{secrets.token_hex(12)}"
         return ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
 
-    async def carry_out(
+    def carry_out(
         self,
         governance: Governance,
         call: Call,
@@ -340,11 +340,11 @@ class Calls:
         reading: Reading = WHOLE,
         *,
         last: bool = False,
-    ) -> Envelope:
+    ) -> Coroutine[Any, Any, Envelope]:
         """One call to its end, and where it failed its fallback's; `last` has none."""
-        trail, mask = trail or Trail(), governance.masking(call)
-        with masking(mask):
-            return await self._carried(governance, call, trail, reading, last=last, mask=mask)
+        mask = governance.masking(call)
+        carried = self._carried(governance, call, trail or Trail(), reading, last=last, mask=mask)
+        return carried if mask is None else _within(mask, carried)
 
     async def _carried(
         self,
@@ -401,6 +401,11 @@ class Calls:
         if not self._discovery.stands_in(catalog):
             return result
         return await self._discovery.guided(call.tool.name, result, catalog)
+
+
+async def _within(mask: CallMasking, carried: Coroutine[Any, Any, Envelope]) -> Envelope:
+    with masking(mask):
+        return await carried
 
 
 def _is_shaped(call: Call, result: Success, reading: Reading) -> bool:

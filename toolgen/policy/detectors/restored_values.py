@@ -25,8 +25,11 @@ _HIDING = frozenset({"redact", "tokenise", "block"})
 
 
 class CallMasking:
-    """Masking for one call: `restored` as `Call.restored` (`[kind]` stands for a value without a token), the arguments that it was made with (`bound` are those that the caller does not
-    choose), and what looks at its answer."""
+    """Masking for one call, of the values in `restored` (as `Call.restored`; `[kind]` stands for a value without a token).
+
+    `arguments` are those that the call was made with, and `bound` the names of those that its caller does not choose. `watches` look at its
+    answer.
+    """
 
     def __init__(
         self,

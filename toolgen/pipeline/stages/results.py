@@ -140,7 +140,7 @@ def _token(kind: str, number: int | None) -> str:
 
 
 def told(result: Result, masking: CallMasking) -> Result:
-    """A result without the values that its call was given in place of tokens, whoever wrote them into it."""
+    """A result without the values that its call was given in place of tokens."""
     match result:
         case Success():
             return replace(result, data=_unmarked(masking.masked(result.data)))

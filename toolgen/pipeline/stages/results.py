@@ -77,9 +77,10 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return not self.inspector.of(tool.name)
 
     async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
-        name, said = call.tool.name, self._marked(call, _said(result))
+        name = call.tool.name
         others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         long = (result.delivery.bytes or 0) > _LONG
+        said = await _run(lambda: self._marked(call, _said(result)), apart=long)
         if self.inspector.takes_long(name, *others):
             came = time.monotonic()
             seen = await asyncio.get_running_loop().run_in_executor(
@@ -143,9 +144,10 @@ def told(result: Result, masking: CallMasking) -> Result:
     """A result without the values that its call was given in place of tokens."""
     match result:
         case Success():
-            return replace(result, data=_unmarked(masking.masked(result.data)))
+            data = masking.masked(result.data)
+            return result if data is result.data else replace(result, data=changed_texts(data, unmarked))
         case Failed():
-            data = _unmarked(changed_texts(masking.masked(result.data), masking.message))
+            data = changed_texts(masking.masked(result.data), masking.message)
             return replace(result, data=data, error=_said_of(result.error, masking))
         case Refused(error=error) | Pending(error=error) | Cancelled(error=error):
             return replace(result, error=_said_of(error, masking))
@@ -153,10 +155,6 @@ def told(result: Result, masking: CallMasking) -> Result:
 
 def _said_of(error: Error, masking: CallMasking) -> Error:
     return replace(error, message=masking.message(error.message), suggestion=masking.message(error.suggestion))
-
-
-def _unmarked(value: Json) -> Json:
-    return changed_texts(value, unmarked)
 
 
 async def _run(work: Callable[[], T], *, apart: bool) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from typing import Any
@@ -20,6 +20,7 @@ __all__ = ["CallMasking", "changed_texts"]
 _MIN_LENGTH = 3  # shorter ones stand in any text by chance
 _ANYWHERE = 4  # from this length on they are masked inside of words too
 _PIECE = 6  # no piece of so many characters is told in a message
+_FEW = 4_096  # characters of values whose pieces are looked for one by one
 _AHEAD = 16 * 1024  # how far behind a cut is looked for what it would cut in two
 _HIDING = frozenset({"redact", "tokenise", "block"})
 
@@ -59,7 +60,10 @@ class CallMasking:
 
     def masked(self, value: Json) -> Json:
         """The same for every text, name and number in a value."""
-        return changed_texts(value, self.text, self._number) if self._forms else value
+        together = "\n".join(_texts(value)) if self._forms else ""
+        if not any(form in together for form, _ in self._forms):
+            return value
+        return changed_texts(value, self.text, self._number)
 
     def message(self, text: str) -> str:
         """A message without the values, nor pieces of them: a library or a service may have cut one before this was asked.
@@ -113,15 +117,14 @@ class CallMasking:
                 at = text.find(form, at + 1)
 
     def _without_pieces(self, text: str) -> str:
-        grams = {text[at : at + _PIECE] for at in range(len(text) - _PIECE + 1)}
-        if not grams:
+        if len(text) < _PIECE:
             return text
+        few = sum(len(form) for form, _ in self._forms) <= _FEW
+        looked_at: Container[str] = text if few else frozenset(_grams(text))
         found: dict[str, str] = {}
         for form, token in self._forms:
             kind = token[1:].partition(":")[0].rstrip("]")
-            for gram in _grams(form):
-                if gram in grams:
-                    found.setdefault(gram, kind)
+            found |= {gram: kind for gram in _grams(form) if gram in looked_at}
         if found:
             sent = {name: value for name, value in self._arguments.items() if name not in self._bound}
             for own in _texts(self.masked(sent)):

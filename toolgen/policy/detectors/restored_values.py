@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
@@ -22,6 +23,7 @@ _ANYWHERE = 4  # from this length on they are masked inside of words too
 _PIECE = 6  # no piece of so many characters is told in a message
 _FEW = 4_096  # characters of values whose pieces are looked for one by one
 _AHEAD = 16 * 1024  # how far behind a cut is looked for what it would cut in two
+_TOKEN = re.compile(r"<\\*[a-z][a-z0-9_]{0,31}:[0-9]{1,26}>")  # signed ones too
 _HIDING = frozenset({"redact", "tokenise", "block"})
 
 
@@ -82,8 +84,9 @@ class CallMasking:
 
     def end(self, text: str, limit: int) -> int:
         """The place up to `limit` where a text may be cut, so that no token and nothing that a detector hides is cut in two."""
-        spans = [(start, end) for start, end in mark_spans(text) if start < limit]
-        view = blanked(text[: limit + _AHEAD])
+        near = text[: limit + _AHEAD]
+        spans = [*mark_spans(near), *(one.span() for one in _TOKEN.finditer(near))]
+        view = blanked(near)
         try:
             read = reading(view)
             for watch in self._watches:

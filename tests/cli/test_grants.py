@@ -156,6 +156,7 @@ def test_two_people_break_the_glass_one_of_them_from_elsewhere(toolgen: Run, mon
         (("oncall", "--to", "clerk", "--for", "5h", "--reason", "r", "--as", "ops"), 1, "does not let"),
         (("oncall", "--to", "ops", "--for", "1h", "--reason", "r", "--as", "ops"), 1, "does not let"),
         (("oncall", "--to", "clerk", "--for", "1h", "--reason", "r", "--as", "bot2"), 1, "does not let"),
+        (("oncall", "--to", "clerk", "--for", "1h", "--reason", "\u200b\u3164", "--as", "ops"), 2, "can see"),
         (("oncall", "--to", "clerk", "--for", "soon", "--reason", "r", "--as", "ops"), 2, "must be like"),
         (("oncall", "--to", "clerk", "--for", "1h", "--as", "ops"), 2, "--reason"),
         ((), 2, "--list"),

@@ -145,6 +145,7 @@ def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
         ("eve", {**ONCALL, "for": "0s"}, 400),
         ("eve", {**ONCALL, "reason": ""}, 400),
         ("eve", {**ONCALL, "reason": " "}, 400),
+        ("eve", {**ONCALL, "reason": "\u200b\u3164\u202e"}, 400),
         ("eve", {**ONCALL, "reason": "x" * 501}, 400),
         ("eve", {**ONCALL, "more": 1}, 400),
         ("eve", {"role": "oncall"}, 400),

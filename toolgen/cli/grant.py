@@ -16,6 +16,7 @@ from toolgen.errors import ToolgenError
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.role_grants import RoleWish, role_grant_json
 from toolgen.gateway.service import Gateway
+from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 from toolgen.units import parse_duration
 
@@ -53,6 +54,8 @@ def command(
         return
     if not (role and to and time and reason):
         raise click.UsageError("takes a role, --to, --for and --reason; or --list")
+    if not reason_in(reason):
+        raise click.BadParameter("must have characters that a reader can see", param_hint="--reason")
     seconds = parse_duration(time)
     if seconds is None:
         raise click.BadParameter("must be like 30m or 2h", param_hint="--for")

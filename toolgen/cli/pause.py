@@ -21,6 +21,7 @@ from toolgen.gateway.pause_control import MAX_REASON_LENGTH, check, entry_of, wi
 from toolgen.gateway.project_files import pauses_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import shared_pauses
+from toolgen.model.reason import reason_in
 from toolgen.state.pauses import Pause, SharedPauses
 
 __all__ = ["command", "resume"]
@@ -41,7 +42,7 @@ _tool = click.option("--tool", metavar="GLOB", default="", help="The tools whose
 def command(principal: str, source: str, tool: str, reason: str, as_json: bool, config_path: str) -> None:
     """Refuse calls from now on, in every process of the project; without an option, list what is paused."""
     settings = load_settings(config_path)
-    given = Pause(principal=principal, source=source, tool=tool, reason=reason, since=SystemClock().now())
+    given = Pause(principal=principal, source=source, tool=tool, reason=reason_in(reason), since=SystemClock().now())
     if not any(given.target):
         _print(_read(settings), as_json=as_json)
         return

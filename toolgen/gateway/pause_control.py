@@ -11,6 +11,7 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, ConfigError, StateError
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
+from toolgen.model.reason import reason_in
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
 
 __all__ = ["MAX_REASON_LENGTH", "PauseControl", "check", "entry_of", "with_one", "without"]
@@ -88,7 +89,7 @@ class PauseControl:
 
         Returns what is then wrong, in words. Raises `ConfigError` for what does not exist, and `StateError` where nothing could be paused.
         """
-        given = Pause(principal=principal, source=source, tool=tool, reason=reason, since=self._clock.now())
+        given = Pause(principal=principal, source=source, tool=tool, reason=reason_in(reason), since=self._clock.now())
         if sum(map(bool, given.target)) != 1:
             raise ConfigError("a principal, a source or tools are paused: name one of them")
         if len(reason) > MAX_REASON_LENGTH:

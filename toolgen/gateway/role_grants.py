@@ -18,6 +18,7 @@ from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.model.call import Principal
+from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRole, GivenRoles, RoleGrantRule
 from toolgen.state.count_connection import UnreachableError
@@ -175,8 +176,9 @@ class RoleGrants:
             return _FORBIDDEN
         if wish.seconds < 1:
             return Error(code="validation", message="a role is given for at least 1s")
-        if not wish.reason.strip() or len(wish.reason) > MAX_REASON_LENGTH:
-            return Error(code="validation", message=f"a reason is needed, of at most {MAX_REASON_LENGTH} characters")
+        if not reason_in(wish.reason) or len(wish.reason) > MAX_REASON_LENGTH:
+            message = f"a reason is needed that a reader can see, of at most {MAX_REASON_LENGTH} characters"
+            return Error(code="validation", message=message)
         entry = self._current.governance.policy.principals.get(wish.to)
         if entry is not None and wish.role in entry.roles:
             return Error(code="conflict", message="that principal has this role already")

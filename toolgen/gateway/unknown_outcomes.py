@@ -14,6 +14,7 @@ from toolgen.gateway.identity import Identity
 from toolgen.model.excerpt import bounded
 from toolgen.model.http import written
 from toolgen.model.manifest import Manifest
+from toolgen.model.reason import reason_in
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.idempotency import Claim, Ledger
 
@@ -93,7 +94,7 @@ class UnknownOutcomes:
         if claim is not None and claim.status == "running" and claim.lease > await self._ledger.now():
             raise ToolgenError(f"the call {call_id} is under way", suggestion="wait until it ends")
         fields = {"event": EVENT, "call_id": call_id, "principal": by, "tool": row.get("tool"), "status": found}
-        await self._notes.append({**fields, **({"arguments": {"note": note}} if note else {})})
+        await self._notes.append({**fields, **({"arguments": {"note": note}} if (note := reason_in(note)) else {})})
         if claim is not None and found == "did_not_happen":
             await self._ledger.release(claim)
 

@@ -296,6 +296,34 @@ def test_what_a_caller_wrote_does_nothing_to_the_terminal(project: Path, toolgen
     assert "Zoë" in shown.out
 
 
+def test_a_long_value_hides_no_other_and_is_opened_by_a_flag(
+    project: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
+    described = json.loads((project / "specs" / "pets.json").read_text(encoding="utf-8"))
+    described["paths"]["/pets/{petId}"]["delete"]["parameters"][0]["schema"] = {}
+    (project / "specs" / "pets.json").write_text(json.dumps(described), encoding="utf-8")
+    with serving_here() as url:
+        given = {"petId": {"reason": "60.01 EUR " * 390, "amount_cents": 199_999}}
+        body = {"arguments": given, "wait": 0}
+        call_id = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers("bot")).json()[
+            "call_id"
+        ]
+        for more in ((), ("--url", url)):
+            shown = toolgen("approvals", "list", *more).out
+            lines = [line.strip() for line in shown.splitlines()]
+            at = lines.index("petId.amount_cents = 199999")
+            assert lines[at + 1].startswith('petId.reason = "60.01 EUR ')
+            assert lines[at + 1].endswith("… (3,900 characters; --whole shows all of it)")
+            assert "method = DELETE" in lines
+            assert json.dumps(given["petId"]["reason"]) in toolgen("approvals", "list", "--whole", *more).out
+        toolgen("approvals", "deny", call_id, "--as", "ops", "--note", "\u200b")
+        told = outcome(url, call_id)["error"]["message"]
+        assert told == "a person denied this call"
+    (decision,) = [one for one in entries(project / "var" / "audit") if one.get("verdict") == "deny"]
+    assert decision["arguments"]["channel"] == "cli"
+
+
 def test_a_pause_holds_in_every_process_until_it_is_resumed(project: Path, upstream: Upstream, toolgen: Run) -> None:
     def code(url: str, who: str = "bot") -> str:
         body = {"arguments": {"petId": 1}, "wait": 0}

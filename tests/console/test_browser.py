@@ -113,7 +113,7 @@ def test_an_approval_is_given_by_a_click_and_the_call_is_made(browser: Browser, 
         page = visitor.page
         page.goto(f"{home.url}/console/approvals")
         page.click(f"a.button[href$='{waiting.call_id}']")
-        assert '"id": "o77"' in page.locator("pre[aria-label=Arguments]").inner_text()
+        assert '"o77"' in page.locator(".values[aria-label=Arguments]").inner_text()
         page.fill("#note", "agreed with the customer")
         page.click("button.approve")
         page.wait_for_selector("h1:has-text('Approved')")

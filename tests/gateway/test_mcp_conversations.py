@@ -199,7 +199,7 @@ def test_the_person_at_the_client_approves_exactly_what_is_shown(
             assert sent(gateway) == done
             (shown,) = asked
             assert "own__drop (destructive)" in shown.message
-            assert '"table": "\\u202eorders"' in shown.message
+            assert 'table = "\\u202eorders"' in shown.message
             decisions = [entry for entry in audit_entries(gateway) if entry["event"] == "decision"]
             (decision,) = decisions
             assert decision["principal"] == "bot"

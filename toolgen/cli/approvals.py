@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.lazy import CommandGroup
@@ -19,6 +19,7 @@ from toolgen.errors import ToolgenError
 from toolgen.gateway.approval_requests import listed
 from toolgen.gateway.approval_terms import AS_ASKED, Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
+from toolgen.gateway.call_rows import Row, argument_rows, escaped, isolated, request_rows
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
@@ -43,11 +44,12 @@ def command() -> None:
 
 
 @command.command("list")
+@click.option("--whole", is_flag=True, help="Show long values whole, not only their beginnings.")
 @_as
 @url_option
 @as_json
 @config
-def list_approvals(principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
+def list_approvals(whole: bool, principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
     """List the calls that wait, with their exact arguments and what would be sent; with --as, those that PRINCIPAL may answer for."""
     if url is not None:
         alone(principal)
@@ -58,7 +60,7 @@ def list_approvals(principal: str | None, url: str | None, as_json: bool, config
     if as_json:
         print_json(found)
     else:
-        _print(found)
+        _print(found, whole=whole)
 
 
 @command.command("approve")
@@ -178,7 +180,7 @@ async def _answer(
 ) -> tuple[str, str]:
     """How the call stands after the answer, and the id of the grant that it brought. An approved call is watched for a moment, as a
     running gateway begins with it at once."""
-    queue = gateway.tool_calls.approvals
+    queue, terms = gateway.tool_calls.approvals, msgspec.structs.replace(terms, channel="cli")
     async with gateway.short_session():
         answer = await queue.decide(
             call_id, approve=decision == "approve", note=note, principal=gateway.callers.named(who), terms=terms
@@ -201,8 +203,9 @@ def approvers(gateway: Administration) -> tuple[str, ...]:
     )
 
 
-def _print(approvals: Sequence[Mapping[str, Any]]) -> None:
-    """One block a call. What a caller wrote is shown as JSON, without anything a terminal would act on."""
+def _print(approvals: Sequence[Mapping[str, Any]], *, whole: bool) -> None:
+    """Prints a block for each call, with a line for each value of its arguments and its request. What a caller wrote is shown without
+    anything a terminal would act on."""
     for number, item in enumerate(approvals):
         if number:
             click.echo()
@@ -214,13 +217,29 @@ def _print(approvals: Sequence[Mapping[str, Any]]) -> None:
         people = " and ".join(f"{one['people']} of {', '.join(one['roles'])}" for one in item.get("needs", ()))
         if item.get("agreed"):
             click.echo(f"{'agreed':<12}  {printable(', '.join(item['agreed']))}; it takes {printable(people)}")
-        for name, value in item["arguments"].items():
-            click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
+        _print_rows(_rows(item, "arguments"), whole=whole)
         if item.get("sql"):
-            click.echo(f"would run     {printable(item['sql'])}")
+            click.echo("would run")
+            _print_rows(request_rows({"sql": item["sql"]}), whole=whole)
         elif "request" in item:
-            click.echo(f"would send    {printable(json.dumps(item['request'], ensure_ascii=False))}")
+            click.echo("would send")
+            _print_rows(_rows(item, "request"), whole=whole)
         if "refusal" in item:
             click.echo(f"would not be sent: {printable(item['refusal']['message'])}")
     if not approvals:
         click.echo("nothing waits for an answer")
+
+
+def _rows(item: Mapping[str, Any], part: str) -> tuple[Row, ...]:
+    """The rows of a listed call's arguments or request; made here where an older gateway listed it."""
+    if part in item.get("rows", {}):
+        return msgspec.convert(item["rows"][part], tuple[Row, ...])
+    return request_rows(item[part]) if part == "request" else argument_rows(item[part], None)
+
+
+def _print_rows(rows: Sequence[Row], *, whole: bool) -> None:
+    for row in rows:
+        open_it = ["--whole shows all of it"] if row.whole and not whole else []
+        about = "; ".join([*([row.about] if row.about else []), *open_it])
+        name, text = (row.name, row.whole or row.text) if whole else (row.label, row.text)
+        click.echo(f"  {isolated(escaped(name))} = {isolated(escaped(text))}" + (f" ({about})" if about else ""))

@@ -17,15 +17,19 @@ from toolgen.console.grants import in_force, roles
 from toolgen.console.http import Visit, download, shown
 from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
+from toolgen.console.seen_calls import seen_calls
 from toolgen.errors import ConfigError
-from toolgen.gateway.approval_requests import request_of
 from toolgen.gateway.approval_terms import Terms, Wish
+from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.approvers import in_words
 from toolgen.gateway.asgi.request import Rejected, Response
+from toolgen.gateway.call_rows import Row as ValueRow
+from toolgen.gateway.call_rows import argument_rows, below_first_screen, in_schema_order, request_rows
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.result import Error
+from toolgen.model.schema import JsonObject
 from toolgen.state.invocations import Invocation
 
 __all__ = ["answer", "exported", "filters_of", "listed", "one", "search", "sending_of", "story"]
@@ -34,6 +38,7 @@ _PAGE = 50
 _MAX_TEXT_LENGTH = 200
 _MAX_NUMBER = 100_000
 _HIDDEN = "hmac-sha256:"
+_WARNING_LINES = 3
 _FIELDS = ("principal", "tool", "status", "rule", "text")
 _MAX_EXPORTED = 10_000
 _COLUMNS = (
@@ -117,9 +122,20 @@ async def story(visit: Visit) -> Response:
         digest=policy.digest,
         sent=_sent(visit, call),
         sending=sending_of(call),
+        asked=_asked(visit, call),
+        seen=await seen_calls(visit, call, entries),
         hidden=_hidden_note(visit, call) if call.get("hidden") else "",
         again=f"/console/calls?{urlencode({'principal': call.get('principal', ''), 'tool': call.get('tool', '')})}",
     )
+
+
+def _asked(visit: Visit, call: Row) -> tuple[ValueRow, ...]:
+    """The recorded arguments as rows."""
+    arguments = call.get("arguments")
+    if not isinstance(arguments, Mapping):
+        return ()
+    tool, bound = visit.gateway.manifest.tools.get(str(call.get("tool", ""))), call.get("bound") or ()
+    return recorded_rows(arguments, None if tool is None else tool.input_schema, tuple(map(str, bound)))
 
 
 def _hidden_note(visit: Visit, call: Row) -> str:
@@ -163,7 +179,7 @@ def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
     name, arguments = str(call.get("tool", "")), call.get("arguments")
     known = visit.gateway.manifest.tools.get(name)
     if call.get("sql"):
-        return {"kind": "sql", "sql": call["sql"]}
+        return {"kind": "sql", "rows": request_rows({"sql": call["sql"]})}
     if known is None or known.digest != call.get("tool_digest") or not isinstance(arguments, Mapping):
         return {"kind": "changed" if known is not None and "tool_digest" in call else "none"}
     hidden = any(_HIDDEN in text for text in texts(arguments))
@@ -172,7 +188,7 @@ def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
     made = preview(visit.gateway.manifest, name, {name: decoded(item) for name, item in arguments.items()})
     if made.get("status") == "refused":
         return {"kind": "hidden" if hidden else "none"}
-    return {"kind": "request", "request": made, "hidden": hidden}
+    return {"kind": "request", "rows": request_rows(made), "hidden": hidden}
 
 
 _STARTED = frozenset({"upstream_error", "upstream_timeout", "outcome_unknown", "response_too_large", "handler_error"})
@@ -212,9 +228,12 @@ async def listed(visit: Visit) -> Response:
     return visit.page(
         "approvals.html",
         at="approvals",
-        waiting=waiting,
+        waiting=[(item, argument_rows(item.arguments, _schema(visit, item.tool), item.bound)) for item in waiting],
         done=done if done in {"approve", "deny"} else "",
-        grants=await in_force(visit),
+        grants=[
+            (grant, recorded_rows(grant.get("arguments", {}), _schema(visit, str(grant["tool"])), ()))
+            for grant in await in_force(visit)
+        ],
         roles=await roles(visit),
     )
 
@@ -234,7 +253,7 @@ async def answer(visit: Visit) -> Response:
         raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
     if len(note) > MAX_NOTE_LENGTH:
         return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
-    terms = Terms(digest=known.digest)
+    terms = Terms(digest=known.digest, shown=visit.form.get("shown", ""), channel="console")
     if decision != "deny" and visit.form.get("remember"):
         wish = _wish(visit.form)
         if wish is None:
@@ -253,7 +272,8 @@ async def answer(visit: Visit) -> Response:
         known.id, approve=decision != "deny", note=note, principal=visit.person.principal, terms=terms
     )
     if isinstance(told, Error):
-        if told.code == "validation" or (told.code == "forbidden" and terms != Terms(digest=known.digest)):
+        own = terms.arguments is not None or terms.remember is not None
+        if told.code == "validation" or (told.code == "forbidden" and own):
             fault = f"Nothing was done: {told.message}"
             return await _shown(visit, known, fault=fault, note=note, written=visit.form.get("arguments", ""))
         raise Rejected(_STATUS.get(told.code, 409), told.code, told.message, suggestion=told.suggestion)
@@ -290,7 +310,13 @@ async def _waiting(visit: Visit) -> Invocation:
     return known
 
 
+def _schema(visit: Visit, name: str) -> JsonObject | None:
+    tool = visit.gateway.current.governance.tool(name)
+    return None if tool is None else tool.input_schema
+
+
 async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str = "", written: str = "") -> Response:
+    view, schema = await visit.gateway.tool_calls.approvals.shown_to_approver(known), _schema(visit, known.tool)
     return visit.page(
         "approval.html",
         at="approvals",
@@ -298,7 +324,13 @@ async def _shown(visit: Visit, known: Invocation, *, fault: str = "", note: str 
         known=known,
         tool=visit.gateway.manifest.tools.get(known.tool),
         rule=rule_of(visit, known.rule),
-        sends=await request_of(visit.gateway.tool_calls.approvals, known, visit.gateway.current.governance),
+        view=view,
+        below=below_first_screen(
+            view.arguments, _WARNING_LINES * (len(visit.warnings) + bool(visit.gateway.operations.ready()))
+        ),
+        original=None if known.original is None else argument_rows(known.original, schema),
+        statement=request_rows({"sql": known.sql}) if known.sql else (),
+        editable=in_schema_order(known.arguments, schema),
         longest_note=MAX_NOTE_LENGTH,
         fault=fault,
         note=note,

@@ -28,6 +28,7 @@ from toolgen.config.console import ConsoleSettings
 from toolgen.console.records import Records
 from toolgen.errors import AuditError, place_of
 from toolgen.gateway.asgi.request import Rejected, Request, Response
+from toolgen.gateway.call_rows import escaped
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
@@ -80,8 +81,9 @@ _AFTER_UNDERSCORE = re.compile(r"(?<=_)(?=[^_])")
 
 
 def pretty(value: object) -> str:
-    """JSON as a person reads it. What has no JSON form is shown by the name of its type."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=lambda item: type(item).__name__)
+    """JSON as a person reads it, with what is not seen as JSON escapes it. A value without a JSON form is shown by the name of its type."""
+    written = json.dumps(value, indent=2, ensure_ascii=False, default=lambda item: type(item).__name__)
+    return "\n".join(map(escaped, written.split("\n")))
 
 
 def seconds_of(text: object) -> float | None:
@@ -355,6 +357,12 @@ class Visit(Struct, frozen=True, kw_only=True):
     def now(self) -> float:
         return self.context.clock.now()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings that stand above a page for this person."""
+        own = self.context.records.warnings() if self.person.viewer else ()
+        return (*self.gateway.operations.warnings(), *own)
+
     def page(
         self, name: str, *, at: str, status: int = 200, headers: tuple[Header, ...] = (), **values: object
     ) -> Response:
@@ -368,10 +376,7 @@ class Visit(Struct, frozen=True, kw_only=True):
             form_token=self.session.form_token,
             waiting_calls=self.waiting,
             ready=self.gateway.operations.ready(),
-            warnings=(
-                *self.gateway.operations.warnings(),
-                *(self.context.records.warnings() if self.person.viewer else ()),
-            ),
+            warnings=self.warnings,
             now=self.now,
             **values,
         )

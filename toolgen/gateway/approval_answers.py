@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from toolgen.audit.log import AuditLog
 from toolgen.gateway.approval_grants import ApprovalGrants, remembered
 from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
+from toolgen.gateway.approval_view import Shown, shown_to_approver, shown_to_caller
 from toolgen.gateway.approvers import counted, escalated_to, in_words, may_ever_answer, met, open_roles
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.waiting_calls import WaitingCalls, of_party
 from toolgen.model.call import Call, Principal, parties
+from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest, elicitable
@@ -25,6 +27,7 @@ __all__ = ["Answers"]
 
 _TRIES = 40
 _AGAIN_S = 0.05
+_AT_CLIENT = Terms(channel="mcp")
 Found = TypeVar("Found")
 
 
@@ -66,11 +69,12 @@ class Answers(WaitingCalls):
         terms: Terms = AS_ASKED,
     ) -> Invocation | Error:
         """Answers for a call, on `terms`. A no ends it, and so does what changed since it was asked for; it is approved once enough people
-        said yes. What is refused is on record, and has no effect.
+        said yes. The record has the channel of the answer and digests of what was shown there. What is refused is on record, and has no
+        effect.
 
         Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
         """
-        known = await self.store.get(call_id)
+        known, note = await self.store.get(call_id), reason_in(note)
         if not may_ever_answer(self.current.governance.policy, principal):
             found: Invocation | Error = Error(
                 code="forbidden",
@@ -92,7 +96,7 @@ class Answers(WaitingCalls):
         elif approve:
             found = await self._approve(known, Vote(by=principal.id, roles=roles, at=0.0), note, terms)
         else:
-            found = await self._deny(known, note=note, by=principal.id)
+            found = await self._deny(known, note=note, by=principal.id, terms=terms)
         if isinstance(found, Error):
             await self._note_refused(call_id, principal, known, found)
         return found
@@ -106,20 +110,53 @@ class Answers(WaitingCalls):
             return Error(code="forbidden", message="the policy takes no answers from the person at a caller's client")
         note = "asked at the caller's client"
         if not approve:
-            return await self._deny(known, note=note, by=caller.id)
-        return await self._approve(known, Vote(by=caller.id, roles=(), at=0.0), note, AS_ASKED)
+            return await self._deny(known, note=note, by=caller.id, terms=_AT_CLIENT)
+        return await self._approve(known, Vote(by=caller.id, roles=(), at=0.0), note, _AT_CLIENT)
 
     def may_elicit(self, known: Invocation) -> bool:
         """Whether the person at the caller's own client may answer: no rule names others, or several people."""
         return self.current.governance.policy.approval.elicits and elicitable(known.needs)
 
-    async def _deny(self, known: Invocation, *, note: str, by: str) -> Invocation | Error:
+    def shown_to_caller(self, known: Invocation) -> Shown | None:
+        """A waiting call for the person at its caller's own client; None where that person may not answer, or could not judge it: an
+        approver changed what was asked for."""
+        if (
+            known.kind != "approval"
+            or known.status != "pending"
+            or known.original is not None
+            or not self.may_elicit(known)
+        ):
+            return None
+        governance = self.current.governance
+        return shown_to_caller(known, self.call(known, governance), governance)
+
+    async def shown_to_approver(self, known: Invocation) -> Shown:
+        """A waiting call for those who may answer for it."""
+        governance = self.current.governance
+        return await shown_to_approver(known, self.call(known, governance), governance)
+
+    async def _answered(self, known: Invocation, note: str, terms: Terms) -> dict[str, object] | Error:
+        """The note, the channel and what was shown there, for the record; an error where the approver was shown another request."""
+        if terms.channel == "mcp":
+            shown = self.shown_to_caller(known) or Shown(arguments=())
+        else:
+            shown = await self.shown_to_approver(known)
+        if terms.shown and terms.shown != shown.digest:
+            message = "the request that would be sent is not the one that you were shown"
+            return Error(code="conflict", message=message, suggestion="look at it again")
+        said = {"note": note, "channel": terms.channel, "shown": dict(shown.recorded)}
+        return {name: item for name, item in said.items() if item}
+
+    async def _deny(self, known: Invocation, *, note: str, by: str, terms: Terms) -> Invocation | Error:
         if (over := await self._over(known)) is not None:
             return over
+        said = await self._answered(known, note, terms)
+        if isinstance(said, Error):
+            return said
         message = f"a person denied this call: {note}" if note else "a person denied this call"
         suggestion = "do not make it again unless you are told to"
         error = Error(code="approval_denied", message=message, suggestion=suggestion, rule=known.rule)
-        closed = await self._in_turn(known, lambda one: self.close(one, by=by, verdict="deny", error=error, note=note))
+        closed = await self._in_turn(known, lambda one: self.close(one, by=by, verdict="deny", error=error, said=said))
         return closed or too_late(await self.store.get(known.id) or known)
 
     async def _over(self, known: Invocation) -> Error | None:
@@ -146,6 +183,9 @@ class Answers(WaitingCalls):
                 message="an approver changed its arguments since it was asked for",
                 suggestion=suggestion,
             )
+        said = await self._answered(known, note, terms)
+        if isinstance(said, Error):
+            return said
         if terms.remember is not None:
             remember = remembered(terms.remember, known, self.current.governance.policy)
             if isinstance(remember, Error):
@@ -160,14 +200,14 @@ class Answers(WaitingCalls):
 
         async def agree(kept: Invocation) -> Invocation | Error | None:
             return (
-                too_late(kept) if kept.digest != known.digest else await self._agreed(kept, wanted, vote, note, terms)
+                too_late(kept) if kept.digest != known.digest else await self._agreed(kept, wanted, vote, said, terms)
             )
 
         done: Invocation | Error | None = await self._in_turn(known, agree)
         return done or too_late(await self.store.get(known.id) or known)
 
     async def _agreed(
-        self, kept: Invocation, wanted: Invocation, vote: Vote, note: str, terms: Terms
+        self, kept: Invocation, wanted: Invocation, vote: Vote, answered: Mapping[str, object], terms: Terms
     ) -> Invocation | Error | None:
         """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
         governance = self.current.governance
@@ -194,7 +234,8 @@ class Answers(WaitingCalls):
             status="approved" if enough else "pending",
             lease=0.0,
         )
-        await self.record(held, by=vote.by, verdict="approve", note=note, said=self._said(agreed, terms, enough=enough))
+        said = {**answered, **self._said(agreed, terms, enough=enough)}
+        await self.record(held, by=vote.by, verdict="approve", said=said)
         done = await self.store.replace(held, agreed)
         self.announce()
         if done is not None and enough and vote.remember is not None:

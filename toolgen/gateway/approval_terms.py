@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.gateway.approval_view import Channel
 from toolgen.gateway.compiled_policy import Governance
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.waiting_calls import of_party
@@ -36,12 +37,15 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """`arguments` in place of those that were asked for; `digest` of what the approver was shown, "" where it says nothing of that.
-    `remember` where the answer is to count for later calls too."""
+    """Terms of an answer. `arguments` replace those that were asked for. `digest` is that of the call that the approver was shown, `shown`
+    that of the request, each "" where the approver does not say. With `remember` the answer counts for later calls too. `channel` is where
+    it was given."""
 
     arguments: JsonObject | None = None
     digest: str = ""
     remember: Wish | None = None
+    shown: str = ""
+    channel: Channel = "python"
 
 
 AS_ASKED = Terms()

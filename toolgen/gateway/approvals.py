@@ -113,7 +113,7 @@ class Approvals(Answers):
         if "escalated" in due:
             approval = self.current.governance.policy.approval
             said = {"after_s": approval.escalate_s, "to": sorted(approval.escalate_to)}
-            await self.record(held, by="", verdict="", note="", said=said, event="escalation")
+            await self.record(held, by="", verdict="", said=said, event="escalation")
         if "reminded" in due:
             _logger.info("call %s of %s still waits for a person", known.id, known.tool)
         await self.store.replace(held, msgspec.structs.replace(held, lease=0.0, **due))
@@ -187,6 +187,7 @@ def _invocation(question: Question, now: float) -> Invocation:
         arguments=dict(call.arguments),
         bound=call.bound,
         restored=call.restored,
+        sent=dict(call.sent),
         sql=question.sql,
         rule=question.rule,
         digest=question.digest,

@@ -199,7 +199,7 @@ class DeviceCalls:
     async def _end_stale(self, known: Invocation) -> Envelope:
         """The policy says something else of the call by now, so its caller is not told what the device answered."""
         ending = {"status": "refused", "code": "expired"}
-        seq = await self._calls.record(known, by="", verdict="expire", note="", ending=ending)
+        seq = await self._calls.record(known, by="", verdict="expire", ending=ending)
         error = Error(code="expired", message=STALE, rule=known.rule)
         result = Refused(error=error)
         envelope = ended(known.tool, known.id, result, Trail(outcome_seq=seq), 0.0)

@@ -52,17 +52,20 @@ _TOO_MANY = Deny(
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """Arguments with values in place of tokens. `values` are as `Call.restored`; `denied` says why there are none."""
+    """Arguments with values in place of tokens.
+
+    `values` are as `Call.restored`, `sent` as `Call.sent`; `denied` says why there are none."""
 
     arguments: JsonObject
     values: tuple[tuple[str, str, str], ...] = ()
+    sent: JsonObject = {}
     denied: Deny | None = None
 
     def of(self, call: Call) -> Call:
         """The call that was made with these arguments."""
         if not self.values and self.denied is None:
             return call
-        return replace(call, restored=(*call.restored, *self.values), denied=call.denied or self.denied)
+        return replace(call, restored=(*call.restored, *self.values), sent=self.sent, denied=call.denied or self.denied)
 
 
 NONE = Restored(arguments={})
@@ -130,6 +133,7 @@ class ValueTokens:
                 name: _put(value, lambda text: tokens.replaced(text, values, signer))
                 for name, value in arguments.items()
             },
+            sent={name: arguments[name] for name in where},
             values=tuple(
                 (name, str(one), values[one]) for name, found in sorted(where.items()) for one in sorted(found, key=str)
             ),

@@ -140,14 +140,14 @@ class WaitingCalls:
         return await self.outcome(call_id, caller)
 
     async def close(
-        self, known: Invocation, *, by: str, verdict: str, error: Error, note: str = ""
+        self, known: Invocation, *, by: str, verdict: str, error: Error, said: Mapping[str, Any] = _NOTHING
     ) -> Invocation | None:
-        """Ends a call that is not carried out (any more), on record first. None where somebody else was quicker."""
+        """Ends a call that is not carried out (any more), on record first, with `said`. Returns None where somebody else was quicker."""
         held = await self.hold(known)
         if held is None:
             return None
         status = _STATUS[error.code]
-        seq = await self.record(held, by=by, verdict=verdict, note=note, ending={"status": status, "code": error.code})
+        seq = await self.record(held, by=by, verdict=verdict, said=said, ending={"status": status, "code": error.code})
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
         data = None if known.resume is None else {"done": done_so_far(known.resume)}
         return await self.end(
@@ -230,7 +230,6 @@ class WaitingCalls:
         *,
         by: str,
         verdict: str,
-        note: str,
         ending: Mapping[str, str] | None = None,
         said: Mapping[str, Any] = _NOTHING,
         event: str = "decision",
@@ -248,8 +247,8 @@ class WaitingCalls:
             "parent": known.parent,
             **(ending or {}),
         }
-        if note or said:
-            fields["arguments"] = ({"note": note} if note else {}) | dict(said)
+        if said:
+            fields["arguments"] = dict(said)
         try:
             _, seq = await self.log.append(fields)
         except AuditError:

@@ -268,8 +268,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     became: a digest over the caller, the tool and that key, so that no two callers' keys are ever the same. `trace` is the place in a
     trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `rule` let it
     through, for devices, whose requests are kept. `restored` are the values that stand in place of tokens, each as its argument, its token
-    and the value. `withheld` says why the call may not be sent any more, None where it may: for code that sends it later than at once, or
-    again. `hidden`: there is such a
+    and the value, and `sent` the arguments with those tokens, as their caller sent them. `withheld` says why the call may not be sent any
+    more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a
     tool, and this principal may not see it; only the record says so. `depth` counts the calls that this one was made inside of. `resume` is
     what a call that waited for others that it made goes on from.
     """
@@ -288,6 +288,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     restored: tuple[tuple[str, str, str], ...] = ()
+    sent: JsonObject = _NOTHING
     bound: tuple[str, ...] = ()
     hidden: bool = False
     depth: int = 0

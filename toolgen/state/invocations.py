@@ -82,7 +82,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     `digest` is what an answer is bound to. `home` is the machine that took the call on, which alone carries it out; `attempt` counts how
     often it was let go again before anything happened. Times are seconds since the epoch. Until `lease`, `owner` alone moves it on; an
     owner that dies leaves the lease to lapse. `arguments` are exact, and so may be sensitive; `bound` names those that the policy set.
-    `restored` are the values in them that stand in place of tokens. `envelope` is the JSON the caller gets once it ended.
+    `restored` are the values in them that stand in place of tokens, `sent` the arguments with those tokens. `envelope` is the JSON the
+    caller gets once it ended.
 
     All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
     `edited_by` who did. `asked_by` names the rules that want people to agree, and `grant` what their answer allowed besides this call.
@@ -136,6 +137,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[Need, ...] = ()
     votes: tuple[Vote, ...] = ()
     restored: tuple[tuple[str, str, str], ...] = ()
+    sent: dict[str, Any] = {}
     original: dict[str, Any] | None = None
     edited_by: str = ""
     asked_by: tuple[str, ...] = ()

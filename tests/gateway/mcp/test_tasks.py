@@ -341,7 +341,7 @@ def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> 
             assert (task["status"], task["statusMessage"].partition(":")[0]) == ("working", "approval_required")
         asked = await two.ask("tasks/get", taskId=tasks[0])
         assert (asked["status"], [*asked["inputRequests"]]) == ("input_required", ["approval"])
-        assert '"table": "t"' in asked["inputRequests"]["approval"]["params"]["message"]
+        assert 'table = "t"' in asked["inputRequests"]["approval"]["params"]["message"]
 
         def saying(approve: object) -> dict[str, Any]:
             return {"inputResponses": {"approval": {"action": "accept", "content": {"approve": approve}}}}

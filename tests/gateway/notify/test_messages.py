@@ -10,6 +10,7 @@ import pytest
 
 from tests.state.test_invocations import invocation
 from toolgen.config.notify import Format, NotifyEvent, Webhook
+from toolgen.gateway.call_rows import argument_rows
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import Notice, events_of, message_id
 from toolgen.model.secret import parse_reference
@@ -32,7 +33,15 @@ def body(known: Invocation, event: NotifyEvent = "approval_requested", form: For
         events=frozenset({event}),
         arguments=True,
     )
-    notice = Notice(event=event, known=known, arguments=arguments, url=URL, escalated_to=("boss",), at=1.0)
+    notice = Notice(
+        event=event,
+        known=known,
+        arguments=arguments,
+        rows=argument_rows(arguments, None),
+        url=URL,
+        escalated_to=("boss",),
+        at=1.0,
+    )
     return json.loads(body_of(webhook, notice))
 
 
@@ -86,7 +95,7 @@ def test_slack_is_given_a_text_blocks_and_a_link() -> None:
         "Rule\nmail",
         "Asked of\n2 people with the role lead",
     ]
-    assert json.loads(found["blocks"][2]["text"]["text"]) == {"to": "ann"}
+    assert found["blocks"][2]["text"]["text"] == 'to = "ann"'
     assert found["blocks"][3]["text"] == {"type": "mrkdwn", "text": f"<{URL}|Open it in the console>"}
 
 
@@ -135,3 +144,22 @@ def test_long_text_is_cut_to_what_slack_takes() -> None:
     assert len(found["text"]) <= 3000
     assert max(len(one["text"]) for one in found["blocks"][1]["fields"]) <= 2000
     assert len(found["blocks"][2]["text"]["text"]) <= 3000
+
+
+def test_a_long_value_hides_no_other_in_a_message() -> None:
+    long = "60.01 EUR " * 390
+    found = body(invocation(), reason=long, amount_cents=199_999, name="\u3164\u05d0")
+    lines = found["blocks"][2]["text"]["text"].split("\n")
+    assert lines[:2] == ["amount_cents = 199999", 'name = \u2068"\\u3164\u05d0"\u2069']
+    assert lines[2].startswith('reason = "60.01')
+    assert lines[2].endswith("… (3,900 characters)")
+    rows = body(invocation(), form="generic", reason=long, amount_cents=199_999)["data"]["rows"]
+    assert [(row["name"], row.get("length")) for row in rows] == [("amount_cents", None), ("reason", 3900)]
+    assert "whole" not in rows[1]
+
+
+def test_what_has_no_room_in_a_message_is_counted() -> None:
+    many = {f"m{number:03}": "x" * 60 for number in range(300)}
+    assert body(invocation(), **many)["blocks"][2]["text"]["text"].endswith("more: open it in the console")
+    data = body(invocation(), form="generic", **many)["data"]
+    assert (len(data["rows"]), data["rows_omitted"]) == (100, 200)

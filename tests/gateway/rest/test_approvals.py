@@ -10,6 +10,8 @@ import pytest
 from tests.gateway.clients import run
 from tests.gateway.test_approvals import UPDATE, policy_of, project, world, write_policy
 from toolgen.audit.reader import entries
+from toolgen.audit.verify import verify
+from toolgen.canonical import digest
 
 __all__ = ["project"]
 
@@ -66,5 +68,30 @@ def test_a_call_that_would_be_refused_by_now_says_so_in_place_of_a_request(proje
             found = (await client.get("ops", "/v1/approvals")).json()["approvals"]
             assert [item["refusal"]["code"] for item in found] == ["expired"]
             assert "request" not in json.dumps(found)
+
+    run(main())
+
+
+def test_each_value_has_a_row_and_an_answer_may_be_bound_to_the_request_that_was_shown(asking: Path) -> None:
+    async def main() -> None:
+        async with world(asking) as (_, client):
+            call_id = (await client.post("bot", READ, {"arguments": {"petId": 7}, "wait": 0})).json()["call_id"]
+            (shown,) = (await client.get("ops", "/v1/approvals")).json()["approvals"]
+            assert shown["rows"]["arguments"] == [{"name": "petId", "text": "7"}]
+            rows = {row["name"]: row["text"] for row in shown["rows"]["request"]}
+            assert (rows["method"], rows["header X-Key"]) == ("GET", "***")
+            other = {"decision": "approve", "shown": "sha256:" + "0" * 64}
+            refused = await client.post("ops", f"/v1/approvals/{call_id}", other)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
+            done = await client.post(
+                "ops", f"/v1/approvals/{call_id}", {"decision": "approve", "shown": shown["shown"]}
+            )
+            assert done.status_code == 200, done.text
+        (decision,) = [one for one in entries(asking.parent / "var" / "audit") if one.get("verdict") == "approve"]
+        assert decision["arguments"] == {
+            "channel": "rest",
+            "shown": {"arguments": digest({"petId": 7}), "request": shown["shown"]},
+        }
+        assert verify(asking.parent / "var" / "audit").ok
 
     run(main())

@@ -12,12 +12,11 @@ from contextlib import suppress
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import encodable
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.call_reports import CallReports
+from toolgen.gateway.call_rows import isolated
 from toolgen.gateway.caller_questions import CallerQuestions
 from toolgen.gateway.json_body import encode
 from toolgen.model.call import Principal
@@ -248,15 +247,25 @@ _SCHEMA: JsonObject = {
 }
 
 
-def form_of(known: Invocation) -> JsonObject | None:
-    """The parameters of an elicitation about exactly this call; None where a person could not read it whole."""
-    written = _visible(msgspec.json.format(msgspec.json.encode(encodable(known.arguments)), indent=2).decode())
-    if len(written) + len(known.sql) > MAX_SHOWN_LENGTH:
+def form_of(known: Invocation, approvals: Approvals) -> JsonObject | None:
+    """The parameters of an elicitation about exactly this call, as its caller knows it; None where the person at the caller's client may
+    not answer, or could not read the call whole. Each long value stands whole below the others."""
+    shown = approvals.shown_to_caller(known)
+    if shown is None:
         return None
-    parts = [f"{known.tool} ({known.effect}) is to be called with exactly these arguments:", written]
-    if known.sql:
-        parts.append(f"It would run:\n{_visible(known.sql)}")
-    return {"message": "\n".join(parts), "requestedSchema": _SCHEMA}
+    lines = [f"{known.tool} ({known.effect}) is to be called with exactly these arguments:"]
+    for row in shown.arguments:
+        about = [row.about, "whole below"] if row.whole else [row.about]
+        lines.append(_line(row.label, row.text, "; ".join(part for part in about if part)))
+    if not shown.arguments:
+        lines.append("none")
+    lines += [f"\nThe whole of {isolated(row.name)}:\n{isolated(row.whole)}" for row in shown.arguments if row.whole]
+    message = "\n".join(lines)
+    return {"message": message, "requestedSchema": _SCHEMA} if len(message) <= MAX_SHOWN_LENGTH else None
+
+
+def _line(name: str, text: str, about: str) -> str:
+    return f"{isolated(name)} = {isolated(text)}" + (f" ({about})" if about else "")
 
 
 async def said(approvals: Approvals, call_id: str, answer: Mapping[str, Any] | None, principal: Principal) -> None:
@@ -269,8 +278,3 @@ async def said(approvals: Approvals, call_id: str, answer: Mapping[str, Any] | N
         await approvals.agree(call_id, approve=False, caller=principal)
     else:
         await approvals.cancel(call_id, principal)
-
-
-def _visible(text: str) -> str:
-    """The text with nothing in it that a person would not see, or see in another place than it stands."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else f"\\u{ord(sign):04x}" for sign in text)

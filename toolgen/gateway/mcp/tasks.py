@@ -217,13 +217,9 @@ class Tasks:
         for key, question in known.asks.items():
             if key not in known.replies and ASKED_WITH.get(question["method"]) in capabilities:
                 yield key, question
-        form = self._form(known) if "elicitation" in capabilities else None
+        form = form_of(known, self._approvals) if "elicitation" in capabilities else None
         if form is not None:
             yield APPROVAL, {"method": "elicitation/create", "params": dict(form)}
-
-    def _form(self, known: Invocation) -> Mapping[str, Any] | None:
-        waits = known.kind == "approval" and known.status == "pending" and self._approvals.may_elicit(known)
-        return form_of(known) if waits else None
 
     def _result_of(self, known: Invocation, principal: Principal) -> dict[str, object]:
         return tool_result(self._approvals.envelope(known), known.via or known.tool, self._listings.of(principal))

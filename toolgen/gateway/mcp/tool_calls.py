@@ -246,8 +246,7 @@ class ToolCalls:
     ) -> dict[str, object] | Fault:
         """Asks the person at the caller's client about a call that waits."""
         known = await self._gateway.tool_calls.approvals.own(envelope.call_id, caller.principal)
-        waits = known is not None and known.status == "pending" and self._gateway.tool_calls.approvals.may_elicit(known)
-        form = form_of(known) if known is not None and waits else None
+        form = None if known is None else form_of(known, self._gateway.tool_calls.approvals)
         if form is None:
             return await self._result(envelope, request, caller)
         if era is Era.MODERN:
@@ -270,12 +269,13 @@ class ToolCalls:
             return _wrong("the call that params.requestState is about is not kept any more")
         if known.status == "pending":
             answer = request.answers.get(APPROVAL)
-            form = form_of(known)
+            form = form_of(known, approvals)
             if answer is None and form is not None:
                 asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
                 return self._asking(request, caller.principal, asked, call_id=state.call_id)
             try:
-                await said(approvals, state.call_id, answer, caller.principal)
+                if answer is not None:
+                    await said(approvals, state.call_id, answer, caller.principal)
             except (AuditError, StateError):
                 return Fault(code=INTERNAL_ERROR, message="the answer could not be recorded, so it was not taken")
         envelope = await self._ended(approvals.envelope(known), request, caller)

@@ -5,14 +5,17 @@ In Slack's, what comes from a caller is plain text in a block, where no mention 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolgen.audit.entry import timestamp
 from toolgen.config.notify import NotifyEvent, Webhook
+from toolgen.gateway.approval_view import rows_json
 from toolgen.gateway.approvers import in_words
+from toolgen.gateway.call_rows import isolated
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.notify.notice import Notice, decision_of
 from toolgen.model.excerpt import bounded
@@ -22,6 +25,7 @@ __all__ = ["body_of", "escaped", "plain"]
 
 _MAX_ARGUMENTS_SIZE = 16_384
 _MAX_FIELD_LENGTH = 500
+_MAX_ROWS = 100
 _MAX_TEXT_LENGTH = 2500
 """Slack takes 2,000 characters in a field and 3,000 in a text (Block Kit, section block)."""
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -72,9 +76,13 @@ def _data(webhook: Webhook, notice: Notice) -> dict[str, Any]:
 def _arguments(webhook: Webhook, notice: Notice) -> dict[str, object]:
     if not webhook.arguments or notice.arguments is None:
         return {}
+    left_out = len(notice.rows) - _MAX_ROWS
+    more: dict[str, object] = {"rows_omitted": left_out} if left_out > 0 else {}
     if len(encode(notice.arguments)) > _MAX_ARGUMENTS_SIZE:
-        return {"arguments_omitted": "they are too long for a message"}
-    return {"arguments": notice.arguments}
+        rows = tuple(replace(row, text="", whole="") if row.whole else row for row in notice.rows[:_MAX_ROWS])
+        return {"arguments_omitted": "they are too long for a message", "rows": rows_json(rows), **more}
+    rows = tuple(replace(row, whole="") for row in notice.rows[:_MAX_ROWS])
+    return {"arguments": notice.arguments, "rows": rows_json(rows), **more}
 
 
 def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
@@ -97,10 +105,28 @@ def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
         {"type": "section", "fields": parts},
     ]
     if webhook.arguments and notice.arguments is not None:
-        written = json.dumps(notice.arguments, indent=1, ensure_ascii=False)
-        blocks.append({"type": "section", "text": plain(written, _MAX_TEXT_LENGTH)})
+        text = {
+            "type": "plain_text",
+            "text": _lines(notice),
+            "emoji": False,
+        }  # rows have nothing in them that is not seen
+        blocks.append({"type": "section", "text": text})
     blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": f"<{notice.url}|Open it in the console>"}})
     return {"text": escaped(f"{title}: {spelled(known.tool)}, by {spelled(who)}"), "blocks": blocks}
+
+
+def _lines(notice: Notice) -> str:
+    """A line for each value, as many as there is room for, and how many there are besides."""
+    lines: list[str] = []
+    left = _MAX_TEXT_LENGTH - 100
+    for row in notice.rows:
+        line = f"{isolated(row.label)} = {isolated(row.text)}" + (f" ({row.about})" if row.about else "")
+        left -= len(line) + 1
+        if left < 0:
+            lines.append(f"{len(notice.rows) - len(lines):,} more: open it in the console")
+            break
+        lines.append(line)
+    return "\n".join(lines) or "no arguments"
 
 
 def _title(notice: Notice) -> str:

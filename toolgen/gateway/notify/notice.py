@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from toolgen.config.notify import NotifyEvent
+from toolgen.gateway.call_rows import Row
 from toolgen.model.schema import JsonObject
 from toolgen.state.invocations import Invocation
 
@@ -19,13 +20,16 @@ _ENDINGS: dict[str, NotifyEvent] = {"expired": "approval_expired", "cancelled": 
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """One event of one call. `arguments` are as the record shows them, None where they are not to be shown. `url` is the console's page
-    of the call, `escalated_to` has the roles that may answer too once it is escalated. `at` is when it was noticed, in seconds since the
-    epoch."""
+    """Event of a call. `arguments` are as the record shows them, None where they are not to be shown; `rows` has a row for each value.
+
+    `url` is the console's page of the call, `escalated_to` has the roles that may answer too once it is escalated. `at` is when it was
+    noticed, in seconds since the epoch.
+    """
 
     event: NotifyEvent
     known: Invocation
     arguments: JsonObject | None
+    rows: tuple[Row, ...]
     url: str
     escalated_to: tuple[str, ...]
     at: float

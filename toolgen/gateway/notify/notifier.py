@@ -14,7 +14,9 @@ from toolgen.clock import Clock
 from toolgen.config.notify import NotifyEvent, NotifySettings
 from toolgen.errors import StateError, ToolgenError, place_of
 from toolgen.execute.base import Permit
+from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.call_rows import in_schema_order
 from toolgen.gateway.notify.delivery import Delivery, DeliveryCounts
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
@@ -178,10 +180,13 @@ class Notifier:
         now = await self._outbox.now()
         governance = self._approvals.current.governance
         call = self._approvals.call(known, governance)
+        schema = None if call is None else call.tool.input_schema
+        arguments = None if call is None else in_schema_order(governance.concealing.arguments(call), schema)
         notice = Notice(
             event=event,
             known=known,
-            arguments=None if call is None else governance.concealing.arguments(call),
+            arguments=arguments,
+            rows=() if arguments is None else recorded_rows(arguments, schema, known.bound),
             url=f"{self._settings.console}/console/approvals/{known.id}",
             escalated_to=tuple(sorted(governance.policy.approval.escalate_to)),
             at=now,

@@ -39,6 +39,7 @@ class _Decision(msgspec.Struct, forbid_unknown_fields=True):
     note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_LENGTH)] = ""
     arguments: dict[str, Any] | None = None
     digest: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    shown: Annotated[str, msgspec.Meta(max_length=100)] = ""
     remember: _Remember | None = None
 
 
@@ -60,7 +61,8 @@ class RestApprovals:
             )
 
     async def _list(self, request: Request, principal: Principal) -> Response:
-        """What this principal may answer for, the oldest first, with the exact arguments and the request as it would be sent."""
+        """What this principal may answer for, the oldest first, with the exact arguments and the request as it would be sent; rows of both
+        besides."""
         limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_WAITING)
         if not self._approvals.may_answer(principal):
             raise Rejected(
@@ -78,7 +80,7 @@ class RestApprovals:
         body: _Decision = decoded(await read_json_body(request), _Decision)
         approve = body.decision == "approve"
         remember = None if body.remember is None else _wish(body.remember)
-        terms = Terms(arguments=body.arguments, digest=body.digest, remember=remember)
+        terms = Terms(arguments=body.arguments, digest=body.digest, shown=body.shown, remember=remember, channel="rest")
         answer = await self._approvals.decide(
             call_id, approve=approve, note=body.note, principal=principal, terms=terms
         )

@@ -175,6 +175,14 @@ def _approval_schemas() -> Node:
     approval: Node = dict.fromkeys((*texts, "session", "client", "parent"), TEXT)
     refusal = described({"code": TEXT, "message": TEXT}, "code", "message")
     need = described({"roles": {"type": "array", "items": TEXT}, "people": {"type": "integer"}}, "roles", "people")
+    row: Node = {
+        "name": TEXT,
+        "text": {**TEXT, "description": "JSON of the value, cut where it is long, with what is not seen as escapes."},
+        "length": {"type": "integer", "description": "Characters of a value that is cut."},
+        "whole": {**TEXT, "description": "The text that is cut, whole."},
+        "note": {**TEXT, "description": "Who set the value, or that the schema does not know it."},
+    }
+    rows: Node = {"type": "array", "items": described(row, "name", "text")}
     shown: Node = {
         "arguments": _ANYTHING,
         "request": {**_ANYTHING, "description": "What would be sent now, secrets masked, as a dry run shows it."},
@@ -186,6 +194,11 @@ def _approval_schemas() -> Node:
         "edited_by": TEXT,
         "needs": {"type": "array", "items": need, "description": "Who has to agree."},
         "agreed": {"type": "array", "items": TEXT, "description": "Who did so far."},
+        "shown": {**TEXT, "description": "Digest of `request` or `refusal`, which an answer may carry."},
+        "rows": {
+            **described({"arguments": rows, "request": rows}),
+            "description": "The call as people are shown it: a row for each value, in the schema's order, short ones first.",
+        },
     }
     replaced = "In place of those that were asked for: checked, and put to the policy again."
     decision: Node = {
@@ -196,6 +209,11 @@ def _approval_schemas() -> Node:
             "type": "string",
             "maxLength": 100,
             "description": "Of the call as it was shown; an edited one takes it.",
+        },
+        "shown": {
+            "type": "string",
+            "maxLength": 100,
+            "description": "Of the request as it was shown; the answer is refused where another one would be sent.",
         },
     }
     count: Node = {"type": "integer", "minimum": 1, "maximum": 10_000}

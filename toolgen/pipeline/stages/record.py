@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from toolgen.canonical import digest as digest_of
 from toolgen.canonical import encodable
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
@@ -126,6 +127,10 @@ class AuditRedaction:
     def shown(self, call: Call) -> JsonObject:
         """The call's arguments for those who decide about it: as they are, but for what is sensitive."""
         return self._concealed(call)
+
+    def request(self, call: Call, request: Json) -> str:
+        """The digest of a request that was made of a call: a keyed one where the request holds what the record conceals."""
+        return digest_of(request) if self._concealed(call) == call.arguments else str(self._keyed(request))
 
     def statement(self, call: Call, statement: Json) -> Json:
         """The statement that ran, which holds what the agent wrote into it: as plain as the argument it was written in."""

@@ -1,0 +1,172 @@
+"""View of a waiting call, for each channel on which a person answers: arguments and request as rows, and the digests that go on record.
+
+Approvers see the values that are sent. The person at the caller's own client sees what the caller sent: tokens in place of values, and no
+arguments that the gateway sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any, Literal, assert_never
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.canonical import decoded, digest, encodable
+from toolgen.gateway.call_rows import Concealed, Row, argument_rows, request_rows
+from toolgen.gateway.compiled_policy import Governance
+from toolgen.model.call import Call
+from toolgen.model.result import Cancelled, Failed, Pending, Refused, Success
+from toolgen.model.schema import Json, JsonObject
+from toolgen.pipeline.middleware import Trail
+from toolgen.policy.answer_redaction import Hidden
+from toolgen.state.invocations import Invocation
+
+__all__ = [
+    "Channel",
+    "Shown",
+    "arguments_as_shown",
+    "caller_arguments",
+    "recorded_rows",
+    "request_now",
+    "rows_json",
+    "shown_to_approver",
+    "shown_to_caller",
+    "without_bound",
+]
+
+Channel = Literal["console", "cli", "rest", "mcp", "python"]
+"""The way on which a person answers for a call."""
+_EXPIRED = {"code": "expired", "message": "the policy, the tool or the caller has changed since"}
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """A call as a person is shown it. `sends` has `request`, or `refusal` where the call would not be sent now; it is empty for the
+    person at the caller's client. `recorded` goes on record with the answer."""
+
+    arguments: tuple[Row, ...]
+    request: tuple[Row, ...] = ()
+    sends: Mapping[str, Any] = {}
+    recorded: Mapping[str, Any] = {}
+
+    @property
+    def digest(self) -> str:
+        """The digest of the request that was shown; "" where none was."""
+        return str(self.recorded.get("request", ""))
+
+
+async def shown_to_approver(known: Invocation, call: Call | None, governance: Governance) -> Shown:
+    """The view for approvers. `call` is the one that would be made, None where the policy sees another one in it by now."""
+    arguments = argument_rows(known.arguments, _schema(known, governance), known.bound)
+    if call is None:
+        return Shown(arguments=arguments, sends={"refusal": _EXPIRED})
+    return replace(await request_now(call, governance), arguments=arguments)
+
+
+async def request_now(call: Call, governance: Governance) -> Shown:
+    """The request that a call would be sent as now, without its arguments."""
+    sends = await _request(call, governance)
+    request = sends.get("request")
+    return Shown(
+        arguments=(),
+        request=request_rows(request) if isinstance(request, Mapping) else (),
+        sends=sends,
+        recorded=_digests(call, governance, sends),
+    )
+
+
+def shown_to_caller(known: Invocation, call: Call | None, governance: Governance) -> Shown:
+    """The view for the person at the caller's own client. It has no request: that holds what the gateway sets."""
+    arguments = caller_arguments(known)
+    recorded: dict[str, Any] = {}
+    if call is not None:
+        concealed = governance.concealing.arguments(replace(call, arguments=arguments, restored=()))
+        recorded["arguments"] = digest(concealed)
+        if known.restored:
+            own = governance.concealing.arguments(call)
+            recorded["as_sent"] = {name: item for name, item in concealed.items() if own.get(name) != item}
+    return Shown(arguments=argument_rows(arguments, _schema(known, governance)), recorded=recorded)
+
+
+def caller_arguments(known: Invocation) -> dict[str, Json]:
+    """The arguments as their caller knows them: as it sent those that hold tokens, and none that the gateway sets."""
+    found: dict[str, Any] = {
+        **known.arguments,
+        **{name: known.sent[name] for name in known.sent if name in known.arguments},
+    }
+    found = without_bound(found, known.bound)
+    return _masked(found, known.restored) if known.restored else found
+
+
+def arguments_as_shown(arguments: JsonObject, decision: Mapping[str, Any], bound: tuple[str, ...]) -> dict[str, Json]:
+    """The recorded arguments of a call as the person of a recorded decision was shown them, from the record alone."""
+    if decision.get("channel") != "mcp":
+        return dict(arguments)
+    found = without_bound(arguments, bound)
+    shown = decision.get("shown")
+    as_sent = shown.get("as_sent") if isinstance(shown, Mapping) else None
+    return {**found, **(as_sent if isinstance(as_sent, Mapping) else {})}
+
+
+def recorded_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str]) -> tuple[Row, ...]:
+    """The rows of arguments as the record has them."""
+    return argument_rows({name: decoded(item, Concealed) for name, item in arguments.items()}, schema, bound)
+
+
+def rows_json(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+    """Rows as JSON for programs."""
+    found: list[dict[str, Any]] = msgspec.to_builtins(rows)
+    return found
+
+
+def _masked(arguments: dict[str, Json], restored: tuple[tuple[str, str, str], ...]) -> dict[str, Json]:
+    hidden = Hidden()
+    for _, token, value in restored:
+        hidden.add(value, token)
+    hidden.ready()
+    found: dict[str, Json] = hidden.masked(deepcopy(arguments))
+    return found
+
+
+def without_bound(arguments: JsonObject, bound: tuple[str, ...]) -> dict[str, Json]:
+    """The arguments without those that the gateway sets, which are named by dotted paths."""
+    found = dict(arguments)
+    for path in bound:
+        found = _without(found, path.split("."))
+    return found
+
+
+def _without(arguments: dict[str, Json], path: list[str]) -> dict[str, Json]:
+    name, *inner = path
+    below = arguments.get(name)
+    if not inner:
+        return {key: item for key, item in arguments.items() if key != name}
+    return {**arguments, name: _without(below, inner)} if isinstance(below, dict) else arguments
+
+
+def _schema(known: Invocation, governance: Governance) -> JsonObject | None:
+    tool = governance.tool(known.tool)
+    return None if tool is None else tool.input_schema
+
+
+def _digests(call: Call, governance: Governance, sends: Mapping[str, Any]) -> dict[str, Any]:
+    """The digest of the arguments as the record has them, and that of the request, keyed where the request holds what is sensitive."""
+    concealed = governance.concealing.arguments(call)
+    return {"arguments": digest(concealed), "request": governance.concealing.request(call, encodable(sends))}
+
+
+async def _request(call: Call, governance: Governance) -> dict[str, Any]:
+    """`request`: what the call would send now, secrets masked, made as a dry run makes it. `refusal` where it would not be sent.
+
+    Sends, counts and records nothing.
+    """
+    result = await governance.would_send(call, Trail())
+    match result:
+        case Success(data=data):
+            return {"request": data}
+        case Failed(error=error) | Refused(error=error) | Cancelled(error=error) | Pending(error=error):
+            return {"refusal": {"code": error.code, "message": error.message}}
+        case _:
+            assert_never(result)

@@ -67,7 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/mcp/messages.py": ("label[:_MAX_CLIENT_LENGTH]", "requested[:32]"),
     "gateway/mcp/server.py": ("uri[:_MAX_URI_LENGTH]",),
     "gateway/mcp/sessions.py": ("text[:_MAX_SESSION_LENGTH + 1]",),
-    "gateway/notify/messages.py": ("timestamp(known.expires)[:19]",),
+    "gateway/notify/messages.py": ("timestamp(known.expires)[:19]", "notice.rows[:_MAX_ROWS]"),
     "gateway/notify/role_messages.py": ("timestamp(grant.expires)[:19]",),
     "gateway/policy_replay.py": ("named[:_MAX_NAMED]",),
     "gateway/response_shaping.py": ("token[:KEY_BYTES]",),

@@ -24,7 +24,7 @@ from toolgen.gateway.service import Gateway
 BUDGET_S = 20.0
 Found = TypeVar("Found")
 _START = 1_750_000_000.0
-_RULES = [
+RULES = [
     {"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"},
     {
         "id": "few",
@@ -39,7 +39,7 @@ _OK = {"status": "ok", "verdict": "allow"}
 _REFUSED = {"status": "refused", "code": "forbidden", "verdict": "deny", "rule": "default"}
 
 
-def _calls(chance: random.Random, number: int) -> tuple[str, Mapping[str, object], Mapping[str, object]]:
+def drawn_call(chance: random.Random, number: int) -> tuple[str, Mapping[str, object], Mapping[str, str]]:
     match number % 20:
         case 0 | 1:
             return "orders__send_mail", {"to": f"agent-{chance.randrange(500)}@example.com"}, _REFUSED
@@ -61,7 +61,7 @@ def lines(calls: int) -> Iterator[bytes]:
     """The lines of a stream of that many calls."""
     chance, prev, seq = random.Random(17), "", 0
     for number in range(calls):
-        tool, arguments, ending = _calls(chance, number)
+        tool, arguments, ending = drawn_call(chance, number)
         call = {"call_id": f"call_{number:024d}", "principal": "bot", "on_behalf_of": "", "tool": tool}
         said = {"arguments": arguments, "session": f"s-{number % 1000}"}
         for fields in ({"event": "intent", **call, **said}, {"event": "outcome", **call, **ending}):
@@ -83,14 +83,14 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=100_000)
     calls = parser.parse_args().calls
     with tempfile.TemporaryDirectory() as folder:
-        policy = json.loads(json.dumps({"rules": _RULES, "approvals": {"approvers": ["user"]}}))
+        policy = json.loads(json.dumps({"rules": RULES, "approvals": {"approvers": ["user"]}}))
         path = project(Path(folder) / "project", "http://127.0.0.1:9", policy)
         log = active_path(path.parent / "var" / "audit", "gateway-1")
         log.parent.mkdir(parents=True)
         log.write_bytes(b"".join(lines(calls)))
         gateway = Gateway.load(path)
         parts = gateway.settings, gateway.manifest, gateway.current.governance, 0.0
-        found, replayed = _timed(lambda: replay(*parts))
+        found, replayed = _timed(lambda: [*replay(*parts)])
         rules, suggested = _timed(lambda: suggest(*parts))
     differ = [one for one in found if one.differs]
     print(f"replay of {len(found):,} calls: {replayed}, {len(differ)} differ (wanted: at most {BUDGET_S:.0f} s, 0)")

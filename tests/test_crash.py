@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 
 from tests import patient
+from tests.audit.drawn_logs import calls
 from tests.projects import KEY, make_project
-from toolgen.audit.reader import calls
 from toolgen.audit.verify import verify
 
 HEADERS = {"authorization": f"Bearer {KEY}"}

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.audit.drawn_logs import calls
 from tests.audit.logs import PLAIN, add, in_segments, names, opened, write
 from toolgen.audit import segment as segment_module
 from toolgen.audit.config import Plan
 from toolgen.audit.files import Tail, closed_segments, pack, tail_of
 from toolgen.audit.files import opened as opened_segment
-from toolgen.audit.reader import calls, entries, entry_at
+from toolgen.audit.reader import entries, entry_at
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.audit.drawn_logs import calls
 from tests.execute.oauth.test_rotation import keep
 from tests.projects import POLICY, make_project
-from toolgen.audit.reader import calls
 from toolgen.audit.verify import verify
 from toolgen.cli import main
 from toolgen.cli.doctor import _print

@@ -17,9 +17,10 @@ import msgspec
 import orjson
 import pytest
 
+from tests.audit.drawn_logs import calls
 from tests.gateway.clients import BASE, run
 from tests.projects import POLICY, audit_entry, make_project
-from toolgen.audit.reader import calls, entries
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
 from toolgen.config.settings import load as load_settings

@@ -3,41 +3,114 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.audit.logs import opened
 from tests.catalogs import catalog, http_tool, sql_tool
+from toolgen.audit.log import AuditLog
 from toolgen.clock import FixedClock
-from toolgen.gateway.unknown_outcomes import UnknownOutcomes
+from toolgen.errors import ToolgenError
+from toolgen.gateway.identity import Identity
+from toolgen.gateway.unknown_outcomes import Doubts, UnknownOutcomes
+from toolgen.model.tool import Effect
 from toolgen.state.idempotency import SqliteLedger
 
-MANIFEST = catalog(http_tool("pay__refund"), sql_tool("shop__query"))
+MANIFEST = catalog(
+    http_tool("pay__refund", Effect.WRITE),
+    http_tool("pay__get_refund"),
+    replace(sql_tool("shop__execute"), effect=Effect.WRITE),
+)
+
+
+def _outcomes(directory: Path, notes: AuditLog) -> UnknownOutcomes:
+    return UnknownOutcomes(
+        directory=directory,
+        manifest=MANIFEST,
+        notes=notes,
+        ledger=SqliteLedger(directory / "ledger.db", FixedClock()),
+        clock=FixedClock(),
+        identity=Nobody,
+    )
+
+
+class Nobody(Identity):
+    """Whoever settles a call has nothing to do with it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def concerns(self, by: str, parties: Sequence[str]) -> bool:
+        return False
+
+
+async def _listed(directory: Path, log: AuditLog, since: float = 0.0) -> Doubts:
+    found = _outcomes(directory, log)
+    try:
+        return await found.open(since)
+    finally:
+        await found.close()
+
+
+def _intent(call_id: str, tool: str = "pay__refund") -> dict[str, Any]:
+    return {"event": "intent", "call_id": call_id, "principal": "bot", "tool": tool, "arguments": {"a": 1}}
 
 
 @pytest.mark.parametrize(
     ("tool", "request_"),
-    [("pay__refund", "GET http://127.0.0.1:9/"), ("shop__query", ""), ("gone__tool", "")],
+    [("pay__refund", "GET http://127.0.0.1:9/"), ("shop__execute", ""), ("gone__tool", "")],
 )
 def test_what_was_to_be_sent_is_told_where_there_is_an_address(tmp_path: Path, tool: str, request_: str) -> None:
-    async def scenario() -> list[dict[str, Any]]:
+    async def scenario() -> None:
         log = opened(tmp_path)
-        await log.append({"event": "intent", "call_id": "c1", "principal": "bot", "tool": tool, "arguments": {"a": 1}})
-        found = UnknownOutcomes(
-            directory=tmp_path,
-            manifest=MANIFEST,
-            notes=log,
-            ledger=SqliteLedger(tmp_path / "ledger.db", FixedClock()),
-            clock=FixedClock(),
-            identity=pytest.fail,
-        )
+        await log.append(_intent("c1", tool))
         await log.close()
-        rows = await found.open()
-        await found.close()
-        return rows
 
-    (row,) = asyncio.run(scenario())
+        (row,) = (await _listed(tmp_path, log)).calls
 
-    assert (row["call_id"], row["doubt"], row["request"]) == ("c1", "unfinished", request_)
+        assert (row["call_id"], row["doubt"], row["request"]) == ("c1", "unfinished", request_)
+
+    asyncio.run(scenario())
+
+
+def test_reads_that_never_ended_are_counted_and_not_listed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        log = opened(tmp_path)
+        for call_id, tool in (("c1", "pay__get_refund"), ("c2", "pay__refund"), ("c3", "pay__get_refund")):
+            await log.append(_intent(call_id, tool))
+        await log.close()
+
+        found = await _listed(tmp_path, log)
+
+        assert ([row["call_id"] for row in found.calls], found.unfinished_reads) == (["c2"], 2)
+
+    asyncio.run(scenario())
+
+
+def test_calls_are_listed_and_found_from_a_moment_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = FixedClock()
+        log = opened(tmp_path, clock=clock)
+        await log.append(_intent("c1"))
+        clock.advance(7200)
+        since = clock.now()
+        await log.append(_intent("c2"))
+        assert [row["call_id"] for row in (await _listed(tmp_path, log)).calls] == ["c1", "c2"]
+        assert [row["call_id"] for row in (await _listed(tmp_path, log, since)).calls] == ["c2"]
+        outcomes = _outcomes(tmp_path, log)
+
+        with pytest.raises(ToolgenError, match="no call c1 has an unknown outcome"):
+            await outcomes.settle("c1", "happened", by="rita", note="", since=since)
+        await outcomes.settle("c2", "happened", by="rita", note="", since=since)
+        with pytest.raises(ToolgenError, match="no call c2 has an unknown outcome"):
+            await outcomes.settle("c2", "happened", by="rita", note="")
+
+        assert [row["call_id"] for row in (await outcomes.open()).calls] == ["c1"]
+        await outcomes.close()
+        await log.close()
+
+    asyncio.run(scenario())

@@ -23,7 +23,7 @@ from toolgen.json_codec import decode_json, encode_json
 from toolgen.key_file import read_key as kept
 
 __all__ = [
-    "calls",
+    "Users",
     "decoded",
     "digests_of",
     "entries",
@@ -35,6 +35,8 @@ __all__ = [
     "lines_of",
     "merged",
     "read_key",
+    "unfinished_row",
+    "with_outcome",
 ]
 
 
@@ -111,20 +113,16 @@ def entry_at(directory: Path, seq: int, stream: str = "") -> list[Entry]:
     return found
 
 
-def calls(directory: Path) -> list[dict[str, Any]]:
-    """One row a call, in the order of their intents: the intent's fields with the outcome's, `status` "unfinished" where there is none.
-
-    `seq` is the intent's number and `outcome_seq` the outcome's. A call that waited for a person is begun again when it is carried out,
-    perhaps by another worker and so in another stream: then the later counts. A decision that ends a call says how. `users` has the roles
-    and attributes of those parties that no policy names, by id.
-    """
-    return merged(entries(directory))
-
-
 def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """The same of entries from anywhere: those of a stream in their order, streams in any."""
+    """One row a call, in the order of the times of their intents: the intent's fields with the outcome's.
+
+    Entries of a stream come in their order, streams in any. `status` is "unfinished" without an outcome. `seq` is the intent's number and
+    `outcome_seq` the outcome's. A call that waited for a person is begun again when it is carried out, perhaps by another worker and so in
+    another stream: then the later counts. A decision that ends a call says how. `users` has the roles and attributes of those parties
+    that no policy names, by id.
+    """
     found: dict[str, dict[str, _Chapter]] = {}
-    users = _Users()
+    users = Users()
     for entry in found_entries:
         call_id = entry.get("call_id")
         if not isinstance(call_id, str):
@@ -141,19 +139,26 @@ def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
     return sorted(map(_whole, begun), key=lambda row: str(row.get("time", "")))
 
 
-class _Users:
-    """What the record says of users: each call's own word, or else the last word of its stream before it."""
+class Users:
+    """Roles and attributes of users as the record has them: what was recorded for a call itself, or else last before it in its stream."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[object, object], Any] = {}
         self._own: dict[tuple[str, object], Any] = {}
 
     def add(self, call_id: str, entry: Entry) -> None:
+        """Take over an identity entry."""
         said = entry.get("arguments")
         self._last[(entry.get("stream"), entry.get("principal"))] = said
         self._own[(call_id, entry.get("principal"))] = said
 
+    def forget(self, call_id: str, entry: Entry) -> None:
+        """Drop what was recorded for a call itself, whose intent is `entry`."""
+        for name in (entry.get("principal"), entry.get("on_behalf_of")):
+            self._own.pop((call_id, name), None)
+
     def of(self, call_id: str, entry: Entry) -> dict[str, Any]:
+        """Return roles and attributes of the parties of a call by their names, those that are known."""
         parties = [name for name in (entry.get("principal"), entry.get("on_behalf_of")) if isinstance(name, str)]
         said = {name: self._own.get((call_id, name), self._last.get((entry.get("stream"), name))) for name in parties}
         return {name: item for name, item in said.items() if isinstance(item, dict)}
@@ -169,16 +174,14 @@ class _Chapter(Struct, frozen=True):
 
 def _told(before: _Chapter | None, entry: Entry) -> _Chapter:
     known = before or _Chapter(begun=False, row={}, until="")
-    content, until = _content(entry), str(entry.get("time", ""))
-    ending = {"outcome_seq": entry.get("seq")}
+    until = str(entry.get("time", ""))
     match entry.get("event"):
         case "intent":
-            return _Chapter(begun=True, row={**content, "status": "unfinished"}, until=until)
+            return _Chapter(begun=True, row=unfinished_row(entry), until=until)
         case "outcome" if known.begun:
-            ending |= {key: value for key, value in content.items() if key not in {"seq", "time", "stream"}}
-            return replace(known, row=known.row | ending, until=until)
+            return replace(known, row=with_outcome(known.row.copy(), entry), until=until)
         case "decision" if "code" in entry:  # a person's, or time's, that ends the call
-            ending |= {"status": entry.get("status"), "code": entry["code"]}
+            ending = {"outcome_seq": entry.get("seq"), "status": entry.get("status"), "code": entry["code"]}
             return replace(known, row=known.row | ending, until=until)
         case _:
             return known
@@ -191,8 +194,23 @@ def _whole(chapters: Iterable[_Chapter]) -> dict[str, Any]:
     return row
 
 
-def _content(entry: Entry) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in {"prev", "hash", "event"}}
+_OF_ENTRY = frozenset({"seq", "time", "stream", "event", "prev", "hash"})
+
+
+def unfinished_row(intent: Entry) -> dict[str, Any]:
+    """The row of a call that has begun and not ended."""
+    row = intent.copy()
+    for name in ("prev", "hash", "event"):
+        row.pop(name, None)
+    row["status"] = "unfinished"
+    return row
+
+
+def with_outcome(row: dict[str, Any], outcome: Entry) -> dict[str, Any]:
+    """A call's row, changed to say how the call ended."""
+    row.update({key: value for key, value in outcome.items() if key not in _OF_ENTRY})
+    row["outcome_seq"] = outcome.get("seq")
+    return row
 
 
 _DIGEST = re.compile("hmac-sha256:[0-9a-f]{64}")

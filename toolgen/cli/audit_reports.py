@@ -26,7 +26,7 @@ from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
 from toolgen.wiring.audit_index import index_of
 
-__all__ = ["dir_option", "filled", "filters", "opened", "stats"]
+__all__ = ["dir_option", "filled", "filters", "opened", "since_option", "stats"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AGE = re.compile(r"(\d{1,9})(s|m|h|d)\Z")
@@ -56,13 +56,14 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
         ) from None
 
 
+since_option = click.option(
+    "--since",
+    callback=_moment,
+    metavar="WHEN",
+    help="Calls that began at WHEN or later: 30m, 7d, 2026-01-31, or a time (UTC).",
+)
 _OPTIONS = (
-    click.option(
-        "--since",
-        callback=_moment,
-        metavar="WHEN",
-        help="Calls that began at WHEN or later: 30m, 7d, 2026-01-31, or a time (UTC).",
-    ),
+    since_option,
     click.option("--until", callback=_moment, metavar="WHEN", help="Calls that began before WHEN."),
     click.option("--principal", default="", help="Principal that made the call."),
     click.option("--for", "on_behalf_of", default="", metavar="USER", help="User that the call was made for."),

@@ -182,24 +182,27 @@ def _print_rules(readings: Mapping[str, list[Json]], rules: list[Considered]) ->
 def replay_calls(since: str, as_json: bool, config_path: str) -> None:
     """Decide the recorded calls again under the policy on disk, and list what would differ. Exits 1 when anything does."""
     gateway = Gateway.load(config_path)
-    found = [*replay(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since))]
-    differing = [item for item in found if item.differs]
-    open_ = [item for item in found if item.now == "undecidable"]
-    unasked = sum(item.before == "unasked" for item in found)
-    if as_json:
-        shown = {"calls": len(found), "unasked": unasked, "differ": [item.to_dict() for item in differing]}
-        print_json({**shown, "undecidable": [item.to_dict() for item in open_]})
-    else:
-        for item in [*differing, *open_]:
+    shown: dict[str, list[dict[str, object]]] = {"differ": [], "undecidable": []}
+    calls = differ = undecidable = unasked = 0
+    for item in replay(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since)):
+        open_ = item.now == "undecidable"
+        calls, unasked = calls + 1, unasked + (item.before == "unasked")
+        differ, undecidable = differ + item.differs, undecidable + open_
+        if as_json and (item.differs or open_):
+            shown["differ" if item.differs else "undecidable"].append(item.to_dict())
+        elif item.differs or open_:
             why = f": {item.why}" if item.why else ""
             click.echo(
                 f"{item.seq} {item.time} {item.principal} {item.tool}: {item.before} -> {item.now} {item.rule}{why}"
             )
+    if as_json:
+        print_json({"calls": calls, "unasked": unasked, **shown})
+    else:
         click.echo(
-            f"{len(found)} calls, {len(differing)} would differ, {len(open_)} cannot be decided from the record, and of {unasked} "
+            f"{calls} calls, {differ} would differ, {undecidable} cannot be decided from the record, and of {unasked} "
             "the rules had not been asked: a limit or a pause refused them"
         )
-    sys.exit(1 if differing else 0)
+    sys.exit(1 if differ else 0)
 
 
 @command.command("suggest")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from toolgen.cli.audit_reports import since_option
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import as_json, config, default_principal
 from toolgen.cli.output import print_json, printable
@@ -16,6 +17,7 @@ from toolgen.errors import ToolgenError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.unknown_outcomes import Doubts
 
 __all__ = ["reconcile"]
 
@@ -46,42 +48,55 @@ _HEAD = (
     metavar="PRINCIPAL",
     help="Who says so: a principal with the role reviewer.",
 )
+@since_option
 @as_json
 @config
 def reconcile(
-    call_id: str | None, found: str | None, note: str, principal: str | None, as_json: bool, config_path: str
+    call_id: str | None,
+    found: str | None,
+    note: str,
+    principal: str | None,
+    since: int | None,
+    as_json: bool,
+    config_path: str,
 ) -> None:
     """List the calls whose outcome is unknown, or that never ended, with what finds them in the system behind; or, with CALL_ID, record
-    what became of one."""
+    what became of one.
+
+    Reads that never ended are counted and not listed: they changed nothing.
+    """
     if (call_id is None) is not (found is None):
         raise click.UsageError("name a call and what became of it: CALL_ID --happened, or CALL_ID --did-not-happen")
     if len(note) > MAX_NOTE_LENGTH:
         raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
     gateway = Gateway.load(config_path)
+    begun = (since or 0) / 1e6
     if call_id is None or found is None:
-        rows = asyncio.run(_open(gateway))
+        doubts = asyncio.run(_open(gateway, begun))
         if as_json:
-            print_json(rows)
+            print_json(doubts.calls)
         else:
-            _print(rows)
+            _print(doubts.calls)
+        if doubts.unfinished_reads:
+            click.echo(f"{doubts.unfinished_reads} reads never ended; they changed nothing", err=True)
         return
     who = default_principal(_reviewers(gateway), principal)
-    asyncio.run(_settle(gateway, call_id, found, who, note))
+    asyncio.run(_settle(gateway, call_id, found, who, note, begun))
     click.echo(f"recorded: {call_id} {found.replace('_', ' ')}")
 
 
-async def _open(gateway: Administration) -> list[dict[str, Any]]:
+async def _open(gateway: Administration, since: float) -> Doubts:
     try:
-        return await gateway.unknown_outcomes.open()
+        return await gateway.unknown_outcomes.open(since)
     finally:
         await gateway.unknown_outcomes.close()
 
 
-async def _settle(gateway: Administration, call_id: str, found: str, who: str, note: str) -> None:
+async def _settle(gateway: Administration, call_id: str, found: str, who: str, note: str, since: float) -> None:
     if not gateway.callers.may_review(gateway.callers.named(who)):
         raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
     async with gateway.short_session():
-        await gateway.unknown_outcomes.settle(call_id, found, by=who, note=note)
+        await gateway.unknown_outcomes.settle(call_id, found, by=who, note=note, since=since)
 
 
 def _reviewers(gateway: Administration) -> tuple[str, ...]:

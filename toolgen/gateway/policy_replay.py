@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import yaml
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from toolgen.audit.reader import calls
+from toolgen.audit.call_window import CallWindow, seconds_of
 from toolgen.canonical import Recorded, decoded, is_digest
 from toolgen.clock import FixedClock
 from toolgen.config.settings import Settings
@@ -41,6 +41,7 @@ _BY_PERSON = frozenset({"approval_denied"})
 _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavailable", "expired"})
 """Refusals that say nothing of the rules: most of them come before the rules are asked."""
 _MAX_NAMED = 5
+_BATCH = 500  # calls that are decided in one run of the event loop
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -67,30 +68,37 @@ class Replayed(Struct, frozen=True, kw_only=True):
         return asdict(self)
 
 
-def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Replayed]:
-    """Every recorded call since a moment (seconds since the epoch), one after the other, each with the earlier ones behind it.
+def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> Iterator[Replayed]:
+    """Decide every call again that was recorded since a moment (seconds since the epoch), each with the earlier ones behind it.
 
     Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
     """
-    return asyncio.run(_replayed(settings, manifest, governance, since))
-
-
-async def _replayed(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Replayed]:
     clock = FixedClock()
     earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
     exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
-    found = []
-    for row in calls(settings.audit_dir):
-        clock.seconds = _seconds(row)
-        if clock.seconds < since:
-            continue
-        call, again = _again(row, manifest, governance, earlier)
-        if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
-            again = await _inspected(call, again, governance, _hidden(_recorded(row)))
-        if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
-            again = replace(again, before="ask")
-        found.append(again)
-    return found
+
+    async def decided(rows: Sequence[dict[str, Any]]) -> list[Replayed]:
+        found = []
+        for row in rows:
+            clock.seconds = seconds_of(row)
+            call, again = _again(row, manifest, governance, earlier)
+            if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
+                again = await _inspected(call, again, governance, row)
+            if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
+                again = replace(again, before="ask")
+            found.append(again)
+        return found
+
+    rows = _calls(settings, governance, since)
+    with asyncio.Runner() as runner:
+        while some := list(islice(rows, _BATCH)):
+            yield from runner.run(decided(some))
+
+
+def _calls(settings: Settings, governance: Governance, since: float) -> Iterator[dict[str, Any]]:
+    """The recorded calls since a moment, with what is recorded of the users of issuers."""
+    issuers = governance.policy.credentials.issuers
+    return CallWindow(settings.audit_dir, since, has_users=lambda name: name.partition(":")[0] in issuers).rows()
 
 
 class Suggested(Struct, frozen=True, kw_only=True):
@@ -107,14 +115,9 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
     What is destructive is asked for. What a rule denied stays denied: nobody should be told to undo that.
     """
     wanted: dict[tuple[str, str], _Wanted] = {}
-    for row in calls(settings.audit_dir):
+    for row in _calls(settings, governance, since):
         tool = row.get("tool", "")
-        if (
-            _seconds(row) < since
-            or row.get("code") not in _BY_POLICY
-            or row.get("rule") != "default"
-            or tool not in manifest.tools
-        ):
+        if row.get("code") not in _BY_POLICY or row.get("rule") != "default" or tool not in manifest.tools:
             continue
         for name in filter(None, (row.get("principal"), row.get("on_behalf_of"))):
             try:
@@ -179,15 +182,12 @@ class _Wanted(Struct):
         self.arguments.append(arguments)
 
 
-async def _inspected(call: Call, again: Replayed, governance: Governance, hidden: str) -> Replayed:
-    """The same once the guards of SQL, GraphQL and egress have had their say: what they refuse, no rule allows.
-
-    `hidden` is what the record has of the call as a digest alone, or "".
-    """
+async def _inspected(call: Call, again: Replayed, governance: Governance, row: Mapping[str, Any]) -> Replayed:
+    """The decision after the guards of SQL, GraphQL and egress have judged the call too: what they refuse, no rule allows."""
     result = await governance.inspected(call, Trail())
     if not isinstance(result, Refused) or result.error.code == "validation":
         return again
-    if hidden:
+    if hidden := _hidden(_recorded(row)):
         return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded as a keyed digest alone")
     return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
 
@@ -336,13 +336,6 @@ def _hidden(value: object, path: str = "") -> str:
     if sent_like_one:
         return ""
     return next((found for name, item in items if (found := _hidden(item, f"{path}/{name}"))), "")
-
-
-def _seconds(row: Mapping[str, Any]) -> float:
-    try:
-        return datetime.fromisoformat(str(row.get("time", ""))).timestamp()
-    except ValueError:
-        return 0.0
 
 
 def _rarest(roles: frozenset[str], governance: Governance) -> str:

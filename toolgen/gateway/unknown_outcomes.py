@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolgen.audit.reader import calls, entries
+from msgspec import Struct
+
+from toolgen.audit.call_window import CallWindow
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError
 from toolgen.gateway.identity import Identity
@@ -18,9 +20,10 @@ from toolgen.model.reason import reason_in
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.idempotency import Claim, Ledger
 
-__all__ = ["EVENT", "HAPPENED", "Notes", "UnknownOutcomes"]
+__all__ = ["EVENT", "HAPPENED", "Doubts", "Notes", "UnknownOutcomes"]
 
 EVENT = "reconcile"
+_UNKNOWN = "outcome_unknown"
 HAPPENED = ("happened", "did_not_happen")
 _TOLD = (
     "call_id",
@@ -42,6 +45,13 @@ class Notes(Protocol):
     """The log, as far as it is written to here."""
 
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
+
+
+class Doubts(Struct, frozen=True, kw_only=True):
+    """The calls whose outcome is unknown, the oldest first, and the number of reads without an outcome: those changed nothing."""
+
+    calls: list[dict[str, Any]]
+    unfinished_reads: int
 
 
 class UnknownOutcomes:
@@ -71,18 +81,23 @@ class UnknownOutcomes:
         """Lets go of the ledger, for a command that reads it alone."""
         await self._ledger.close()
 
-    async def open(self) -> list[dict[str, Any]]:
-        """The calls in doubt that nobody has looked into, the oldest first: `doubt` is `outcome_unknown` or `unfinished`, `request` what
-        was to be sent where, `idempotency_key` what the system behind may know the call by. Raises `AuditError` and `StateError`."""
-        claims = await self._ledger.of_calls()
-        return [dict(row) for row in await asyncio.to_thread(lambda: list(self._rows(claims)))]
+    async def open(self, since: float = 0.0) -> Doubts:
+        """The calls in doubt that began at `since` (seconds since the epoch) or later and that nobody has looked into.
 
-    async def settle(self, call_id: str, found: str, *, by: str, note: str) -> None:
+        `doubt` is `outcome_unknown` or `unfinished`, `request` what was to be sent where, `idempotency_key` what the system behind may know
+        the call by. Raises `AuditError` and `StateError`.
+        """
+        claims = await self._ledger.of_calls()
+        return await asyncio.to_thread(self._open, since, claims)
+
+    async def settle(self, call_id: str, found: str, *, by: str, note: str, since: float = 0.0) -> None:
         """Records what somebody found: one of `HAPPENED`. A call that did not happen gives its idempotency key back.
 
-        Raises `ToolgenError` for a call that is in no doubt, under way, or `by`'s own; `AuditError` when it cannot be recorded.
+        The call is looked for from `since` on. Raises `ToolgenError` for a call that is in no doubt, under way, or `by`'s own; `AuditError`
+        when it cannot be recorded.
         """
-        row = next((row for row in await self.open() if row["call_id"] == call_id), None)
+        claims = await self._ledger.of_calls()
+        row = await asyncio.to_thread(self._one, call_id, since)
         if row is None:
             raise ToolgenError(
                 f"no call {bounded(call_id, 80)} has an unknown outcome",
@@ -90,7 +105,7 @@ class UnknownOutcomes:
             )
         if self._identity().concerns(by, [row[name] for name in ("principal", "on_behalf_of") if name in row]):
             raise ToolgenError("nobody says what became of a call of their own, or one made for them")
-        claim = (await self._ledger.of_calls()).get(call_id)
+        claim = claims.get(call_id)
         if claim is not None and claim.status == "running" and claim.lease > await self._ledger.now():
             raise ToolgenError(f"the call {call_id} is under way", suggestion="wait until it ends")
         fields = {"event": EVENT, "call_id": call_id, "principal": by, "tool": row.get("tool"), "status": found}
@@ -98,20 +113,32 @@ class UnknownOutcomes:
         if claim is not None and found == "did_not_happen":
             await self._ledger.release(claim)
 
-    def _rows(self, claims: Mapping[str, Claim]) -> Iterator[dict[str, Any]]:
-        settled = {entry.get("call_id") for entry in entries(self._directory) if entry.get("event") == EVENT}
-        for row in calls(self._directory):
-            doubt = "unfinished" if row.get("status") == "unfinished" else row.get("code")
-            if doubt not in {"unfinished", "outcome_unknown"} or row["call_id"] in settled:
-                continue
-            told = {name: row[name] for name in _TOLD if row.get(name) not in (None, "")}
-            claim = claims.get(row["call_id"])
-            yield {
-                **told,
-                "doubt": doubt,
-                "request": self._request(str(row.get("tool", ""))),
-                "idempotency_key": self._key(str(row.get("tool", "")), row["call_id"] if claim is None else claim.id),
-            }
+    def _open(self, since: float, claims: Mapping[str, Claim]) -> Doubts:
+        window = CallWindow(self._directory, since)
+        rows = [row for row in window.ended_with({_UNKNOWN}) if row["call_id"] not in window.reconciled]
+        doubted = [row for row in rows if self._is_in_doubt(row)]
+        return Doubts(calls=[self._told(row, claims) for row in doubted], unfinished_reads=len(rows) - len(doubted))
+
+    def _one(self, call_id: str, since: float) -> dict[str, Any] | None:
+        """The row of a call in doubt."""
+        window = CallWindow(self._directory, since)
+        found = window.only({call_id})
+        return next((row for row in found if call_id not in window.reconciled and self._is_in_doubt(row)), None)
+
+    def _is_in_doubt(self, row: Mapping[str, Any]) -> bool:
+        """True for a call that may have changed something: of a tool that is gone, nobody knows that it only read."""
+        unknown = row.get("status") == "unfinished" or row.get("code") == _UNKNOWN
+        return unknown and not self.manifest.is_read(str(row.get("tool", "")))
+
+    def _told(self, row: Mapping[str, Any], claims: Mapping[str, Claim]) -> dict[str, Any]:
+        claim = claims.get(row["call_id"])
+        tool = str(row.get("tool", ""))
+        return {
+            **{name: row[name] for name in _TOLD if row.get(name) not in (None, "")},
+            "doubt": "unfinished" if row.get("status") == "unfinished" else _UNKNOWN,
+            "request": self._request(tool),
+            "idempotency_key": self._key(tool, row["call_id"] if claim is None else claim.id),
+        }
 
     def _key(self, name: str, text: str) -> str:
         """What the system behind knows the call by."""

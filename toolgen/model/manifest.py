@@ -120,6 +120,11 @@ class Manifest(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
     format: int = FORMAT
 
+    def is_read(self, name: str) -> bool:
+        """True for a tool that changes nothing; False also for one that there is not."""
+        tool = self.tools.get(name)
+        return tool is not None and tool.effect is Effect.READ
+
     def to_dict(self) -> dict[str, object]:
         """The JSON form of contracts.md. Schemas in it are those of the tools."""
         stored = {name: Stored() for name, source in self.sources.items() if source.parts}

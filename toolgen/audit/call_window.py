@@ -1,0 +1,403 @@
+"""Calls that began since a moment, read from the segments that hold them, in bounded memory and in the order of their intents."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain, islice, takewhile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from toolgen.audit.entry import Entry
+from toolgen.audit.files import SegmentFile, blocks, bounded, lines, opened, segments, stream_names
+from toolgen.audit.reader import Users, decoded, merged, unfinished_row, with_outcome
+
+__all__ = ["CallWindow", "seconds_of", "start_of"]
+
+_CLOCK_STEP_S = 3600.0
+"""A clock may have been set back by so much: segments are read from that much earlier on."""
+_MAX_WAITING = 8_000
+"""Calls of all streams that are held until they end, while later calls wait for their turn. A call that takes longer is read beforehand."""
+_MAX_DISORDER = 1_000
+"""Calls within which times may go back in a stream."""
+_SEEN_BITS = 27
+_HASH_BITS = 60
+
+
+class _Brief(Struct, gc=False):
+    """What of an entry says which call it belongs to, and whether that begins or ends."""
+
+    event: str = ""
+    call_id: str = ""
+    code: str | UnsetType | None = UNSET
+    principal: str = ""
+    on_behalf_of: str = ""
+    status: str = ""
+
+
+_brief = msgspec.json.Decoder(_Brief).decode
+
+
+class _Seen:
+    """Bloom filter of call ids, of fixed size: it may take a new id for one that it has, and never the reverse."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray(1 << (_SEEN_BITS - 3))
+
+    def add(self, call_id: str) -> bool:
+        """Add an id. True if it may have been there before."""
+        bits, mask = self._bits, (1 << _SEEN_BITS) - 1
+        place = hash(call_id) & (1 << _HASH_BITS) - 1
+        step = place >> 27 | 1
+        known = True
+        for _ in range(4):
+            at = place & mask
+            bit = 1 << (at & 7)
+            if not bits[at >> 3] & bit:
+                bits[at >> 3] |= bit
+                known = False
+            place += step
+        return known
+
+
+class _Stream(Struct):
+    """The part of a stream that is in a window: `count` lines of the segment that begins with entry `start` and of later ones.
+
+    `loose` are calls that end in it and may have begun before it, `strangers` the callers that it does not say the roles of in time, and
+    `before` what was recorded earlier of both.
+    """
+
+    name: str
+    start: int
+    count: int = -1
+    loose: set[str] = msgspec.field(default_factory=set)
+    strangers: set[str] = msgspec.field(default_factory=set)
+    before: list[Entry] = msgspec.field(default_factory=list)
+
+
+class _Survey(Struct):
+    """Finds the calls of a stream that have to be read apart: all but those that begin once and end once, not much later.
+
+    `running` are calls that have not ended, each with the number of calls begun by then. `asked` are calls that wait for an answer.
+    """
+
+    seen: _Seen
+    codes: Container[str]
+    most: int
+    apart: set[str]
+    loose: set[str]
+    running: dict[str, int] = {}
+    asked: set[str] = set()
+    begun: int = 0
+
+    def begin(self, call_id: str) -> None:
+        self.begun += 1
+        if self.seen.add(call_id):
+            self.apart.add(call_id)
+        self.running[call_id] = self.begun
+
+    def end(self, outcome: _Brief) -> None:
+        call_id = outcome.call_id
+        at = self.running.pop(call_id, 0)
+        if not at and call_id not in self.asked:
+            self._end_loose(call_id)
+        elif not at or self.begun - at > self.most or outcome.code in self.codes:
+            self.apart.add(call_id)
+        if at and outcome.status == "pending":
+            self.asked.add(call_id)
+
+    def decide(self, call_id: str) -> None:
+        if call_id in self.running or call_id in self.asked:
+            self.apart.add(call_id)
+        else:
+            self._end_loose(call_id)
+
+    def _end_loose(self, call_id: str) -> None:
+        self.loose.add(call_id)
+        if self.seen.add(call_id):
+            self.apart.add(call_id)
+
+
+class CallWindow:
+    """The calls of a log that began at `since` (seconds since the epoch) or later, as `reader.calls` returns them.
+
+    Most calls are an intent and its outcome, a few entries apart in one stream. A first pass over the window finds the others: those that
+    began more than once, ended more than once, ended late or never. A second pass reads these alone, the third returns all in their order.
+    What the window does not hold is looked for in earlier segments: the intent of a call that began again in the window, and the roles of
+    callers for which `has_users` is true.
+    """
+
+    def __init__(
+        self, directory: Path, since: float = 0.0, *, has_users: Callable[[str], bool] = lambda name: False
+    ) -> None:
+        self._directory = directory
+        self._since = since
+        self._has_users = has_users
+        self._streams: list[_Stream] = []
+        self._apart: set[str] = set()
+        self._most = _MAX_WAITING
+        self.reconciled: set[str] = set()
+        """Calls of which somebody recorded what became of them, after `rows` or `doubts` were read."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every call of the window in the order of the times of their intents. Raises `AuditError`."""
+        self._survey(frozenset())
+        known = {row["call_id"]: msgspec.json.encode(row) for row in self._read_apart()}
+        by_stream = [self._rows_of(stream, known) for stream in self._streams]
+        for row in _in_order(heapq.merge(*by_stream, key=_time)):
+            if seconds_of(row) >= self._since:
+                yield row
+
+    def ended_with(self, codes: Container[str]) -> list[dict[str, Any]]:
+        """The calls of the window that ended with one of these codes or did not end, the oldest first. Raises `AuditError`."""
+        self._survey(codes)
+        return [
+            row
+            for row in self._read_apart()
+            if (row.get("status") == "unfinished" or row.get("code") in codes) and seconds_of(row) >= self._since
+        ]
+
+    def only(self, call_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """The calls with these ids, if they are in the window, the oldest first. Raises `AuditError`."""
+        self._apart = set(call_ids)
+        self._streams = [
+            _Stream(name=name, start=start_of(self._directory, name, self._since))
+            for name in stream_names(self._directory)
+        ]
+        return [row for row in self._read_apart() if seconds_of(row) >= self._since]
+
+    def _survey(self, codes: Container[str]) -> None:
+        """First pass: which calls have to be read apart, and what has to be looked for before the window."""
+        seen = _Seen()
+        names = stream_names(self._directory)
+        self._most = _MAX_WAITING // max(1, len(names))
+        self._streams = [_Stream(name=name, start=start_of(self._directory, name, self._since)) for name in names]
+        for stream in self._streams:
+            self._survey_stream(stream, seen, codes)
+        for stream in self._streams:
+            stream.loose &= self._apart
+            if self._since > 0 and (stream.loose or stream.strangers):
+                self._look_back(stream)
+
+    def _survey_stream(self, stream: _Stream, seen: _Seen, codes: Container[str]) -> None:
+        survey = _Survey(seen=seen, codes=codes, most=self._most, apart=self._apart, loose=stream.loose)
+        told: set[str] = set()
+        count = 0
+        for line in self._lines(stream):
+            count += 1
+            brief = _read(line)
+            if brief is None:
+                continue
+            match brief.event:
+                case "intent":
+                    survey.begin(brief.call_id)
+                    for name in (brief.principal, brief.on_behalf_of):
+                        if name and name not in told:
+                            told.add(name)
+                            if self._has_users(name):
+                                stream.strangers.add(name)
+                case "outcome":
+                    survey.end(brief)
+                case "decision" if brief.code is not UNSET:
+                    survey.decide(brief.call_id)
+                case "identity":
+                    told.add(brief.principal)
+                case "reconcile":
+                    self.reconciled.add(brief.call_id)
+        self._apart.update(survey.running)
+        stream.count = count
+
+    def _lines(self, stream: _Stream) -> Iterator[bytes]:
+        """The lines that the first pass read; all where there was none."""
+        found = chain.from_iterable(self._blocks(stream))
+        return found if stream.count < 0 else islice(found, stream.count)
+
+    def _blocks(self, stream: _Stream) -> Iterator[list[bytes]]:
+        """The lines of a stream from where its window begins, many at a time."""
+        with segments(self._directory, stream.name) as found:
+            begun = False
+            for segment, file in _from(found, stream.start):
+                with opened(segment, file) as plain:
+                    for block in blocks(plain):
+                        begun = begun or not self._is_early(block)
+                        if begun:
+                            yield block
+
+    def _is_early(self, block: Sequence[bytes]) -> bool:
+        """True if the window of a stream begins behind these lines."""
+        last = next(decoded(block[-1:]), {})
+        return 0 < seconds_of(last) < self._since - _CLOCK_STEP_S
+
+    def _read_apart(self) -> list[dict[str, Any]]:
+        """Second pass: the rows of the calls that have to be read apart."""
+        return merged(self._entries_apart()) if self._apart else []
+
+    def _entries_apart(self) -> Iterator[Entry]:
+        for stream in self._streams:
+            yield from stream.before
+            for line in self._lines(stream):
+                brief = _read(line)
+                if brief is None:
+                    continue
+                if brief.event == "reconcile":
+                    self.reconciled.add(brief.call_id)
+                elif brief.call_id in self._apart or brief.event == "identity":
+                    yield from decoded((line,))
+
+    def _rows_of(self, stream: _Stream, known: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+        """Third pass: the calls of one stream in the order of their intents, those that were read apart at their last intent."""
+        apart = self._apart
+        waiting: deque[dict[str, Any]] = deque()
+        running: dict[str, dict[str, Any]] = {}
+        users = Users()
+        for entry in stream.before:
+            if entry.get("event") == "identity":
+                users.add(str(entry.get("call_id")), entry)
+        for entry in decoded(self._lines(stream)):
+            event, call_id = entry.get("event"), entry.get("call_id")
+            if not isinstance(call_id, str):
+                continue
+            if event == "intent":
+                if call_id in apart:
+                    row = msgspec.json.decode(known[call_id]) if call_id in known else {}
+                    if (row.get("stream"), row.get("seq")) == (entry.get("stream"), entry.get("seq")):
+                        waiting.append(row)
+                else:
+                    row = unfinished_row(entry)
+                    if said := users.of(call_id, entry):
+                        row["users"] = said
+                    running[call_id] = row
+                    waiting.append(row)
+                users.forget(call_id, entry)
+            elif event == "outcome" and (begun := running.pop(call_id, None)) is not None:
+                with_outcome(begun, entry)
+            elif event == "identity":
+                users.add(call_id, entry)
+            while waiting and waiting[0]["call_id"] not in running:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _look_back(self, stream: _Stream) -> None:
+        """Reads earlier segments, the newest first, for the last intent of calls that end in the window and began again elsewhere, and for
+        the last word on the roles of callers."""
+        calls, names = stream.loose - self._begun_in(stream, stream.loose), set(stream.strangers)
+        with segments(self._directory, stream.name) as found:
+            within = [segment for segment, _ in _from(found, stream.start)]
+            for segment, file in reversed(found):
+                if not calls and not names:
+                    return
+                if segment in within[1:]:
+                    continue
+                with opened(segment, file) as plain:
+                    early = blocks(plain) if segment not in within else takewhile(self._is_early, blocks(plain))
+                    here = list(_told_of(chain.from_iterable(early), calls, names))
+                stream.before[:0] = here
+                calls -= {str(entry["call_id"]) for entry in here if entry.get("event") == "intent"}
+                names -= {str(entry["principal"]) for entry in here if entry.get("event") == "identity"}
+
+    def _begun_in(self, stream: _Stream, calls: set[str]) -> set[str]:
+        """Those of some calls that began in the window before they ended in it."""
+        begun: set[str] = set()
+        ended: set[str] = set()
+        for line in self._lines(stream) if calls else ():
+            brief = _read(line)
+            if brief is not None and brief.call_id in calls and brief.call_id not in ended:
+                if brief.event == "intent":
+                    begun.add(brief.call_id)
+                elif brief.event == "outcome" or (brief.event == "decision" and brief.code is not UNSET):
+                    ended.add(brief.call_id)
+        return begun
+
+
+def _from(
+    found: Sequence[tuple[SegmentFile, BinaryIO | None]], start: int
+) -> Sequence[tuple[SegmentFile, BinaryIO | None]]:
+    """The segments from the one on that holds an entry; the one that is written has no number in its name."""
+    begins = [index for index, (segment, file) in enumerate(found) if 0 < _first_number(segment, file) <= start]
+    return found[begins[-1] if begins else 0 :]
+
+
+def _first_number(segment: SegmentFile, file: BinaryIO | None) -> int:
+    if file is None:
+        return segment.first
+    first = next(decoded(bounded(file)), {}).get("seq")
+    file.seek(0)
+    return first if isinstance(first, int) else 0
+
+
+def start_of(directory: Path, stream: str, since: float) -> int:
+    """The number of the entry from which a stream has to be read for what was recorded at `since` or later: the first of a segment.
+
+    Segments are looked at from the newest back, only at their first entries. Raises `AuditError`.
+    """
+    if since <= 0:
+        return 1
+    with segments(directory, stream) as found:
+        for segment, file in reversed(found):
+            with opened(segment, file) as plain:
+                first = next(decoded(line for line, _ in lines(bounded(plain))), {})
+            if 0 < seconds_of(first) < since - _CLOCK_STEP_S and isinstance(first.get("seq"), int):
+                return int(first["seq"])
+    return 1
+
+
+def seconds_of(entry: Entry) -> float:
+    """The time of an entry, or of a call, in seconds since the epoch; 0 for what is no time."""
+    try:
+        return datetime.fromisoformat(str(entry.get("time", ""))).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _read(line: bytes) -> _Brief | None:
+    try:
+        return _brief(line)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    for entry in decoded((line,)):  # an entry with a value of another type than gateways write
+        if isinstance(call_id := entry.get("call_id"), str):
+            texts = {name: str(entry.get(name, "")) for name in ("event", "principal", "on_behalf_of", "status")}
+            return _Brief(call_id=call_id, code=str(entry["code"]) if "code" in entry else UNSET, **texts)
+    return None
+
+
+def _told_of(found: Iterable[bytes], calls: set[str], names: set[str]) -> Iterator[Entry]:
+    """The last intent of each of some calls with what follows it, and the last word on each of some callers; in any order of calls."""
+    chapters: dict[str, list[Entry]] = {}
+    words: dict[str, Entry] = {}
+    for line in found:
+        brief = _read(line)
+        if brief is None:
+            continue
+        if brief.event == "identity":
+            if brief.principal in names:
+                words.update((str(entry["principal"]), entry) for entry in decoded((line,)))
+        elif brief.call_id in calls:
+            if brief.event == "intent":
+                chapters[brief.call_id] = []
+            chapters.setdefault(brief.call_id, []).extend(decoded((line,)))
+    yield from words.values()
+    for chapter in chapters.values():
+        yield from chapter
+
+
+def _time(row: Entry) -> str:
+    return str(row.get("time", ""))
+
+
+def _in_order(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows that are nearly in the order of their times, in that order."""
+    held: list[tuple[str, int, dict[str, Any]]] = []
+    for number, row in enumerate(rows):
+        item = (_time(row), number, row)
+        if len(held) < _MAX_DISORDER:
+            heapq.heappush(held, item)
+        else:
+            yield heapq.heappushpop(held, item)[2]
+    while held:
+        yield heapq.heappop(held)[2]

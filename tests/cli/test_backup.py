@@ -160,6 +160,76 @@ def small(tmp_path: Path, calls: int = 1) -> tuple[Path, Path]:
     return path, path.parent / "var"
 
 
+def approve(url: str, call_id: str) -> int:
+    return patient.post(
+        f"{url}/v1/approvals/{call_id}", json={"decision": "approve"}, headers={"authorization": "Bearer key-of-eve"}
+    ).status_code
+
+
+def told(url: str, call_id: str) -> dict[str, Any]:
+    answer = patient.get(f"{url}/v1/calls/{call_id}", headers={"authorization": "Bearer key-of-bot"})
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize("lost", ["the state", "the state, and the record since another backup"])
+def test_a_call_that_was_carried_out_after_the_backup_never_waits_again(
+    tmp_path: Path, toolgen: Run, lost: str
+) -> None:
+    with upstream() as (seen, server):
+        path = project(tmp_path / "p", server, POLICY)
+        where, var = ["--config", str(path)], path.parent / "var"
+        with serving(path) as served:
+            carried_out, waiting = ask(served.url), ask(served.url)
+            assert toolgen("backup", str(tmp_path / "b"), *where).code == 0
+            assert approve(served.url, carried_out) == 200
+            until(lambda: told(served.url, carried_out)["status"] == "ok")
+            assert toolgen("backup", str(tmp_path / "later"), *where).code == 0
+            assert served.end() == 0
+        mails = len(seen.requests)
+        backup = tmp_path / "b"
+        if lost == "the state":
+            (var / "state").rename(tmp_path / "old")
+        else:  # the copy of the state is older than that of the record
+            (var).rename(tmp_path / "old")
+            listed = json.loads((tmp_path / "later" / "backup.json").read_text())
+            listed["files"]["state/calls.db"] = json.loads((backup / "backup.json").read_text())["files"][
+                "state/calls.db"
+            ]
+            shutil.copy2(backup / "state" / "calls.db", tmp_path / "later" / "state")
+            (tmp_path / "later" / "backup.json").write_text(json.dumps(listed))
+            backup = tmp_path / "later"
+        restored = toolgen("restore", str(backup), *where)
+        assert restored.code == 0, restored.err
+        assert "1 calls that waited in the backup are over" in restored.out
+        for key in (tmp_path / "old").glob("audit/*.key"):
+            shutil.copy2(key, var / "audit")
+        with serving(path) as served:
+            over = told(served.url, carried_out)
+            assert over["error"]["code"] == "outcome_unknown"
+            assert "was carried out after the backup" in over["error"]["message"]
+            assert approve(served.url, carried_out) != 200
+            assert waits(served.url, waiting)
+            assert approve(served.url, waiting) == 200
+            until(lambda: told(served.url, waiting)["status"] == "ok")
+            assert served.end() == 0
+        assert len(seen.requests) == mails + 1
+        report = verify(var / "audit")
+        assert (report.ok, report.unfinished) == (True, ())
+
+
+def test_a_record_that_does_not_go_on_from_the_backup_is_not_kept(tmp_path: Path, toolgen: Run) -> None:
+    path, var = small(tmp_path / "one")
+    other, _ = small(tmp_path / "two")
+    assert toolgen("backup", str(tmp_path / "b"), "--config", str(other)).code == 0
+    (var / "state").rename(tmp_path / "old")
+
+    ended = toolgen("restore", str(tmp_path / "b"), "--config", str(path))
+
+    assert (ended.code, "is not empty" in ended.err) == (1, True)
+    assert not (var / "state").exists()
+
+
 def test_what_cannot_be_restored_is_refused_and_leaves_nothing(tmp_path: Path, toolgen: Run) -> None:
     path, var = small(tmp_path)
     backup, where = tmp_path / "b", ["--config", str(path)]

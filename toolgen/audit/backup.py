@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from toolgen.audit.checkpoint import checkpoint_path, removal_path
 from toolgen.audit.files import SegmentFile, bounded, lines, opened, regular, segments, stream_names
+from toolgen.audit.reader import hashes_from
 from toolgen.errors import AuditError
 
-__all__ = ["copy_log", "is_written", "key_files"]
+__all__ = ["copy_log", "goes_on_from", "is_written", "key_files"]
 
 _TRIES = 10
 _PRIVATE = ".key"
@@ -78,6 +80,20 @@ def _new(path: Path) -> BinaryIO:
 def key_files(directory: Path) -> list[Path]:
     """The private keys that lie in the folder of a log."""
     return sorted(directory.glob(f"*{_PRIVATE}"))
+
+
+def goes_on_from(directory: Path, earlier: Path) -> bool:
+    """True if a log has every stream of an earlier one, each with its last entry. Raises `AuditError`."""
+    names = stream_names(earlier)
+    return bool(names) and all(_has_last_of(directory, earlier, name) for name in names)
+
+
+def _has_last_of(directory: Path, earlier: Path, name: str) -> bool:
+    last = deque(hashes_from(earlier, name, 1), maxlen=1)
+    if not last:
+        return True
+    seq, digest = last[0]
+    return next((found for found in hashes_from(directory, name, seq)), None) == (seq, digest)
 
 
 def is_written(directory: Path) -> bool:

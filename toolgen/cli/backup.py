@@ -38,12 +38,19 @@ def command(folder: Path, config_path: str) -> None:
 def restore_command(folder: Path, config_path: str) -> None:
     """Restore the backup in DIR to where the project keeps its record and state, and verify it.
 
-    Nothing may be there yet but private keys, and no gateway may run.
+    Nothing may be there yet but private keys, or a record that goes on from that of the backup: it is kept. No gateway may run. Calls that
+    the record shows as carried out or closed do not wait again.
     """
     settings = load_settings(config_path)
-    kept, report, missing = restore(settings, folder)
-    click.echo(f"restored from {kept.time}: {_counted(kept)}")
-    for name in missing:
+    restored = restore(settings, folder)
+    kept, report = restored.kept, restored.report
+    if restored.record_in_place:
+        click.echo(f"restored from {kept.time}: the state; the record in place goes on from the backup and is kept")
+    else:
+        click.echo(f"restored from {kept.time}: {_counted(kept)}")
+    if restored.ended_calls:
+        click.echo(f"{restored.ended_calls} calls that waited in the backup are over, as the record shows")
+    for name in restored.missing_keys:
         click.echo(f"to be put there before the gateway starts: {settings.audit_dir / name}", err=True)
     _say_where_redis_is(settings)
     _judge(report)

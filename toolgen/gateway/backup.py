@@ -14,22 +14,24 @@ from typing import BinaryIO
 
 import msgspec
 
-from toolgen.audit.backup import copy_log, is_written, key_files
+from toolgen.audit.backup import copy_log, goes_on_from, is_written, key_files
 from toolgen.audit.files import sync_directory
 from toolgen.audit.verify import Report, verify
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, StateError
+from toolgen.gateway.restored_calls import end_recorded
 from toolgen.state.sqlite_file import copy_database
 from toolgen.state.value_vault import skip_numbers
 
-__all__ = ["Kept", "back_up", "restore"]
+__all__ = ["Kept", "Restored", "back_up", "restore"]
 
 _FORMAT = "toolgen backup 1"
 _LIST = "backup.json"
 _AUDIT, _STATE = "audit", "state"
 _VALUES = "values.db"
+_CALLS = "calls.db"
 _DATABASES = (
-    "calls.db",
+    _CALLS,
     "keys.db",
     "answers.db",
     "begun.db",
@@ -99,14 +101,27 @@ def back_up(settings: Settings, folder: Path) -> tuple[Kept, Report]:
     return kept, report
 
 
-def restore(settings: Settings, folder: Path) -> tuple[Kept, Report, tuple[str, ...]]:
-    """Puts a backup where the project keeps its record and state, and verifies it. Returns the keys besides that are still to be put there.
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a restore: the backup, the verified report, the keys that are still to be put there, whether the record in place was kept,
+    and the number of calls that were ended because the record shows that they were carried out or closed."""
 
-    Raises `ConfigError` where a gateway runs, where something but private keys is kept already, where a key is another one than the backup
-    was taken with, and where the backup is not whole.
+    kept: Kept
+    report: Report
+    missing_keys: tuple[str, ...]
+    record_in_place: bool
+    ended_calls: int
+
+
+def restore(settings: Settings, folder: Path) -> Restored:
+    """Puts a backup where the project keeps its record and state, and verifies it.
+
+    A record in place that goes on from that of the backup is kept. Calls that it shows as carried out do not wait again.
+
+    Raises `ConfigError` where a gateway runs, where something but private keys or such a record is kept already, where a key is another one
+    than the backup was taken with, and where the backup is not whole.
     """
     kept = _listed(folder)
-    _refuse_where_something_is(settings)
+    in_place = _refuse_where_something_is(settings, folder / _AUDIT)
     missing = _keys_missing(settings, kept)
     with _staged(settings.audit_dir, folder / _AUDIT) as audit, _staged(settings.state_dir, folder / _STATE) as state:
         for name, digest in kept.files.items():
@@ -114,12 +129,16 @@ def restore(settings: Settings, folder: Path) -> tuple[Kept, Report, tuple[str, 
             copied = {_AUDIT: audit, _STATE: state}[part] / rest
             if _digest(copied) != digest:
                 raise ConfigError("is not what was backed up", where=str(folder / name))
-        report = verify(audit)
+        record = settings.audit_dir if in_place else audit
+        report = verify(record)
+        ended = 0
         if settings.state is None:
             skip_numbers(state / _VALUES, datetime.now(UTC).timestamp())
+            ended = end_recorded(state / _CALLS, record)
         _move(state, settings.state_dir)
-        _move(audit, settings.audit_dir)
-    return kept, report, missing
+        if not in_place:
+            _move(audit, settings.audit_dir)
+    return Restored(kept=kept, report=report, missing_keys=missing, record_in_place=in_place, ended_calls=ended)
 
 
 def _listed(folder: Path) -> Kept:
@@ -141,18 +160,23 @@ def _listed(folder: Path) -> Kept:
     return kept
 
 
-def _refuse_where_something_is(settings: Settings) -> None:
+def _refuse_where_something_is(settings: Settings, backup: Path) -> bool:
+    """True if the record in place is kept. Raises `ConfigError` where anything else but private keys is there."""
     if is_written(settings.audit_dir):
         raise ConfigError("a gateway runs here", where=str(settings.audit_dir), suggestion="stop it first")
     keys = {path.name for path in key_files(settings.audit_dir)}
-    for directory in (settings.audit_dir, settings.state_dir):
+    for directory in (settings.state_dir, settings.audit_dir):
         found = sorted(set(os.listdir(directory)) - keys) if directory.is_dir() else []
-        if found:
-            raise ConfigError(
-                f"is not empty ({found[0]} is there), and nothing is written over it",
-                where=str(directory),
-                suggestion="move it away first; private keys may stay",
-            )
+        if not found:
+            continue
+        if directory == settings.audit_dir and goes_on_from(directory, backup):
+            return True
+        raise ConfigError(
+            f"is not empty ({found[0]} is there), and nothing is written over it",
+            where=str(directory),
+            suggestion="move it away first; private keys may stay, and a record that goes on from that of the backup",
+        )
+    return False
 
 
 def _keys_missing(settings: Settings, kept: Kept) -> tuple[str, ...]:

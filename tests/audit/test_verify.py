@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.audit.logs import PLAIN, in_segments, with_key
+from tests.audit.logs import PLAIN, in_segments, opened, with_key
 from tests.audit.logs import write as write_calls
 from toolgen.audit.entry import seal
 from toolgen.audit.log import AuditLog
@@ -172,3 +172,29 @@ def test_no_log_is_an_error_and_not_an_intact_log(tmp_path: Path) -> None:
         verify(tmp_path / "nowhere")
     with pytest.raises(AuditError):
         verify(tmp_path)
+
+
+@pytest.mark.parametrize("code", ["outcome_unknown", "approval_denied"])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_call_that_a_decision_ended_is_not_unfinished(tmp_path: Path, code: str, elsewhere: bool) -> None:
+    async def scenario() -> None:
+        clock = FixedClock()
+        log = opened(tmp_path, clock=clock)
+        other = opened(tmp_path, clock=clock)
+        decision = {"event": "decision", "call_id": "call_1", "principal": "lead", "status": "error", "code": code}
+        await log.append({"event": "intent", "call_id": "call_1", "principal": "bot", "tool": "pets__get_pet"})
+        await log.append({"event": "intent", "call_id": "call_2", "principal": "bot", "tool": "pets__get_pet"})
+        assert verify(tmp_path).unfinished == ("call_1", "call_2")
+        clock.advance(1)
+        await (other if elsewhere else log).append(decision)
+        await log.append({"event": "decision", "call_id": "call_2", "principal": "lead", "verdict": "approve"})
+
+        assert verify(tmp_path).unfinished == ("call_2",)
+
+        clock.advance(1)
+        await log.append({"event": "intent", "call_id": "call_1", "principal": "bot", "tool": "pets__get_pet"})
+        assert verify(tmp_path).unfinished == ("call_1", "call_2")
+        await log.close()
+        await other.close()
+
+    asyncio.run(scenario())

@@ -97,13 +97,23 @@ def verify(
     return Report(
         streams=len(names),
         entries=sum(stream.count for stream in streams),
-        unfinished=tuple(call for stream in streams for call in stream.open_calls),
+        unfinished=tuple(_unfinished(streams)),
         torn=tuple(name for stream in streams for name in stream.torn),
         faults=tuple(faults),
         signed=tuple(stream.witness.newest for stream in streams if stream.witness.newest is not None),
         removed=tuple(stream.witness.removal for stream in streams if stream.witness.removal is not None),
         unchecked=tuple(unchecked),
     )
+
+
+def _unfinished(streams: Sequence[_Stream]) -> Iterator[str]:
+    """The calls that nothing ended: no outcome in their stream, and no later decision in any."""
+    decided: dict[str, str] = {}
+    for stream in streams:
+        for call_id, time in stream.decided.items():
+            decided[call_id] = max(time, decided.get(call_id, ""))
+    for stream in streams:
+        yield from (call for call, time in stream.open_calls.items() if call not in decided or decided[call] < time)
 
 
 def _of_keys(trusted: Verifiers, *, beside: bool) -> Iterator[str]:
@@ -147,7 +157,9 @@ class _Link(msgspec.Struct, gc=False):
     prev: str
     event: str
     stream: str
+    time: str = ""
     call_id: str = ""
+    code: str | None = None
 
 
 _HASH = re.compile("[0-9a-f]{64}")
@@ -163,7 +175,10 @@ class _Stream:
         self.name = name
         self.count = 0
         self.torn: list[str] = []
-        self.open_calls: dict[str, None] = {}
+        self.open_calls: dict[str, str] = {}
+        """Calls without an outcome, with the times of their intents."""
+        self.decided: dict[str, str] = {}
+        """Calls that a decision ended, with its time."""
         self.witness = Witness(statements)
         self._directory = directory
         self._meter = meter
@@ -232,9 +247,12 @@ class _Stream:
                 leaves.append(bytes.fromhex(head))
                 self.count += 1
                 if link.event == "intent":
-                    open_calls[link.call_id] = None
-                elif link.event == "outcome" and open_calls.pop(link.call_id, ...) is ...:
-                    yield from self._unmatched(number, seq)
+                    open_calls[link.call_id] = link.time
+                elif link.event == "outcome":
+                    if open_calls.pop(link.call_id, None) is None:
+                        yield from self._unmatched(number, seq)
+                elif link.code and link.event == "decision":
+                    self.decided[link.call_id] = link.time
                 if seq < due:
                     continue
                 self._seq, self._hash = seq, head
@@ -336,9 +354,11 @@ class _Stream:
         call_id = entry.get("call_id", "")
         match entry.get("event"):
             case "intent":
-                self.open_calls[call_id] = None
-            case "outcome" if self.open_calls.pop(call_id, ...) is ...:
+                self.open_calls[call_id] = str(entry.get("time", ""))
+            case "outcome" if self.open_calls.pop(call_id, None) is None:
                 yield from self._unmatched(number, entry["seq"])
+            case "decision" if entry.get("code"):
+                self.decided[call_id] = str(entry.get("time", ""))
 
     def _unmatched(self, number: int, seq: int) -> Iterator[Fault]:
         """An outcome without an intent, unless the intent may be among what policy removed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +17,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.audit.drawn_logs import calls
 from tests.audit.logs import opened as looked_after
 from tests.audit.logs import with_key
 from tests.exhaustive import examples
 from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
-from toolgen.audit.reader import calls, entries
+from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError, CanonicalError
@@ -310,6 +312,38 @@ def test_a_torn_tail_is_cut_off_and_recorded(tmp_path: Path, tail: bytes, by_a_k
     assert events[4] == ("recovered", len(tail.rstrip(b"\0")))
     assert (tmp_path / "gateway-1.torn-4").read_bytes() == tail.rstrip(b"\0")
     assert verify(tmp_path).ok
+
+
+def test_calls_that_a_killed_writer_left_open_are_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A copy of a log that is written is what a kill leaves."""
+
+    async def killed(source: Path, target: Path, first: int) -> None:
+        log = AuditLog(source, FixedClock(), is_read=lambda tool: tool == "pets__get_pet")
+        log.open()
+        for number in range(first, first + 4):
+            await log.append({**intent(number), "tool": "pets__get_pet" if number % 4 else "pets__add_pet"})
+        await log.append(outcome(first + 1))
+        lost = {"event": "decision", "call_id": f"call_{first + 2}", "code": "outcome_unknown", "status": "error"}
+        await log.append(lost)
+        assert log.counts().lost == 1
+        shutil.copytree(source, target)
+        await log.close()
+
+    def counted(directory: Path) -> tuple[dict[str, int], list[object]]:
+        log = AuditLog(directory, FixedClock(), is_read=lambda tool: tool == "pets__get_pet")
+        log.open()
+        found = dict(log.counts().left_open)
+        asyncio.run(log.close())
+        return found, [entry["arguments"] for entry in entries(directory) if entry["event"] == "recovered"]
+
+    asyncio.run(killed(tmp_path / "one", tmp_path / "two", 0))
+    assert counted(tmp_path / "one") == ({"read": 0, "write": 0}, [])
+    assert not caplog.records
+    asyncio.run(killed(tmp_path / "two", tmp_path / "three", 4))
+    (said,) = caplog.messages
+    assert said.startswith("gateway-1 had left 2 calls open, 1 of them may have changed something")
+    assert counted(tmp_path / "three") == ({"read": 1, "write": 1}, [{"left_open": 2}, {"left_open": 2}])
+    assert verify(tmp_path / "three").ok
 
 
 def test_nothing_is_built_on_an_entry_that_was_changed(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ DASHBOARD = DEPLOY / "grafana" / "toolgen.json"
 _ADDED = frozenset({"job", "instance"})  # what Prometheus adds to every sample
 _SUFFIXES = ("_bucket", "_sum", "_count")
 _FUNCTIONS = frozenset(
-    {"sum", "min", "max", "count", "topk", "by", "rate", "increase", "histogram_quantile", "time", "and"}
+    {"sum", "min", "max", "count", "topk", "by", "rate", "increase", "histogram_quantile", "time", "and", "or"}
 )
 
 
@@ -76,11 +76,11 @@ def test_an_expression_names_metrics_and_labels_that_there_are(name: str) -> Non
         used = set(re.findall(r"(\w+)(?:=|!=|=~|!~)\"", inside))
         assert used - _ADDED <= known[metric], (metric, used)
         assert "job" in used
-    labels = {one for group in re.findall(r"by \(([^)]*)\)", bare) for one in re.findall(r"\w+", group)}
+    labels = {one for group in re.findall(r"(?:by|on) \(([^)]*)\)", bare) for one in re.findall(r"\w+", group)}
     told = set.union(*(known[metric] for metric, _ in selectors))
     assert labels - _ADDED <= told
     # Nothing else stands there but functions: a metric without a selector would be read of other jobs too.
-    words = set(re.findall(r"[a-z_]\w*", re.sub(r"\{[^}]*\}|by \([^)]*\)|\[\w+\]", "", bare)))
+    words = set(re.findall(r"[a-z_]\w*", re.sub(r"\{[^}]*\}|(?:by|on) \([^)]*\)|\[\w+\]", "", bare)))
     assert words - _FUNCTIONS - {metric for metric, _ in selectors} == set()
 
 
@@ -204,6 +204,17 @@ def _firing(folder: Path, cases: dict[str, list[tuple[str, str]]], expected: dic
 def test_each_alert_is_raised_by_what_it_is_for_and_by_nothing_else(tmp_path: Path) -> None:
     assert BAD.keys() == alerts().keys()
     _firing(tmp_path, {name: list(given.items()) for name, given in BAD.items()}, {name: [name] for name in BAD})
+
+
+def test_calls_that_a_killed_gateway_left_open_raise_an_alert_when_it_starts_again(tmp_path: Path) -> None:
+    began = (f"process_start_time_seconds{{{J}}}", "3000x60")  # ten minutes before the alerts are asked for
+    left = f"toolgen_audit_left_open{{{J},effect="
+    cases = {
+        "writes": [began, (f'{left}"write"}}', "2x60")],
+        "reads": [began, (f'{left}"write"}}', "0x60"), (f'{left}"read"}}', "2x60")],
+        "long ago": [(began[0], "60x60"), (f'{left}"write"}}', "2x60")],
+    }
+    _firing(tmp_path, cases, {"writes": ["ToolgenOutcomeUnknown"], "reads": [], "long ago": []})
 
 
 def test_a_gateway_that_does_well_raises_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -39,14 +40,20 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     due: bool = False
 
 
+_NONE_OPEN = MappingProxyType({"read": 0, "write": 0})
+
+
 class AuditCounts(Struct, frozen=True, kw_only=True):
     """What this process did with its stream, and how far behind the rest is.
 
     `entries` by event, `writes` and the seconds that these took; entries that wait to be written; how many are in no checkpoint yet, and
-    for how many seconds a checkpoint has been owed to the place that has waited longest.
+    for how many seconds a checkpoint has been owed to the place that has waited longest. `lost` calls were ended by a decision because
+    their worker was gone. `left_open` are calls, by effect, that the killed process which wrote the stream before had begun and not ended.
     """
 
     entries: Mapping[str, int] = {}
+    lost: int = 0
+    left_open: Mapping[str, int] = _NONE_OPEN
     writes: int = 0
     writing_s: float = 0.0
     waiting: int = 0

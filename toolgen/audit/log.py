@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,6 +15,7 @@ from toolgen.audit.batch import AuditCounts, Batch, FullError, Position, Waiting
 from toolgen.audit.config import Plan
 from toolgen.audit.entry import Entry, seal, shortened, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
+from toolgen.audit.left_open import left_open
 from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.segment import ENDING_BYTES, EndingRoom, Head, Mark, NoRoomError, Segment
 from toolgen.audit.writer_thread import Writer
@@ -22,6 +25,7 @@ from toolgen.key_file import kept_key
 
 __all__ = ["AuditCounts", "AuditLog", "Position"]
 
+_logger = logging.getLogger(__name__)
 _STREAMS = 64
 _MAX_BATCH = 256
 _RETRY_S, _MAX_WAIT_S = 1.0, 30.0
@@ -37,7 +41,15 @@ class AuditLog:
     its ending, so that a full disk refuses a call before it is made, and never what became of it.
     """
 
-    def __init__(self, directory: Path, clock: Clock, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        plan: Plan | None = None,
+        *,
+        is_read: Callable[[str], bool] = lambda tool: False,
+    ) -> None:
+        """`is_read` is true for the name of a tool that changes nothing."""
         self._directory = directory
         self._clock = clock
         self._plan = plan or Plan()
@@ -56,6 +68,9 @@ class AuditLog:
         self._full = ""
         self._room = EndingRoom()
         self._entries: dict[str, int] = {}
+        self._is_read = is_read
+        self._left_open = {"read": 0, "write": 0}
+        self._lost = 0
         self._writes, self._writing_s = 0, 0.0
         self.key = b""
 
@@ -83,7 +98,12 @@ class AuditLog:
     def counts(self) -> AuditCounts:
         """What this process wrote, and what of it waits."""
         made = AuditCounts(
-            entries=dict(self._entries), writes=self._writes, writing_s=self._writing_s, waiting=len(self._waiting)
+            entries=dict(self._entries),
+            lost=self._lost,
+            left_open=self._left_open,
+            writes=self._writes,
+            writing_s=self._writing_s,
+            waiting=len(self._waiting),
         )
         if self._maintenance is None:
             return made
@@ -151,14 +171,17 @@ class AuditLog:
     def _open(self, mark: Mark | None) -> Segment:
         try:
             self.key = _key(self._directory)
-            segment, self._stream = self._held_stream(mark) or self._free_stream()
+            held = self._held_stream(mark)
+            segment, self._stream = held or self._free_stream()
             if mark is not None and self._segment is segment and segment.head.seq < mark.head.seq:
                 # Entries are gone from the file. The next one still follows them by number and hash, so that `verify` misses them.
                 segment.head = mark.head
                 segment.first = segment.first if segment.size else mark.head.seq + 1
             self._segment = segment
-            if segment.torn:
-                self._write_now({"event": "recovered", "bytes": segment.torn})
+            left = {} if held is not None or not segment.crashed else self._found_open()
+            if segment.torn or left:
+                said = {"bytes": segment.torn or None, "arguments": {"left_open": len(left)} if left else None}
+                self._write_now({"event": "recovered", **said})
                 segment.torn = 0
         except OSError as error:
             self._fail(error)
@@ -207,9 +230,7 @@ class AuditLog:
         elif error is None and batch.begins:
             self._full = ""
         if error is None:
-            for entry, _ in batch.waiting:
-                event = entry.get("event", "")
-                self._entries[event] = self._entries.get(event, 0) + 1
+            self._count(batch)
         seq = batch.head.seq - len(batch.waiting)
         for _, future in batch.waiting:
             seq += 1
@@ -231,6 +252,13 @@ class AuditLog:
             if self._idle is not None:
                 self._idle.set_result(None)
                 self._idle = None
+
+    def _count(self, batch: Batch) -> None:
+        for entry, _ in batch.waiting:
+            event = entry.get("event", "")
+            self._entries[event] = self._entries.get(event, 0) + 1
+            if event == "decision" and entry.get("code") == "outcome_unknown":
+                self._lost += 1
 
     def _sealed(self, waiting: list[Waiting]) -> Batch:
         """The batch chained behind the head as lines; what is no JSON fails alone."""
@@ -339,6 +367,24 @@ class AuditLog:
             self._segment = None
             return None
         return self._segment, self._stream
+
+    def _found_open(self) -> dict[str, str]:
+        """The calls that whoever wrote the stream before left open, said and counted."""
+        try:
+            found = left_open(self._directory, self._stream)
+        except AuditError as error:
+            _logger.warning("nobody knows which calls %s had left open: %s", self._stream, error)
+            return {}
+        reads = sum(map(self._is_read, found.values()))
+        self._left_open = {"read": reads, "write": len(found) - reads}
+        if found:
+            _logger.warning(
+                "%s had left %d calls open, %d of them may have changed something: `toolgen audit reconcile` lists those",
+                self._stream,
+                len(found),
+                len(found) - reads,
+            )
+        return found
 
     def _free_stream(self) -> tuple[Segment, str]:
         for number in range(1, _STREAMS + 1):

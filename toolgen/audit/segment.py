@@ -99,6 +99,8 @@ class Segment:
         self._inode = (0, 0)
         self.head = Head()
         self.torn = 0
+        self.crashed = False
+        """True if whoever wrote this segment before did not close it."""
         self.first = 1
         self.since: float | None = None
         self._fd = -1
@@ -290,7 +292,8 @@ class Segment:
             head = last_of(self.path.parent, self.stream)
             self.first = head.seq + 1
         self.size, self.head, self.torn = start + good, head, len(rest)
-        if len(data) > good:
+        self.crashed = len(data) > good
+        if self.crashed:
             # The writer did not close the file, and perhaps could not sync it. What is read here may then never have reached the
             # disk, and no later sync would bring it there; so it is written once more.
             self._put(data[:good], start)

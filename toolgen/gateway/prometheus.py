@@ -60,6 +60,7 @@ class PolicyCounts(Struct, frozen=True, kw_only=True):
     broken_glass: int = 0
 
 
+_UNKNOWN = ("error", "outcome_unknown")
 _NO_APPROVALS = ApprovalCounts()
 _NO_POLICY = PolicyCounts()
 
@@ -89,7 +90,7 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
     With some of `DETAILS`, what these say follows, by name.
     """
     families = (
-        *_of_calls(metrics),
+        *_of_calls(metrics, state.audit.lost),
         *_of_systems([one for systems in state.systems.values() for one in systems]),
         *_of_waiting(metrics, state),
         *_of_notifications(state.notifications),
@@ -105,13 +106,14 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
     return ("\n".join(lines) + "\n").encode("utf-8")
 
 
-def _of_calls(metrics: Metrics) -> Iterator[Family]:
-    """Calls of tools, MCP requests, and answers over HTTP."""
+def _of_calls(metrics: Metrics, lost: int) -> Iterator[Family]:
+    """Calls of tools, MCP requests, and answers over HTTP. `lost` calls were ended in the place of workers that were gone."""
+    calls = metrics.calls | {_UNKNOWN: metrics.calls[_UNKNOWN] + lost}
     yield Family(
         "toolgen_calls_total",
         "counter",
         "Calls that ended, by how.",
-        [({"status": status, "code": code}, count) for (status, code), count in sorted(metrics.calls.items())],
+        [({"status": status, "code": code}, count) for (status, code), count in sorted(calls.items())],
     )
     yield one_of("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", metrics.in_flight)
     yield Family(
@@ -213,6 +215,12 @@ def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
         "counter",
         "Entries of the record that are durable, by event.",
         [({"event": event}, count) for event, count in sorted(audit.entries.items())],
+    )
+    yield Family(
+        "toolgen_audit_left_open",
+        "gauge",
+        "Calls that had not ended when a gateway that was killed stopped writing this stream, by the effect of their tools.",
+        [({"effect": effect}, count) for effect, count in sorted(audit.left_open.items())],
     )
     for name, kind, text, value in (
         ("writes_total", "counter", "Writes of the record, each with one sync.", audit.writes),

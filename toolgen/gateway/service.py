@@ -104,7 +104,9 @@ class Gateway(Standing):
     ) -> None:
         self.settings, self.manifest, self.key, self.entered = settings, manifest, key, False
         clock, self.current = clock or SystemClock(), (current := CurrentPolicy())
-        self._log = log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock))
+        self._log = log = AuditLog(
+            settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read
+        )
         self._running, self._background = Running(), Background()
         self._meaning = meaning_of(settings, manifest)
         functions = make_function_runtime(settings.state_dir / "calls")

@@ -16,7 +16,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.clock import FixedClock
 from toolgen.errors import ToolgenError
 from toolgen.gateway.identity import Identity
-from toolgen.gateway.unknown_outcomes import Doubts, UnknownOutcomes
+from toolgen.gateway.unknown_outcomes import OpenOutcomes, UnknownOutcomes
 from toolgen.model.tool import Effect
 from toolgen.state.idempotency import SqliteLedger
 
@@ -48,7 +48,7 @@ class Nobody(Identity):
         return False
 
 
-async def _listed(directory: Path, log: AuditLog, since: float = 0.0) -> Doubts:
+async def _listed(directory: Path, log: AuditLog, since: float = 0.0) -> OpenOutcomes:
     found = _outcomes(directory, log)
     try:
         return await found.open(since)

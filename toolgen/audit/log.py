@@ -369,11 +369,11 @@ class AuditLog:
         return self._segment, self._stream
 
     def _found_open(self) -> dict[str, str]:
-        """The calls that whoever wrote the stream before left open, said and counted."""
+        """The calls that the last writer of the stream left open, logged and counted."""
         try:
             found = left_open(self._directory, self._stream)
         except AuditError as error:
-            _logger.warning("nobody knows which calls %s had left open: %s", self._stream, error)
+            _logger.warning("the calls that %s had left open cannot be read: %s", self._stream, error)
             return {}
         reads = sum(map(self._is_read, found.values()))
         self._left_open = {"read": reads, "write": len(found) - reads}

@@ -194,14 +194,13 @@ def _whole(chapters: Iterable[_Chapter]) -> dict[str, Any]:
     return row
 
 
+_CHAIN = frozenset({"event", "prev", "hash"})
 _OF_ENTRY = frozenset({"seq", "time", "stream", "event", "prev", "hash"})
 
 
 def unfinished_row(intent: Entry) -> dict[str, Any]:
     """The row of a call that has begun and not ended."""
-    row = intent.copy()
-    for name in ("prev", "hash", "event"):
-        row.pop(name, None)
+    row = {name: value for name, value in intent.items() if name not in _CHAIN}
     row["status"] = "unfinished"
     return row
 

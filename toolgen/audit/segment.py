@@ -100,7 +100,7 @@ class Segment:
         self.head = Head()
         self.torn = 0
         self.crashed = False
-        """True if whoever wrote this segment before did not close it."""
+        """True if the last writer of this segment did not close it."""
         self.first = 1
         self.since: float | None = None
         self._fd = -1

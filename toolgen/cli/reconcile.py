@@ -17,7 +17,7 @@ from toolgen.errors import ToolgenError
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.unknown_outcomes import Doubts
+from toolgen.gateway.unknown_outcomes import OpenOutcomes
 
 __all__ = ["reconcile"]
 
@@ -72,20 +72,20 @@ def reconcile(
     gateway = Gateway.load(config_path)
     begun = (since or 0) / 1e6
     if call_id is None or found is None:
-        doubts = asyncio.run(_open(gateway, begun))
+        listed = asyncio.run(_open(gateway, begun))
         if as_json:
-            print_json(doubts.calls)
+            print_json(listed.calls)
         else:
-            _print(doubts.calls)
-        if doubts.unfinished_reads:
-            click.echo(f"{doubts.unfinished_reads} reads never ended; they changed nothing", err=True)
+            _print(listed.calls)
+        if listed.unfinished_reads:
+            click.echo(f"{listed.unfinished_reads} reads never ended; they changed nothing", err=True)
         return
     who = default_principal(_reviewers(gateway), principal)
     asyncio.run(_settle(gateway, call_id, found, who, note, begun))
     click.echo(f"recorded: {call_id} {found.replace('_', ' ')}")
 
 
-async def _open(gateway: Administration, since: float) -> Doubts:
+async def _open(gateway: Administration, since: float) -> OpenOutcomes:
     try:
         return await gateway.unknown_outcomes.open(since)
     finally:

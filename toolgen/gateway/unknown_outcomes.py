@@ -20,7 +20,7 @@ from toolgen.model.reason import reason_in
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.idempotency import Claim, Ledger
 
-__all__ = ["EVENT", "HAPPENED", "Doubts", "Notes", "UnknownOutcomes"]
+__all__ = ["EVENT", "HAPPENED", "Notes", "OpenOutcomes", "UnknownOutcomes"]
 
 EVENT = "reconcile"
 _UNKNOWN = "outcome_unknown"
@@ -47,7 +47,7 @@ class Notes(Protocol):
     async def append(self, fields: Mapping[str, Any]) -> tuple[str, int]: ...
 
 
-class Doubts(Struct, frozen=True, kw_only=True):
+class OpenOutcomes(Struct, frozen=True, kw_only=True):
     """The calls whose outcome is unknown, the oldest first, and the number of reads without an outcome: those changed nothing."""
 
     calls: list[dict[str, Any]]
@@ -81,7 +81,7 @@ class UnknownOutcomes:
         """Lets go of the ledger, for a command that reads it alone."""
         await self._ledger.close()
 
-    async def open(self, since: float = 0.0) -> Doubts:
+    async def open(self, since: float = 0.0) -> OpenOutcomes:
         """The calls in doubt that began at `since` (seconds since the epoch) or later and that nobody has looked into.
 
         `doubt` is `outcome_unknown` or `unfinished`, `request` what was to be sent where, `idempotency_key` what the system behind may know
@@ -113,11 +113,13 @@ class UnknownOutcomes:
         if claim is not None and found == "did_not_happen":
             await self._ledger.release(claim)
 
-    def _open(self, since: float, claims: Mapping[str, Claim]) -> Doubts:
+    def _open(self, since: float, claims: Mapping[str, Claim]) -> OpenOutcomes:
         window = CallWindow(self._directory, since)
         rows = [row for row in window.ended_with({_UNKNOWN}) if row["call_id"] not in window.reconciled]
         doubted = [row for row in rows if self._is_in_doubt(row)]
-        return Doubts(calls=[self._told(row, claims) for row in doubted], unfinished_reads=len(rows) - len(doubted))
+        return OpenOutcomes(
+            calls=[self._told(row, claims) for row in doubted], unfinished_reads=len(rows) - len(doubted)
+        )
 
     def _one(self, call_id: str, since: float) -> dict[str, Any] | None:
         """The row of a call in doubt."""

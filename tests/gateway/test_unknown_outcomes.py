@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Nobody(Identity):
     def __init__(self) -> None:
         pass
 
-    def concerns(self, by: str, parties: Sequence[str]) -> bool:
+    def concerns(self, by: str, parties: Iterable[str]) -> bool:
         return False
 
 

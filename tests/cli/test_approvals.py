@@ -26,7 +26,7 @@ from tests.gateway.clients import listening
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
 from tests.services.local import LocalServer, running
-from toolgen.audit.reader import calls, entries
+from toolgen.audit.reader import entries, merged
 from toolgen.audit.verify import verify
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
@@ -185,7 +185,7 @@ def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_on
     assert upstream.deleted == ["/pets/5", *(f"/pets/{number}" for number in range(6))]
     audit = project / "var" / "audit"
     assert verify(audit).ok
-    assert [row["status"] for row in calls(audit)] == ["ok"] * 7
+    assert [row["status"] for row in merged(entries(audit))] == ["ok"] * 7
 
 
 def test_a_call_waits_across_a_restart_and_is_answered_while_nothing_runs(upstream: Upstream, toolgen: Run) -> None:
@@ -218,7 +218,9 @@ def test_a_gateway_killed_while_it_carries_a_call_out_never_does_it_twice(
         envelope = outcome(url, call_id)
         assert (envelope["status"], envelope["error"]["code"]) == ("error", "outcome_unknown")
     assert upstream.deleted == ["/pets/5"]
-    assert [(row["status"], row["code"]) for row in calls(project / "var" / "audit")] == [("error", "outcome_unknown")]
+    assert [(row["status"], row["code"]) for row in merged(entries(project / "var" / "audit"))] == [
+        ("error", "outcome_unknown")
+    ]
 
 
 def test_a_gateway_that_is_asked_to_stop_finishes_what_was_approved(upstream: Upstream, toolgen: Run) -> None:

@@ -28,7 +28,8 @@ from toolgen.audit.index.index import Index
 from toolgen.audit.index.postgres import PostgresDatabase
 from toolgen.audit.index.row import Filter
 from toolgen.audit.log import AuditLog
-from toolgen.audit.reader import entries, merged
+from toolgen.audit.reader import entries as read_entries
+from toolgen.audit.reader import merged
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError, ConfigError
 from toolgen.model.database_url import ServerLocation, parse_location
@@ -116,7 +117,7 @@ def test_it_has_the_calls_that_the_log_has(database: Open, tmp_path: Path) -> No
     pack(closed[0])
     with Index(database(), tmp_path / "log") as index:
         assert index.fill().entries == 32
-        assert rows(index) == merged(entries(tmp_path / "log"))
+        assert rows(index) == merged(read_entries(tmp_path / "log"))
         assert index.fill().entries == 0
         assert index.check() == []
 
@@ -256,7 +257,7 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
                 clock.advance(1)
             with Index(database(), tmp_path / "log") as index:
                 index.fill()
-                assert rows(index) == merged(entries(tmp_path / "log"))
+                assert rows(index) == merged(read_entries(tmp_path / "log"))
         await one.close()
         await other.close()
 
@@ -427,7 +428,7 @@ def test_what_policy_removed_from_the_log_is_removed_here(database: Open, tmp_pa
         first.path.unlink()
         assert index.fill().faults == []
         assert index.count() == (12, 6)
-        assert [row["seq"] for row in rows(index)] == [row["seq"] for row in merged(entries(log))]
+        assert [row["seq"] for row in rows(index)] == [row["seq"] for row in merged(read_entries(log))]
     # Whoever begins only now begins where the log does.
     with Index(SqliteDatabase(None), log) as index:
         filled = index.fill()

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -36,6 +37,7 @@ from toolgen.server.tls import Certificate, TlsConnection
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
 Run = Callable[[Coroutine[Any, Any, None]], None]
 HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + b"r" * 32  # the beginning of a ClientHello
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
@@ -119,7 +121,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_calls_are_answered_over_tls(run: Run, ca: Authority, version: ssl.TLSVersion) -> None:
     async def main() -> None:
         async with listening(files(ca)) as gateway:
@@ -257,24 +259,101 @@ def test_a_client_shows_a_certificate_of_its_authority(run: Run, ca: Authority, 
     run(main())
 
 
-def test_a_client_with_a_certificate_cannot_take_a_session_up_again(run: Run, ca: Authority, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tickets", [True, False], ids=["tickets", "session-ids"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_client_certificates_are_asked_for_on_every_connection(
+    run: Run, ca: Authority, tmp_path: Path, version: ssl.TLSVersion, *, tickets: bool
+) -> None:
     clients = Authority(tmp_path, "clients")
-    shown = trusting(ca, shows=clients.issue("good", usage=CLIENT))
+    shown = trusting(ca, shows=clients.issue("good", usage=CLIENT), most=version)
+    if not tickets:
+        shown.options |= ssl.OP_NO_TICKET
+
+    def connect(port: int, session: ssl.SSLSession | None) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", port))
+        return shown.wrap_socket(plain, server_hostname="127.0.0.1", session=session)
+
+    def used(secured: ssl.SSLSocket) -> None:
+        secured.sendall(GET)
+        assert secured.recv(12).startswith(b"HTTP/1.1 200")
 
     async def main() -> None:
         async with listening(files(ca, clients=clients)) as gateway:
 
-            def twice() -> bool:
+            def resumes() -> None:
+                with connect(gateway.port, None) as first:
+                    used(first)
+                    session = first.session
+                    for _ in range(2):  # while the first connection is open
+                        with connect(gateway.port, session) as again:
+                            used(again)
+                            assert not again.session_reused
+                with connect(gateway.port, session) as again:  # and after it
+                    used(again)
+                    assert not again.session_reused
+
+            await asyncio.to_thread(resumes)
+
+    run(main())
+
+
+@pytest.mark.parametrize("flags", [[], ["-no_ticket"]], ids=["tickets", "session-ids"])
+@pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
+def test_a_saved_session_does_not_stand_for_a_client_certificate(
+    run: Run, ca: Authority, tmp_path: Path, version: str, flags: list[str]
+) -> None:
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("openssl is not installed")
+    clients = Authority(tmp_path, "clients")
+    certificate, key = clients.issue("good", usage=CLIENT)
+    saved = tmp_path / "session.pem"
+    request = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+    async def main() -> None:
+        async with listening(files(ca, clients=clients)) as gateway:
+
+            async def s_client(*options: str) -> bytes:
+                process = await asyncio.create_subprocess_exec(
+                    *(openssl, "s_client", "-connect", f"127.0.0.1:{gateway.port}", version, *flags, *options),
+                    *("-CAfile", str(ca.path), "-ign_eof"),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.STDOUT,
+                )
+                return (await process.communicate(request))[0]
+
+            with_it = ("-cert", str(certificate), "-key", str(key))
+            assert b"HTTP/1.1 200" in await s_client(*with_it, "-sess_out", str(saved))
+            if not saved.exists():  # no session was given to the client at all
+                return
+            again = await s_client("-sess_in", str(saved))
+            assert b"Reused, " not in again
+            assert b"HTTP/1.1" not in again
+            assert b"HTTP/1.1 200" in await s_client(*with_it, "-sess_in", str(saved))
+
+    run(main())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sessions_are_taken_up_again_where_no_client_certificate_is_asked_for(
+    run: Run, ca: Authority, version: ssl.TLSVersion
+) -> None:
+    context = trusting(ca, most=version)
+
+    async def main() -> None:
+        async with listening(files(ca)) as gateway:
+
+            def reused() -> bool:
                 session = None
                 for _ in range(2):
                     plain = socket.create_connection(("127.0.0.1", gateway.port))
-                    with shown.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secured:
+                    with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secured:
                         secured.sendall(GET)
                         assert secured.recv(12).startswith(b"HTTP/1.1 200")
                         session, reused = secured.session, bool(secured.session_reused)
                 return reused
 
-            assert await asyncio.to_thread(twice) is False
+            assert await asyncio.to_thread(reused)
 
     run(main())
 

@@ -53,6 +53,24 @@ class Certificate:
         """When the certificate in use expires, in seconds since the epoch; None where only OpenSSL can read it."""
         return self._end
 
+    @property
+    def asks_for_certificates(self) -> bool:
+        """True if every client has to show a certificate (`client_ca`)."""
+        return self._files.client_ca is not None
+
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """Server side of a new connection.
+
+        Where clients show certificates, no session is resumed: a resumed one (RFC 5246, section 7.3) skips the certificate. Python has no
+        setting for OpenSSL's cache of session ids, which belongs to the context that an object was made with. So each of these connections
+        is made with a context of its own, whose cache nobody else sees, and then takes certificate, authorities and ciphers of `context`.
+        """
+        if not self.asks_for_certificates:
+            return self.context.wrap_bio(incoming, outgoing, server_side=True)
+        secured = _context(asks_for_certificates=True).wrap_bio(incoming, outgoing, server_side=True)
+        secured.context = self.context
+        return secured
+
     async def watch(self) -> None:
         """Reads the files again when they have changed, and stay as they are for a moment: they are seldom replaced all at once."""
         while True:
@@ -89,9 +107,7 @@ class Certificate:
 
     def _read(self) -> ssl.SSLContext:
         files = self._files
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+        context = _context(asks_for_certificates=self.asks_for_certificates)
         context.set_ciphers(_CIPHERS)
         context.set_alpn_protocols(["http/1.1"])
         self._check(files.certificate, "certificate")
@@ -109,9 +125,6 @@ class Certificate:
                 context.load_verify_locations(files.client_ca)
             except ssl.SSLError:
                 raise self._fault("client_ca", f"{files.client_ca.name} holds no certificate in PEM") from None
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.num_tickets = 0  # who comes again is looked at again
-            context.options |= ssl.OP_NO_TICKET
         self._tell_of_its_end()
         return context
 
@@ -145,12 +158,25 @@ class Certificate:
             _logger.warning("the certificate of the gateway %s %s", said, until.date())
 
 
+def _context(*, asks_for_certificates: bool) -> ssl.SSLContext:
+    """Context with the settings that OpenSSL copies into a connection when it is made."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    if asks_for_certificates:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+    return context
+
+
 class TlsConnection(asyncio.Protocol):
     """One connection: first its handshake, of which no more than `HANDSHAKES` are under way, then the transport of an `HttpConnection`."""
 
     __slots__ = (
         "__weakref__",
         "_app",
+        "_asks_for_certificate",
         "_begun",
         "_closing",
         "_incoming",
@@ -170,7 +196,8 @@ class TlsConnection(asyncio.Protocol):
         self._server = server
         self._pending = pending
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = certificate.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls = certificate.wrap(self._incoming, self._outgoing)
+        self._asks_for_certificate = certificate.asks_for_certificates
         self._app: HttpConnection | None = None
         self._raw: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None
@@ -245,17 +272,12 @@ class TlsConnection(asyncio.Protocol):
             return False
         self._flush()
         self._settled()
-        if self._tls.session_reused and self._has_expired():
+        if self._asks_for_certificate and (self._tls.session_reused or not self._tls.getpeercert(binary_form=True)):
             self._raw.abort()
             return False
         self._app = HttpConnection(self._server)
         self._app.connection_made(self)  # type: ignore[arg-type]  # all of a transport that it uses
         return not self.is_closing()
-
-    def _has_expired(self) -> bool:
-        """A session that is taken up again brings the certificate of the first time with it, which nothing has looked at since."""
-        until = (self._tls.getpeercert() or {}).get("notAfter")
-        return isinstance(until, str) and ssl.cert_time_to_seconds(until) < datetime.now(UTC).timestamp()
 
     def _settled(self) -> None:
         """There is no handshake to wait for any more."""

@@ -1,36 +1,75 @@
-"""JSONPath (RFC 9535) and nothing beyond it, in bounded time and memory whatever it says."""
+"""JSONPath (RFC 9535) with a step budget, so that any path over any value ends in bounded time and memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import jsonpath
 import jsonschema_rs
-from jsonpath.filter import BaseExpression, RelativeFilterQuery, RootFilterQuery
+from jsonpath.filter import BaseExpression, RegexLiteral, RelativeFilterQuery, RootFilterQuery, StringLiteral
 from jsonpath.function_extensions import ExpressionType, FilterFunction
-from jsonpath.match import JSONPathMatch
+from jsonpath.match import JSONPathMatch, NodeList
 from jsonpath.parse import Parser
+from jsonpath.selectors import SingularQuerySelector
 from jsonpath.stream import TokenStream
+from jsonpath.token import Token
 
-__all__ = ["Target", "TargetError"]
+__all__ = ["Budget", "Dialect", "JsonPath", "JsonPathError"]
 
 _MAX_LENGTH = 4_096
 _MAX_SEGMENTS = 200  # no description is nested deeper
 _MAX_MATCHES = 200_000
-_MAX_STEPS = 2_000_000  # nodes looked at for one target; the whole of GitHub's description, visited once, is 250,000
+_MAX_STEPS = 2_000_000  # about two seconds; the whole of GitHub's description, visited once, is 250,000
+_CHARACTERS_PER_STEP = 4_096  # of texts that are compared
+_PATTERN_STEPS = 2_000  # for an expression that is compiled
+_PROGRAM_SIZES = (1 << 13, 1 << 16, 1 << 20)  # bytes of a compiled expression
+_PROGRAM_BYTES_PER_STEP = 1 << 14  # the time for a character grows with the compiled expression, up to 45 us at 1 MiB
 
 
-class TargetError(Exception):
-    """Why a target cannot be read or followed; a phrase."""
+class JsonPathError(Exception):
+    """A path that cannot be read or followed; its text is a phrase."""
 
 
-class _Steps:
-    """How many nodes one search may still look at."""
+class Budget:
+    """Steps that one or several searches may take together. A step is about a microsecond: a node, a comparison, a piece of a text."""
 
-    def __init__(self) -> None:
-        self.left = _MAX_STEPS
+    __slots__ = ("_limit", "left")
+
+    def __init__(self, steps: int | None = None) -> None:
+        self._limit = self.left = _MAX_STEPS if steps is None else steps
+
+    def spend(self, steps: int) -> None:
+        """Take steps from the budget. Raises `JsonPathError` where it has too few."""
+        self.left -= steps
+        if self.left < 0:
+            raise JsonPathError(f"needs more than {self._limit} steps")
+
+
+class _Search(threading.local):
+    """The search that this thread carries out. The library has no place for it where it compares."""
+
+    budget = Budget(0)
+    weight = 1
+    patterns: set[str] = set()  # noqa: RUF012 - replaced by each search
+
+
+_search = _Search()
+
+
+@contextmanager
+def _searching(budget: Budget, weight: int) -> Iterator[None]:
+    """A search in this thread. `weight` is the cost of a filter's expression, which the library copies for each node."""
+    before = _search.budget, _search.weight, _search.patterns
+    _search.budget, _search.weight, _search.patterns = budget, weight, set()
+    try:
+        yield
+    finally:
+        _search.budget, _search.weight, _search.patterns = before
 
 
 class _Node(JSONPathMatch):
@@ -38,12 +77,17 @@ class _Node(JSONPathMatch):
 
     __slots__ = ()
 
+    def __init__(self, **members: Any) -> None:
+        _search.budget.spend(1)
+        super().__init__(**members)
+
     def new_child(self, obj: object, key: int | str) -> JSONPathMatch:
-        steps = self.filter_context()["steps"]
-        steps.left -= 1
-        if steps.left < 0:
-            raise TargetError(f"needs more than {_MAX_STEPS} steps")
-        return super().new_child(obj, key)
+        """As the library's, without the text of its path: names as long as a value would be copied into each."""
+        parts = (*self.parts, key)
+        return _Node(filter_context={}, obj=obj, parent=None, path="", parts=parts, root=self.root)
+
+    def add_child(self, *children: JSONPathMatch) -> None:
+        """Nothing: nobody goes back from a node to what was below it."""
 
 
 class _Path(jsonpath.JSONPath):
@@ -51,30 +95,82 @@ class _Path(jsonpath.JSONPath):
 
     def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
         """As the library's, from a root that counts."""
-        nodes: Iterable[JSONPathMatch] = [
-            _Node(filter_context=filter_context, obj=data, parent=None, path="$", parts=(), root=data)
-        ]
+        root = [data] if self.pseudo_root else data
+        nodes: Iterable[JSONPathMatch] = [_Node(filter_context={}, obj=root, parent=None, path="", parts=(), root=data)]
         for segment in self.segments:
             nodes = segment.resolve(nodes)
         return nodes
 
 
+def _counting(path: jsonpath.JSONPath) -> _Path:
+    return _Path(env=path.env, segments=path.segments, pseudo_root=path.pseudo_root)
+
+
 class _Parser(Parser):
+    """The library's, whose queries count and whose expressions are linear."""
+
     def parse_absolute_query(self, stream: TokenStream) -> BaseExpression:
         query = super().parse_absolute_query(stream)
-        return RootFilterQuery(_counting(query)) if isinstance(query, RootFilterQuery) else query
+        return RootFilterQuery(_counting(query.path)) if isinstance(query, RootFilterQuery) else query
 
     def parse_relative_query(self, stream: TokenStream) -> BaseExpression:
         query = super().parse_relative_query(stream)
-        return RelativeFilterQuery(_counting(query)) if isinstance(query, RelativeFilterQuery) else query
+        return RelativeFilterQuery(_counting(query.path)) if isinstance(query, RelativeFilterQuery) else query
+
+    def parse_singular_query_selector(self, stream: TokenStream) -> SingularQuerySelector:
+        selector = super().parse_singular_query_selector(stream)
+        selector.query = _counting(selector.query)
+        return selector
+
+    def parse_regex(self, stream: TokenStream) -> BaseExpression:
+        literal = super().parse_regex(stream)
+        if isinstance(literal, RegexLiteral) and _compiled(_inline(literal.value), _WHOLE) is None:
+            raise JsonPathError(f"has an expression that takes no linear time: {literal.value.pattern[:80]}")
+        return literal
 
 
-def _counting(query: RootFilterQuery | RelativeFilterQuery) -> _Path:
-    return _Path(env=query.path.env, segments=query.path.segments)
+_WHOLE, _ANYWHERE = "^(?:%s)$", "%s"
+_FLAGS = ((re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"))
+
+
+def _inline(pattern: re.Pattern[str]) -> str:
+    """An expression whose flags stand in its text."""
+    flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
+    return f"(?{flags}:{pattern.pattern})" if flags else pattern.pattern
+
+
+def _matches(value: str, pattern: str, form: str) -> bool:
+    """Match on an engine whose time is linear in the text (the library's own backtracks)."""
+    budget = _search.budget
+    if pattern not in _search.patterns:
+        budget.spend(_PATTERN_STEPS)
+        _search.patterns.add(pattern)
+    if _compiled(pattern, _ANYWHERE) is None:  # it would be one inside a group: a)(b
+        return False
+    compiled = _compiled(pattern, form)
+    if compiled is None:
+        return False
+    expression, size = compiled
+    budget.spend(1 + len(value) * size // _PROGRAM_BYTES_PER_STEP)
+    return expression.is_valid(value)
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str, form: str) -> tuple[jsonschema_rs.Draft202012Validator, int] | None:
+    """The expression and the size of its program. None for what is no expression, which matches nothing (RFC 9535, section 2.4.6)."""
+    if len(pattern) > _MAX_LENGTH:
+        return None
+    for size in _PROGRAM_SIZES:
+        options = jsonschema_rs.RegexOptions(size_limit=size)
+        try:
+            return jsonschema_rs.Draft202012Validator({"pattern": form % pattern}, pattern_options=options), size
+        except (ValueError, jsonschema_rs.ValidationError):
+            continue
+    return None
 
 
 class _Expression(FilterFunction):
-    """RFC 9535's `match` and `search`, on an engine whose time is linear in the text (the library's own backtracks)."""
+    """`match` and `search` (RFC 9535, sections 2.4.6 and 2.4.7)."""
 
     arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012 - as the library declares it
     return_type = ExpressionType.LOGICAL
@@ -83,20 +179,7 @@ class _Expression(FilterFunction):
         self._form = form
 
     def __call__(self, value: object, pattern: object) -> bool:
-        if not isinstance(value, str) or not isinstance(pattern, str) or _compiled(pattern, "%s") is None:
-            return False
-        compiled = _compiled(pattern, self._form)
-        return compiled is not None and compiled.is_valid(value)
-
-
-@lru_cache(maxsize=64)
-def _compiled(pattern: str, form: str) -> jsonschema_rs.Draft202012Validator | None:
-    """None for what is no expression, which matches nothing (RFC 9535, section 2.4.6)."""
-    options = jsonschema_rs.RegexOptions(size_limit=1 << 20)
-    try:
-        return jsonschema_rs.Draft202012Validator({"pattern": form % pattern}, pattern_options=options)
-    except (ValueError, jsonschema_rs.ValidationError):
-        return None
+        return isinstance(value, str) and isinstance(pattern, str) and _matches(value, pattern, self._form)
 
 
 class _Environment(jsonpath.JSONPathEnvironment):
@@ -104,46 +187,118 @@ class _Environment(jsonpath.JSONPathEnvironment):
 
     def setup_function_extensions(self) -> None:
         super().setup_function_extensions()
-        self.function_extensions["match"] = _Expression("^(?:%s)$")
-        self.function_extensions["search"] = _Expression("%s")
+        self.function_extensions["match"] = _Expression(_WHOLE)
+        self.function_extensions["search"] = _Expression(_ANYWHERE)
+
+    @property
+    def filter_caching(self) -> bool:  # the library reads it where it copies an expression
+        _search.budget.spend(_search.weight)
+        return True
+
+    @filter_caching.setter
+    def filter_caching(self, _: bool) -> None: ...
+
+    def is_truthy(self, obj: object) -> bool:
+        """As the library's; each filter asks it once for each value."""
+        _search.budget.spend(1)
+        return super().is_truthy(obj)
+
+    def compare(self, left: object, operator: str, right: object) -> bool:
+        """As the library's, at the price of what it compares."""
+        if operator in {"&&", "||"}:
+            return super().compare(left, operator, right)
+        _search.budget.spend(1)
+        if operator == "=~":
+            return isinstance(left, str) and isinstance(right, re.Pattern) and _matches(left, _inline(right), _WHOLE)
+        if operator == "in":
+            _spend_size(right)
+        elif operator == "contains" or all(isinstance(one, str | Mapping | list | tuple) for one in (left, right)):
+            _spend_size(left)
+        return super().compare(left, operator, right)
 
 
-# Strict: another tool must select the same parts.
-_PATHS = _Environment(strict=True)
+class _ExtendedEnvironment(_Environment):
+    """Environment for paths that hide: an expression in them that would match nothing is refused, not followed."""
+
+    def check_well_typedness(self, token: Token, func: FilterFunction, args: list[BaseExpression]) -> None:
+        super().check_well_typedness(token, func, args)
+        if isinstance(func, _Expression) and isinstance(args[1], StringLiteral):
+            pattern = args[1].value
+            if _compiled(pattern, _ANYWHERE) is None:
+                raise JsonPathError(f"has an expression that takes no linear time, or is none: {pattern[:80]}")
 
 
-class Target:
-    """One target, compiled."""
+def _spend_size(value: object) -> None:
+    """Take a step for each value in a value, and for each piece of a text in it."""
+    budget, todo = _search.budget, [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            budget.spend(1 + len(item) // _CHARACTERS_PER_STEP)
+        elif isinstance(item, NodeList):
+            budget.spend(1 + len(item))
+        elif isinstance(item, Mapping):
+            budget.spend(1 + len(item))
+            todo += item.values()
+        elif isinstance(item, Sequence):
+            budget.spend(1 + len(item))
+            todo += item
 
-    def __init__(self, text: str) -> None:
-        """Raises `TargetError` for what is no JSONPath, or a longer one than anybody writes."""
+
+Dialect: TypeAlias = Literal["rfc9535", "extended"]
+"""`rfc9535` selects the same parts as any other tool; `extended`, for paths that hide, takes the library's extensions of the syntax too."""
+_ENVIRONMENTS: Mapping[Dialect, _Environment] = {
+    "rfc9535": _Environment(strict=True),
+    "extended": _ExtendedEnvironment(strict=False),
+}
+
+
+class JsonPath:
+    """A compiled path."""
+
+    def __init__(self, text: str, dialect: Dialect = "rfc9535") -> None:
+        """Raises `JsonPathError` for what is no JSONPath, or a longer one than anybody writes."""
         self.text = text
         if len(text) > _MAX_LENGTH:
-            raise TargetError(f"is longer than {_MAX_LENGTH} characters")
+            raise JsonPathError(f"is longer than {_MAX_LENGTH} characters")
         # The library parses a path's segments in a loop, and takes them apart when it is freed by recursion in C.
         if text.count(".") + text.count("[") > 4 * _MAX_SEGMENTS:
-            raise TargetError(f"has more than {_MAX_SEGMENTS} segments")
-        try:
-            compiled = _PATHS.compile(text)
-        except jsonpath.JSONPathError as error:
-            reason = str(error.args[0]) if error.args else "it cannot be parsed"  # its str() fails at the end of a text
-            raise TargetError(f"is no JSONPath (RFC 9535): {reason}") from error
-        except RecursionError as error:
-            raise TargetError("is nested too deeply") from error
-        if not isinstance(compiled, jsonpath.JSONPath):
-            raise TargetError("is no JSONPath (RFC 9535): it must be one path")
+            raise JsonPathError(f"has more than {_MAX_SEGMENTS} segments")
+        with _searching(Budget(), 1):
+            compiled = _parsed(text, _ENVIRONMENTS[dialect])
         if len(compiled.segments) > _MAX_SEGMENTS:
-            raise TargetError(f"has more than {_MAX_SEGMENTS} segments")
-        self._path = _Path(env=_PATHS, segments=compiled.segments)
+            raise JsonPathError(f"has more than {_MAX_SEGMENTS} segments")
+        self.singular = compiled.singular_query()
+        """True if it selects one value at most."""
+        self._path = _counting(compiled)
+        self._weight = 1 + len(text) // 16
 
-    def select(self, root: Any) -> list[tuple[tuple[int | str, ...], Any]]:
-        """What it selects, as (the way there, the node). Raises `TargetError` when that is too much, or takes too long."""
+    def select(
+        self, root: Any, budget: Budget | None = None, most: int = _MAX_MATCHES
+    ) -> list[tuple[tuple[int | str, ...], Any]]:
+        """Return what it selects, as (the way there, the value). Raises `JsonPathError` where that is too much or takes too long."""
         found: list[tuple[tuple[int | str, ...], Any]] = []
         try:
-            for match in self._path.finditer(root, filter_context={"steps": _Steps()}):
-                found.append((tuple(match.parts), match.obj))
-                if len(found) > _MAX_MATCHES:
-                    raise TargetError(f"selects more than {_MAX_MATCHES} parts")
+            with _searching(budget or Budget(), self._weight):
+                for match in self._path.finditer(root):
+                    found.append((tuple(match.parts), match.obj))
+                    if len(found) > most:
+                        raise JsonPathError(f"selects more than {most} parts")
         except (jsonpath.JSONPathError, RecursionError) as error:
-            raise TargetError("cannot be followed that deep") from error
+            raise JsonPathError("cannot be followed that deep") from error
         return found
+
+
+def _parsed(text: str, environment: _Environment) -> jsonpath.JSONPath:
+    try:
+        compiled = environment.compile(text)
+    except jsonpath.JSONPathError as error:
+        reason = str(error.args[0]) if error.args else "it cannot be parsed"  # its str() fails at the end of a text
+        raise JsonPathError(f"is no JSONPath (RFC 9535): {reason}") from error
+    except re.error as error:
+        raise JsonPathError(f"has an expression that cannot be read: {error}") from error
+    except RecursionError as error:
+        raise JsonPathError("is nested too deeply") from error
+    if not isinstance(compiled, jsonpath.JSONPath):
+        raise JsonPathError("is no JSONPath (RFC 9535): it must be one path")
+    return compiled

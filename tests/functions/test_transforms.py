@@ -48,6 +48,9 @@ ORDERS: dict[str, Any] = {
         ({"$unique": "$.orders[*].city"}, ["Bonn", "Ulm"]),
         ({"$join": "$.orders[*].city"}, "Bonn, Ulm, Bonn"),
         ({"a": {"b": {"$count": "$..id"}}}, {"a": {"b": 3}}),
+        ("$.orders[?match(@.city, 'B.*')].id", [3, 2]),
+        ("$.orders[?search(@.city, 'l')].id", [1]),
+        ("$.orders[?search(@.city, '(a+)+$')].id", []),
     ],
 )
 def test_a_template_says_what_the_answer_is(template: Any, answer: Any) -> None:
@@ -58,8 +61,7 @@ def test_a_template_says_what_the_answer_is(template: Any, answer: Any) -> None:
     ("template", "says"),
     [
         ("$[", "no JSONPath"),
-        ("$.a[?match(@.b, '(a+)+$')]", "no JSONPath"),
-        ("$.a[?search(@.b, 'a')]", "no JSONPath"),
+        ("$.a | $.b", "no JSONPath"),
         ({"$cuont": "$.a"}, "did you mean '\\$count'"),
         ({"$count": "$.a", "$sum": "$.b"}, "stands alone"),
         ({"$count": "$.a", "b": 1}, "stands alone"),
@@ -94,3 +96,35 @@ def test_a_template_nested_too_deep_is_refused() -> None:
 def test_what_an_operator_does_not_take_is_told_to_the_agent(template: Any, arguments: Any) -> None:
     with pytest.raises(ToolError):
         transform(template)(arguments)
+
+
+NESTED: Any = 0
+for _ in range(12):
+    NESTED = [NESTED, NESTED]
+LONG = "a" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments"),
+    [
+        ("$..[?count($..*) > 0]", {"a": NESTED}),
+        ({"$count": "$..*..*..*"}, {"a": NESTED}),
+        (["$..[?@ == 7]"] * 200, {"a": NESTED}),  # each by itself is not too much
+        (["$.a"] * 200, {"a": LONG}),
+        ("$..*", {"a": [[[[[[LONG]]]]]] * 2}),
+        ({"$unique": "$.a['b','b','b','b','b','b','b','b','b','b','b']"}, {"a": {"b": LONG}}),
+        ({"$sort": "$.a[*]"}, {"a": [[0] * 200_000, [0] * 1_000_000]}),
+        ({"$join": ["$.a[*]"][0]}, {"a": [LONG] * 11}),
+        ({"$first": "$.a"}, {"a": [[LONG] * 11]}),
+        ("$.a[?search(@, '(a{1,50}){1,50}b')]", {"a": [LONG]}),
+    ],
+)
+def test_an_evaluation_is_bounded_in_steps_and_size(template: Any, arguments: Any) -> None:
+    with pytest.raises(ToolError, match=r"needs more than \d+ steps|characters are selected|more than 10000 parts"):
+        transform(template)(arguments)
+
+
+def test_counting_costs_nothing_for_the_size_of_what_is_counted() -> None:
+    arguments = {"a": [LONG] * 100}
+    assert transform({"$count": "$.a"})(arguments) == 100
+    assert transform({"$first": "$.a[*]"})(arguments) == LONG

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 
 from tests.catalogs import PETS
-from toolgen.policy.answer_redaction import WITHHELD, redactor
+from toolgen import json_path
+from toolgen.policy.answer_redaction import WITHHELD, AnswerRedactor, redactor
 from toolgen.policy.redact import (
+    DEEPER,
     Redaction,
+    all_but,
     compile_path,
+    places_of,
     replace_at,
     replace_within,
 )
-from toolgen.policy.sensitive_arguments import conceal, conceal_values, has_secrets
+from toolgen.policy.sensitive_arguments import conceal, conceal_at, conceal_values, has_secrets
 
 TOOL = PETS.tools["pets__get_pet"]
 
@@ -189,3 +193,26 @@ def test_a_text_that_holds_one_of_the_values_is_concealed() -> None:
         {"a": "say alpha", "b": "say gamma", "c": 5}, {"alpha", "beta"}, lambda value: f"digest of {value}"
     )
     assert found == {"a": "digest of say alpha", "b": "say gamma", "c": 5}
+
+
+NESTED: Any = 0
+for _ in range(12):
+    NESTED = [NESTED, NESTED]
+
+
+@pytest.mark.parametrize("path", ["$..*..*..*", "$..[?count($..*) > 0]", "$..[?@ == $]"])
+def test_a_path_that_takes_too_long_hides_the_whole(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_path, "_MAX_STEPS", 20_000)
+    assert places_of({"a": NESTED}, ["$.a", path]) == {()}
+    assert AnswerRedactor([((path,), "-")])({"a": NESTED}) == DEEPER
+    arguments = {"a": NESTED}
+    assert conceal_at(arguments, (path,), lambda _: "-") == {"a": "-"}
+    assert set(str(all_but(arguments, arguments, [path, "$.a"], lambda _: "-"))) <= set("{'a': [-]},")
+
+
+def test_an_expression_in_a_path_cannot_take_exponential_time() -> None:
+    answer = {"a": ["a" * 60 + "!", "secret"]}
+    for path in ("$.a[?search(@, '^(a|a)*$')]", "$.a[?match(@, '(a*)*b')]", "$.a[?@ =~ /(a*)*b/]"):
+        assert replace_at(answer, [path], lambda _: "-") == answer
+    with pytest.raises(ValueError, match="expression"):
+        compile_path("$.a[?search(@, '(?=s)s')]")

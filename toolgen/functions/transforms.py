@@ -1,74 +1,104 @@
 """Answers made of arguments by JSONPath alone: a template of JSON, in which text that begins with `$` is a path, and no code runs.
 
-Paths are RFC 9535's without its regular expressions, which a hostile text could make run for ever.
+An evaluation is bounded as a whole: in the steps of all its paths together, and in the size of what they select.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolgen.functions.decorator import ToolError
 from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 
+if TYPE_CHECKING:
+    from toolgen.json_path import Budget, JsonPath
+
 __all__ = ["transform"]
 
-Compiled = Callable[[JsonObject], Json]
 _MAX_FOUND = 10_000
 _MAX_DEPTH = 20
 _MAX_PATHS = 200
-_REGULAR = ("match", "search")
+_MAX_STEPS = 200_000
+_MAX_SIZE = 1 << 20
+_LESS = "ask for less"
 
 
-def transform(template: Any) -> Compiled:
+class _Evaluation:
+    """What one call of a template may still use up."""
+
+    __slots__ = ("arguments", "budget", "room")
+
+    def __init__(self, arguments: JsonObject, budget: Budget) -> None:
+        self.arguments = dict(arguments)
+        self.budget = budget
+        self.room = _MAX_SIZE
+
+    def find(self, path: JsonPath) -> list[Json]:
+        """The values that a path selects. Raises `ToolError`."""
+        from toolgen.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and few projects have transforms
+
+        try:
+            return [value for _, value in path.select(self.arguments, self.budget, _MAX_FOUND)]
+        except JsonPathError as error:
+            raise ToolError(f"{path.text[:60]} {error}", suggestion=_LESS) from None
+
+    def take(self, value: Json) -> None:
+        """Take the size of a value: its characters, and one for each value in it. Raises `ToolError`."""
+        todo = [value]
+        while todo:
+            item = todo.pop()
+            if isinstance(item, Mapping):
+                self.room -= sum(map(len, item)) + len(item)
+                todo += item.values()
+            elif isinstance(item, str):
+                self.room -= len(item)
+            elif isinstance(item, Sequence):
+                self.room -= len(item)
+                todo += item
+            self.room -= 1
+            if self.room < 0:
+                raise ToolError(f"more than {_MAX_SIZE} characters are selected", suggestion=_LESS)
+
+
+Compiled = Callable[[_Evaluation], Json]
+
+
+def transform(template: Any) -> Callable[[JsonObject], Json]:
     """What makes an answer of arguments. Raises `ValueError` for a template that says nothing."""
-    import jsonpath  # noqa: PLC0415 - takes long to import, and few projects have transforms
+    from toolgen.json_path import Budget, JsonPath, JsonPathError  # noqa: PLC0415 - as above
 
-    environment = jsonpath.JSONPathEnvironment(strict=True)
-    for name in _REGULAR:
-        environment.function_extensions.pop(name, None)
     paths: list[str] = []
 
-    def path(text: str) -> Callable[[JsonObject], tuple[list[Json], bool]]:
+    def path(text: str) -> JsonPath:
         paths.append(text)
         if len(paths) > _MAX_PATHS:
             raise ValueError(f"has more than {_MAX_PATHS} paths")
         try:
-            compiled = environment.compile(text)
-        except jsonpath.JSONPathError as error:
-            raise ValueError(
-                f"'{bounded(text, 60)}' is no JSONPath: {bounded(str(error).splitlines()[0], 120)}"
-            ) from None
-        if not isinstance(compiled, jsonpath.JSONPath):
-            raise ValueError(f"'{bounded(text, 60)}' joins several paths; write one")  # noqa: TRY004 - a path, and not a type, is wrong
-        single = compiled.singular_query()
+            return JsonPath(text)
+        except JsonPathError as error:
+            raise ValueError(bounded(f"'{bounded(text, 60)}' {error}", 200)) from None
 
-        def found(arguments: JsonObject) -> tuple[list[Json], bool]:
-            values: list[Any] = [match.obj for match in islice(compiled.finditer(dict(arguments)), _MAX_FOUND + 1)]
-            if len(values) > _MAX_FOUND:
-                raise ToolError(f"more than {_MAX_FOUND} values are selected", suggestion="ask for less")
-            return values, single
-
-        return found
-
-    return _compiled(template, path, 0)
+    made = _compiled(template, path, 0)
+    return lambda arguments: made(_Evaluation(arguments, Budget(_MAX_STEPS)))
 
 
-def _compiled(template: Any, path: Callable[[str], Any], depth: int) -> Compiled:
+def _compiled(template: Any, path: Callable[[str], JsonPath], depth: int) -> Compiled:
     if depth > _MAX_DEPTH:
         raise ValueError(f"is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(template, str) and template.startswith("$$"):
         return lambda _: template[1:]
     if isinstance(template, str) and template.startswith("$"):
-        found = path(template)
+        chosen = path(template)
 
-        def select(arguments: JsonObject) -> Json:
-            values, single = found(arguments)
-            return (values[0] if values else None) if single else values
+        def select(evaluation: _Evaluation) -> Json:
+            values = evaluation.find(chosen)
+            found: Json = (values[0] if values else None) if chosen.singular else values
+            evaluation.take(found)
+            return found
 
         return select
     if isinstance(template, Mapping):
@@ -76,14 +106,14 @@ def _compiled(template: Any, path: Callable[[str], Any], depth: int) -> Compiled
         if operators:
             return _operator(template, operators[0], path)
         members = {key: _compiled(value, path, depth + 1) for key, value in template.items()}
-        return lambda arguments: {key: make(arguments) for key, make in members.items()}
+        return lambda evaluation: {key: make(evaluation) for key, make in members.items()}
     if isinstance(template, Sequence) and not isinstance(template, str):
         items = [_compiled(value, path, depth + 1) for value in template]
-        return lambda arguments: [make(arguments) for make in items]
+        return lambda evaluation: [make(evaluation) for make in items]
     return lambda _: template
 
 
-def _operator(template: Mapping[str, Any], name: str, path: Callable[[str], Any]) -> Compiled:
+def _operator(template: Mapping[str, Any], name: str, path: Callable[[str], JsonPath]) -> Compiled:
     work = _OPERATORS.get(name)
     if work is None:
         raise ValueError(
@@ -92,16 +122,21 @@ def _operator(template: Mapping[str, Any], name: str, path: Callable[[str], Any]
     text = template[name]
     if len(template) > 1 or not isinstance(text, str) or not text.startswith("$"):
         raise ValueError(f"{name} stands alone in its mapping, and takes one path")
-    found = path(text)
+    chosen = path(text)
 
-    def operate(arguments: JsonObject) -> Json:
-        values, single = found(arguments)
-        if single and len(values) == 1 and isinstance(values[0], (list, tuple)):
+    def operate(evaluation: _Evaluation) -> Json:
+        values = evaluation.find(chosen)
+        if chosen.singular and len(values) == 1 and isinstance(values[0], (list, tuple)):
             values = list(values[0])  # of one list its members are meant
+        if name not in _PICKING:
+            evaluation.take(values)
         try:
-            return work(values)
+            made = work(values)
         except (TypeError, ArithmeticError):
             raise ToolError(f"{name} of {text}: the values are not of one kind that it takes") from None
+        if name in _PICKING:
+            evaluation.take(made)
+        return made
 
     return operate
 
@@ -145,3 +180,5 @@ _OPERATORS: Mapping[str, Callable[[list[Any]], Json]] = {
     "$unique": _unique,
     "$join": _join,
 }
+_PICKING = frozenset({"$first", "$last", "$count"})
+"""Operators that look at one value at most, whatever the size of the others."""

@@ -190,7 +190,7 @@ class AnswerRedactor:
         """The data without what is hidden; the original stays as it was."""
         if data is None:
             return None
-        from jsonpath import JSONPathError  # noqa: PLC0415 - takes long to import, and is by now: the paths are compiled
+        from toolgen.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and is by now: the paths are compiled
 
         hidden = Hidden()
         mask = partial(_masked, hidden)
@@ -200,7 +200,7 @@ class AnswerRedactor:
             if hidden:
                 hidden.ready()
                 shown = _parts(shown, shape, _Changes(answer=mask, beside=mask, around=mask))
-        except (JSONPathError, RecursionError):
+        except (JsonPathError, RecursionError):
             return _content(DEEPER) if shape is Shape.CONTENT else DEEPER
         return shown
 

@@ -19,7 +19,7 @@ from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.policy.hidden_names import last_names
 
 if TYPE_CHECKING:
-    import jsonpath
+    from toolgen.json_path import JsonPath
 
 __all__ = [
     "DEEPER",
@@ -64,19 +64,16 @@ class Redaction(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=1024)
-def compile_path(path: str) -> jsonpath.JSONPath:
+def compile_path(path: str) -> JsonPath:
     """A compiled JSONPath; raises `ValueError` when the text is not one."""
     if not path.startswith("$"):
-        raise ValueError("a path starts with $")
-    import jsonpath  # noqa: PLC0415 - takes long to import, and many a policy has no path
+        raise ValueError("is no JSONPath: it starts with $")
+    from toolgen.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and many a policy has no path
 
     try:
-        compiled = jsonpath.compile(path)
-    except jsonpath.JSONPathError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
-    if isinstance(compiled, jsonpath.JSONPath):
-        return compiled
-    raise ValueError("unions and intersections of paths are written as several paths")
+        return JsonPath(path, "extended")
+    except JsonPathError as error:
+        raise ValueError(str(error)) from error
 
 
 def column_of(path: str) -> str | None:
@@ -106,9 +103,17 @@ def replace_within(value: Any, paths: Iterable[str], replacement: _Replace) -> A
 
 
 def places_of(value: Any, paths: Iterable[str]) -> frozenset[Place]:
-    """Every place that one of the paths finds in a value, also below another such place."""
+    """Every place that one of the paths finds in a value, also below another such place; the whole where that takes too long."""
     named, others = _told_apart(paths)
-    return frozenset(_found(value, others)).union(_under(value, named) if named else ())
+    if not others:
+        return frozenset(_under(value, named) if named else ())
+    from toolgen.json_path import JsonPathError  # noqa: PLC0415 - as above
+
+    try:
+        found = frozenset(_found(value, others))
+    except JsonPathError:
+        return frozenset({()})
+    return found.union(_under(value, named) if named else ())
 
 
 def replace_places(own: Any, places: Iterable[Place], replacement: _Replace) -> Any:
@@ -124,7 +129,7 @@ def _found(value: Any, paths: Iterable[str]) -> list[Place]:
     """Looked for in a value of which nothing is replaced yet: a path may ask for what another path hides."""
     if not isinstance(value, (Mapping, list, tuple)):
         return [()] if "$" in paths else []
-    return [tuple(match.parts) for path in paths for match in compile_path(path).finditer(value)]
+    return [place for path in paths for place, _ in compile_path(path).select(value)]
 
 
 def _under(value: Any, names: frozenset[str]) -> Iterator[Place]:
@@ -252,8 +257,12 @@ def all_but(arguments: JsonObject, concealed: JsonObject, fields: Collection[str
 
     `concealed` is the same arguments with what is sensitive replaced, and what is plain is taken from there: so sensitive beats plain.
     """
-    document: Any = arguments
-    kept = frozenset(tuple(match.parts) for path in fields for match in compile_path(path).finditer(document))
+    from toolgen.json_path import JsonPathError  # noqa: PLC0415 - as above
+
+    try:
+        kept = frozenset(_found(arguments, fields))
+    except JsonPathError:  # then nothing is known to be plain
+        kept = frozenset()
     if () in kept:
         return concealed
     return {name: _walked(item, concealed.get(name), (name,), kept, digest) for name, item in arguments.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolgen import json_path as targets
+from toolgen import json_path
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.documents import Documents
@@ -206,7 +206,7 @@ def test_a_broken_overlay_is_one_sentence_that_says_where(tmp_path: Path, text: 
 def test_a_target_made_to_exhaust_the_build_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str
 ) -> None:
-    monkeypatch.setattr(targets, "_MAX_STEPS", 50_000)
+    monkeypatch.setattr(json_path, "_MAX_STEPS", 50_000)
     deep: Any = [{"a": [0]}]
     for _ in range(9):
         deep = [deep, deep]

@@ -147,6 +147,9 @@ def _met(one: Criterion, scope: Scope) -> bool:
     )
 
 
+_MAX_STEPS = 200_000  # a part of a second, in which the gateway does nothing else
+
+
 @lru_cache(maxsize=256)
 def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
     """An expression on an engine whose time is linear in the text. Raises `ExpressionError`."""
@@ -159,16 +162,16 @@ def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
 
 def selected(path: str, value: Any) -> list[Any]:
     """What a JSONPath selects. Raises `MissingError` where that takes too long."""
-    from toolgen.json_path import TargetError  # noqa: PLC0415 - takes long to import, and many a workflow has no path
+    from toolgen.json_path import Budget, JsonPathError  # noqa: PLC0415 - takes long to import, and many a workflow has no path
 
     try:
-        return [found for _, found in _path(path).select(value)]
-    except TargetError as error:
+        return [found for _, found in _path(path).select(value, Budget(_MAX_STEPS))]
+    except JsonPathError as error:
         raise MissingError(f"the path {bounded(path, 80)} {error}") from error
 
 
 @lru_cache(maxsize=256)
 def _path(text: str) -> Any:
-    from toolgen.json_path import Target  # noqa: PLC0415 - as above
+    from toolgen.json_path import JsonPath  # noqa: PLC0415 - as above
 
-    return Target(text)
+    return JsonPath(text)

@@ -387,4 +387,4 @@ def _checked_path(path: str, where: str) -> None:
     try:
         compile_path(path)
     except ValueError as error:
-        raise PolicyError(f"'{path}' is not a JSONPath: {error}", where=where) from error
+        raise PolicyError(f"'{path}' {error}", where=where) from error

@@ -330,7 +330,7 @@ def _read(document: Document, index: int, manifest: Manifest) -> Plain:
         try:
             compile_path(field)
         except ValueError as error:
-            raise PolicyError(f"'{field}' is not a JSONPath: {error}", where=where) from error
+            raise PolicyError(f"'{field}' {error}", where=where) from error
         first = _FIRST.match(field)
         if first is not None and first[1] not in known and closed and tools:
             raise PolicyError(

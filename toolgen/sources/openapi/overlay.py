@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
-from toolgen.json_path import Target, TargetError
+from toolgen.json_path import JsonPath, JsonPathError
 from toolgen.model.names import nearest
 from toolgen.sources.documents import Documents
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, read
@@ -33,7 +33,7 @@ _MAX_WARNINGS = 5  # of one kind, for one action
 
 class _Action(Struct, frozen=True, kw_only=True):
     origin: str  # file.yaml#/actions/0
-    target: Target
+    target: JsonPath
     update: Any
     remove: bool
     updates: bool
@@ -129,8 +129,8 @@ def _action(value: Any, origin: str) -> _Action:
     if not remove and "update" not in value:
         raise DescriptionError("has neither `update` nor `remove: true`", where=origin)
     try:
-        compiled = Target(target)
-    except TargetError as error:
+        compiled = JsonPath(target)
+    except JsonPathError as error:
         raise DescriptionError(
             f"{target[:200]!r} {error}",
             where=f"{origin}/target",
@@ -148,7 +148,7 @@ def _known(value: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
 def _apply(root: dict[str, Any], action: _Action, warn: Warn) -> None:
     try:
         found = action.target.select(root)
-    except TargetError as error:
+    except JsonPathError as error:
         raise DescriptionError(f"the target {error}", where=f"{action.origin}/target") from error
     if not found:
         warn(action.origin, "overlay_no_match", f"the overlay's target {action.target.text[:200]!r} selects nothing")

@@ -136,9 +136,9 @@ def _check_pattern(pattern: str, where: str) -> None:
 
 
 def _check_path(path: str, where: str) -> None:
-    from toolgen.json_path import Target, TargetError  # noqa: PLC0415 - takes long to import, and few workflows have one
+    from toolgen.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and few workflows have one
 
     try:
-        Target(path)
-    except TargetError as error:
+        JsonPath(path)
+    except JsonPathError as error:
         raise fault(f"'{path[:80]}' {error}", where) from error

@@ -51,7 +51,7 @@ def read(parts: Iterable[bytes], *, at_once: bool = False) -> list[Seen | Refuse
     body = b""
 
     def seen(of: Head, complete: bool) -> Seen:
-        target = of.raw_path + (b"?" + of.query if of.query else b"")
+        target = of.path.encode() + (b"?" + of.query if of.query else b"")
         headers = tuple((name, value.lower() if name == b"transfer-encoding" else value) for name, value in of.lines)
         return Seen(of.method, target, headers, body, complete)
 

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from toolgen.config.gateway import Networks, contains
 from toolgen.config.settings import ClientCertificates
@@ -25,6 +25,7 @@ from toolgen.gateway.asgi.request import (
     Send,
     check_host,
     json_response,
+    read_path,
     refusal,
 )
 from toolgen.gateway.mcp.server import Mcp
@@ -56,6 +57,7 @@ _CONSOLE = re.compile(r"/console(?:/|\Z)")
 # Browsers are told to come over https and in no other way (RFC 6797), which they believe where they did: the proxy's TLS.
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
 _MAX_KNOWN_HOSTS = 64
+_PLAIN = "/!$&'()*+,;=:@\\%"
 _METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP})
 
 
@@ -171,6 +173,7 @@ class App:
             check_host(request, self._hosts)
             if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
                 self._known_hosts.add(host)
+        request.path = read_path(request.path)
         if request.query or request.repeated:
             await self._check(request)
         if request.path == "/healthz":
@@ -288,7 +291,9 @@ class _AsgiExchange:
             else:
                 headers[name] = value
         client = scope.get("client")
-        line = (scope["method"], scope["path"], scope["query_string"])
+        raw = scope.get("raw_path")  # which not every server gives; what `path` was decoded from is not known then
+        path = quote(scope["path"], safe=_PLAIN) if raw is None else raw.decode("latin-1")
+        line = (scope["method"], path, scope["query_string"])
         peer = client[0] if client else ""
         self._request = Request(line, lines, headers, frozenset(repeated), self._read, peer)
 

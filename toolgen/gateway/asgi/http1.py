@@ -10,7 +10,6 @@ import re
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TypeAlias
-from urllib.parse import unquote
 
 import msgspec
 
@@ -60,12 +59,14 @@ class Mark(Enum):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Request line and headers, names in lower case. `lines` are all of them in their order, `headers` the first of each name, and
-    `repeated` the names that come more than once. `length` is that of the body; None where it comes in chunks."""
+    """Request line and headers, names in lower case.
+
+    `path` is as it was sent. `lines` are all headers in their order, `headers` the first of each name, and `repeated` the names that come
+    more than once. `length` is that of the body; None where it comes in chunks.
+    """
 
     method: str
     path: str
-    raw_path: bytes
     query: bytes
     version: str
     lines: list[Header]
@@ -226,12 +227,10 @@ def read_head(data: bytes) -> Head:
     repeated = _repeated(fields) if len(headers) != len(fields) else frozenset[bytes]()
     if b"host" in repeated or (b"host" not in headers and version == "1.1"):
         raise BadRequest("a request has exactly one Host header")
-    raw_path, query = _read_target(method, target, headers.get(b"host"))
-    text = raw_path.decode("ascii")
+    path, query = _read_target(method, target, headers.get(b"host"))
     return Head(
         method=method,
-        path=unquote(text) if "%" in text else text,
-        raw_path=raw_path,
+        path=path.decode("ascii"),
         query=query,
         version=version,
         lines=fields,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from enum import Enum
 from functools import lru_cache
 from typing import Protocol, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
@@ -35,6 +35,7 @@ __all__ = [
     "header_key",
     "json_response",
     "read_json_body",
+    "read_path",
     "refusal",
     "too_crowded",
 ]
@@ -60,6 +61,13 @@ _TOKEN_NAMES = frozenset(
         "bearer_token", "client_secret", "id_token", "jwt", "key", "password", "secret", "token", "x-api-key",
     }
 )  # fmt: skip
+# Segments of RFC 3986, section 3.3, without parameters, and none that is dots alone.
+_SEGMENT = r"(?!\.{1,2}(?:/|\Z))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+"
+_PATH = re.compile(rf"/(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
+# What needs no encoding (RFC 3986, section 2.3), what ends a segment, and control characters.
+_NEVER_ENCODED = re.compile(
+    r"%(?:2[dDeEfF]|3[0-9]|4[1-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aAeEfF]|[01][0-9a-fA-F])"
+)
 # A String of RFC 9651, which draft-ietf-httpapi-idempotency-key-header wants; most clients send the key as it is.
 _KEY_STRING = re.compile(r'"((?:[^"\\]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(r"\\(.)")
@@ -257,6 +265,28 @@ class Request:
             return parse_qsl(self.query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
         except ValueError:
             raise Rejected(400, "bad_request", "the query is not form-encoded text") from None
+
+
+@lru_cache(maxsize=512)
+def read_path(text: str) -> str:
+    """Decode the path of a request. Raises `Rejected` for a spelling that another reader may take for another path.
+
+    A proxy in front decides by path who may come in. `/%6detrics`, `//metrics`, `/x/../metrics` and `/metrics;x` are `/metrics` to some
+    readers and not to others, so there is one spelling of each path: an octet is encoded only where it has to be.
+    """
+    if text == "*":  # OPTIONS (RFC 9112, section 3.2.4)
+        return text
+    if _PATH.match(text) and not _NEVER_ENCODED.search(text):
+        try:
+            return unquote(text, errors="strict") if "%" in text else text
+        except UnicodeDecodeError:
+            pass
+    raise Rejected(
+        400,
+        "bad_request",
+        "the path is not in its plain spelling",
+        suggestion="encode only what has to be, and leave out empty segments, dots, backslashes and parameters with ;",
+    )
 
 
 class Handlers(Protocol):

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.gateway.governed import Upstream, project, upstream, write_policy
-from toolgen.gateway.inner_calls import MAX_DEPTH, NestedCalls
+from toolgen.gateway.inner_calls import NestedCalls
+from toolgen.gateway.nesting import MAX_DEPTH
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
 
@@ -30,7 +31,7 @@ def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dic
         async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
             inner = NestedCalls(gateway.current)
             inner.calls = gateway.tool_calls
-            outer = gateway.current.governance.call(HEALTH, {}, gateway.principal("bot"), "talk", "client")
+            outer = gateway.current.governance.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             return await scenario(gateway, inner, outer)
 
     with upstream() as (seen, server):
@@ -85,8 +86,8 @@ def test_calls_inside_of_calls_are_limited(tmp_path: Path) -> None:
 
 def test_calls_are_nested_only_so_deep(tmp_path: Path) -> None:
     async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
-        last = await inner.call(replace(outer, depth=MAX_DEPTH - 1), HEALTH, {})
-        return last.envelope, (await inner.call(replace(outer, depth=MAX_DEPTH), HEALTH, {})).envelope
+        last = await inner.call(replace(outer, ancestry=(LIST,) * (MAX_DEPTH - 1)), HEALTH, {})
+        return last.envelope, (await inner.call(replace(outer, ancestry=(LIST,) * MAX_DEPTH), HEALTH, {})).envelope
 
     (last, beyond), _, reached = within(tmp_path, scenario)
     assert (last.status, beyond.status, beyond.error.rule, len(reached)) == ("ok", "refused", "depth", 1)
@@ -108,7 +109,7 @@ def test_what_waits_inside_of_a_call_that_ends_is_not_sent_later(tmp_path: Path)
         async with Gateway.load(path) as gateway:
             inner = NestedCalls(gateway.current)
             inner.calls = gateway.tool_calls
-            outer = gateway.current.governance.call(HEALTH, {}, gateway.principal("bot"), "talk", "client")
+            outer = gateway.current.governance.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
             seen.answers.clear()
             first = asyncio.create_task(inner.call(outer, MAIL, {"to": "a"}))
             await asyncio.to_thread(seen.reached, 1)

@@ -11,7 +11,6 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from toolgen.json_codec import carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
 from toolgen.model.excerpt import bounded
-from toolgen.model.result import Delivery, Envelope, Error, Failed, Meta, Refused, Shape, Success
+from toolgen.model.result import Delivery, Envelope, Error, Failed, Refused, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import FunctionBinding
 
@@ -185,7 +184,7 @@ class FunctionExecutor:
             principal=call.principal,
             line=call.line,
             loop=loop,
-            call=None if inner is None else lambda name, asked: under_way.made(_inner(inner, call, name, asked)),
+            call=None if inner is None else lambda name, asked: under_way.made(_called(inner, call, name, asked)),
             folder=folder.path,
         )
         try:
@@ -301,32 +300,8 @@ _OVERFULL = Failed(
 )
 
 
-_CHAIN: ContextVar[tuple[str, ...]] = ContextVar(
-    "toolgen_function_calls", default=()
-)  # the tools being called, outermost first
-_MAX_CHAIN = 5
-_CALLS_ITSELF = "this tool is being called already: it would call itself"
-
-
-async def _inner(inner: InnerCalls, outer: Call, name: str, arguments: JsonObject) -> Envelope:
-    """A call that a function makes. None comes back to a tool that is being called already, not even by way of others."""
-    chain = (*_CHAIN.get(), outer.tool.name)
-    if name in chain or len(chain) > _MAX_CHAIN:
-        error = Error(
-            code="forbidden",
-            message="this tool is being called already: it would call itself"
-            if name in chain
-            else "too many calls are inside of one another",
-            suggestion="tell the operator of the gateway which tools call one another",
-            rule="recursion",
-        )
-        meta = Meta(duration_ms=0.0, truncated=False)
-        return Envelope(status="refused", tool=name, call_id="", data=None, error=error, meta=meta)
-    before = _CHAIN.set(chain)
-    try:
-        return (await inner.call(outer, name, arguments)).envelope
-    finally:
-        _CHAIN.reset(before)
+async def _called(inner: InnerCalls, outer: Call, name: str, arguments: JsonObject) -> Envelope:
+    return (await inner.call(outer, name, arguments)).envelope
 
 
 def _ends(time_limit: asyncio.Timeout) -> None:

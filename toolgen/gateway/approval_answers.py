@@ -310,6 +310,7 @@ class Answers(WaitingCalls):
             session=known.session,
             client=known.client,
             parent=known.parent,
+            ancestry=known.ancestry,
             idempotency_key=known.idempotency_key,
             bound=known.bound,
             restored=known.restored,

@@ -196,6 +196,7 @@ def _invocation(question: Question, now: float) -> Invocation:
         session=call.session,
         client=call.client,
         parent=call.parent,
+        ancestry=call.ancestry,
         idempotency_key=call.idempotency_key,
         asked=now,
         expires=now + question.expires_s,

@@ -274,6 +274,7 @@ def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> In
         session=call.session,
         client=call.client,
         parent=call.parent,
+        ancestry=call.ancestry,
         asked=now,
         expires=0.0,
         owner=owner,

@@ -19,6 +19,7 @@ from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade
+from toolgen.gateway.nesting import nesting_error
 from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
 from toolgen.gateway.search_tools import CALLING, INPUTS
 from toolgen.gateway.tool_discovery import Discovery
@@ -384,7 +385,10 @@ class Calls:
             or (other := self.fallbacks.instead(call, result)) is None
         ):
             return envelope
-        instead = await self.carry_out(governance, call_instead(governance, call, other), last=True)
+        made = call_instead(governance, call, other)
+        if nesting_error(made, governance.tool) is not None:
+            return envelope
+        instead = await self.carry_out(governance, made, last=True)
         return instead if self.fallbacks.better(instead) else envelope
 
     async def dry_run(self, governance: Governance, call: Call) -> Envelope:

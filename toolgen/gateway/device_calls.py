@@ -316,6 +316,7 @@ def _invocation(call: Call, now: float, kept: dict[str, Any], policy_digest: str
         session=call.session,
         client=call.client,
         parent=call.parent,
+        ancestry=call.ancestry,
         idempotency_key=call.idempotency_key,
         asked=now,
         **kept,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from toolgen.config.tools import Fallback, names
 from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.nesting import inside
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Failed, Refused, Result
 from toolgen.model.schema import JsonObject
@@ -67,5 +66,4 @@ def _failed(call: Call, result: Result) -> bool:
 def call_instead(governance: Governance, call: Call, other: tuple[str, JsonObject]) -> Call:
     """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
     name, arguments = other
-    made = governance.call(name, arguments, call.principal, call.session, call.client, call.id)
-    return made if call.trace is None else msgspec.structs.replace(made, trace=call.trace)
+    return inside(governance.call(name, arguments, call.principal, call.session, call.client), call)

@@ -13,17 +13,16 @@ from toolgen.execute.base import Answered
 from toolgen.gateway.call_service import GONE, Calls
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.json_body import invalid, unmade
+from toolgen.gateway.nesting import inside, nesting_error
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import Trail
 
-__all__ = ["MAX_DEPTH", "NestedCalls"]
+__all__ = ["NestedCalls"]
 
 _logger = logging.getLogger(__name__)
-MAX_DEPTH = 5
-"""How many calls one may be made inside of."""
 
 
 class NestedCalls:
@@ -40,8 +39,6 @@ class NestedCalls:
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
         """As `InnerCalls.call`."""
-        if outer.depth >= MAX_DEPTH:
-            return Answered(envelope=unmade(name, _TOO_DEEP))
         governance = self._current.governance
         caller = governance.by_now(outer.principal)
         if caller is None:
@@ -60,9 +57,10 @@ class NestedCalls:
             restored = await governance.restored(asked.name, given, asked.principal, outer.session, signed=True)
         except StateError:
             return Answered(envelope=unmade(asked.name, _UNSIGNED))
-        made = governance.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client, outer.id)
-        made = restored.of(msgspec.structs.replace(made, restored=outer.restored))
-        made = msgspec.structs.replace(made, depth=outer.depth + 1, trace=outer.trace)
+        made = governance.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client)
+        made = inside(restored.of(msgspec.structs.replace(made, restored=outer.restored)), outer)
+        if (error := nesting_error(made, governance.tool)) is not None:
+            return Answered(envelope=unmade(asked.name, error))
         trail = Trail()
         trail.presence.begun = False
         try:
@@ -118,10 +116,4 @@ _UNSIGNED = Error(
     suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
     retry_after_s=1.0,
     rule="tokens",
-)
-_TOO_DEEP = Error(
-    code="forbidden",
-    message=f"calls may be made inside of each other {MAX_DEPTH} deep at most",
-    suggestion="let the outer tools call fewer others",
-    rule="depth",
 )

@@ -218,7 +218,7 @@ class Answering:
                 break
             arguments |= changes
             further = governance.call(tool.name, arguments, call.principal, call.session, call.client, call.id)
-            further = replace(further, restored=call.restored)
+            further = replace(further, restored=call.restored, ancestry=call.ancestry)
             outcome = await self._run(governance.run, further, Trail())
             if not isinstance(outcome, Success) or type(outcome.data) is not type(result.data):
                 return replace(result, data=joined(pages), truncated=True)

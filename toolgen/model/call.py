@@ -269,9 +269,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     trace that the request has, None where its sender named none. `line` leads back to the client that waits, for functions. `rule` let it
     through, for devices, whose requests are kept. `restored` are the values that stand in place of tokens, each as its argument, its token
     and the value, and `sent` the arguments with those tokens, as their caller sent them. `withheld` says why the call may not be sent any
-    more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a
-    tool, and this principal may not see it; only the record says so. `depth` counts the calls that this one was made inside of. `resume` is
-    what a call that waited for others that it made goes on from.
+    more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a tool, and this principal may not
+    see it; only the record says so. `ancestry` are the tools of the calls that this one was made inside of, the outermost first. `resume`
+    is what a call that waited for others goes on from.
     """
 
     id: str
@@ -291,7 +291,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     sent: JsonObject = _NOTHING
     bound: tuple[str, ...] = ()
     hidden: bool = False
-    depth: int = 0
+    ancestry: tuple[str, ...] = ()
     resume: JsonObject | None = None
     denied: Deny | None = None
     statement: Statement | None = None

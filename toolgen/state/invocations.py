@@ -96,7 +96,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     the tool that its caller named, where that is another (`call_tool`), and `task` what it wished of it. `updated` is when it said
     something last.
 
-    `resume` is what a call goes on from that waits for others that it made, `waits`. `http_status` is that of the answer it ended with.
+    `ancestry` are the tools of the calls that it was made inside of. `resume` is what a call goes on from that waits for others that it
+    made, `waits`. `http_status` is that of the answer it ended with.
     """
 
     id: str
@@ -116,6 +117,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     client: str = ""
     parent: str = ""
+    ancestry: tuple[str, ...] = ()
     idempotency_key: str = ""
     asked: float
     expires: float

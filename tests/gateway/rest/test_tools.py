@@ -91,7 +91,7 @@ def test_a_conversation_id_that_is_no_id_is_refused(conversation: str) -> None:
     run(main())
 
 
-@pytest.mark.parametrize(("length", "status"), [(0, 404), (1, 200), (MAX_NAME_LENGTH, 200), (MAX_NAME_LENGTH + 1, 404)])
+@pytest.mark.parametrize(("length", "status"), [(0, 400), (1, 200), (MAX_NAME_LENGTH, 200), (MAX_NAME_LENGTH + 1, 404)])
 def test_a_name_that_no_tool_can_have_calls_nothing(length: int, status: int) -> None:
     async def main() -> None:
         gateway = FakeGateway(answer=lambda name, _: envelope(name, "ok"))

@@ -43,7 +43,7 @@ class NestedCalls:
         caller = governance.by_now(outer.principal)
         if caller is None:
             return Answered(envelope=unmade(name, GONE))
-        asked = await self.calls.asked(governance, name, arguments, caller)
+        asked = await self.calls.asked(governance, name, arguments, caller, outer.session)
         if isinstance(asked, Envelope):
             return Answered(envelope=asked)
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)

@@ -22,13 +22,23 @@ from toolgen.model.schema import Json
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import FunctionBinding, Tool
 
-__all__ = ["LISTED", "WITH_TASKS", "Listing", "Listings", "Page"]
+__all__ = ["LISTED", "WITH_BINDINGS", "WITH_TASKS", "Listing", "Listings", "Page", "for_agents"]
 
 _MAX_LISTINGS = 64
 
-LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": Tool.to_dict, **FORMATS})
+_HOW_IT_IS_CALLED = frozenset({"binding", "origin"})
+
+
+def for_agents(tool: Tool) -> Mapping[str, object]:
+    """A tool as the manifest has it, without how it is called: its servers, steps, statements and place in the description."""
+    return {name: value for name, value in tool.to_dict().items() if name not in _HOW_IT_IS_CALLED}
+
+
+LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": for_agents, **FORMATS})
 """What a catalog can be listed as, by name."""
 
+WITH_BINDINGS = "manifest with bindings"
+"""The manifest's tools as a build wrote them, for those who may read the record."""
 
 WITH_TASKS = "mcp with tasks"
 """What clients of MCP's handshake era are listed: with how each tool may be called as a task (2025-11-25)."""
@@ -40,6 +50,9 @@ def _with_tasks(tool: Tool) -> Mapping[str, object]:
         return shaped  # it calls nothing
     required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
+
+
+_WRITERS = {**LISTED, WITH_TASKS: _with_tasks, WITH_BINDINGS: Tool.to_dict}
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -96,8 +109,12 @@ class Listing:
         rendered = self._rendered.get(key)
         if rendered is None:
             # What thousands of definitions follow is asked for tool by tool; a page of such would be longer than its description.
-            shown = tool if form == "manifest" and complete(tool.input_schema) is tool.input_schema else listed(tool)
-            write = _with_tasks if form == WITH_TASKS else LISTED[form]
+            shown = (
+                tool
+                if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema
+                else listed(tool)
+            )
+            write = _WRITERS[form]
             rendered = self._rendered[key] = orjson.Fragment(encode(write(shown)))
         return rendered
 

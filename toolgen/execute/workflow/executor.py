@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import StateError
@@ -69,7 +70,11 @@ class WorkflowExecutor:
         binding = call.tool.binding
         assert isinstance(binding, WorkflowBinding)  # noqa: S101 - the tool of such a source
         scope = Scope(inputs=call.arguments, steps={})
-        return {"workflow": binding.workflow, "steps": [_shown(step, scope) for step in steps_of(binding.stages)]}
+        steps: Iterable[Step] = steps_of(binding.stages)
+        if self._inner is not None:
+            seen = {tool.name for tool in self._inner.catalog(call)}
+            steps = (step for step in steps if step.use.tool in seen)
+        return {"workflow": binding.workflow, "steps": [_shown(step, scope) for step in steps]}
 
     async def close(self) -> None:
         """Nothing is open."""

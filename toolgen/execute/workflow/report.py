@@ -27,10 +27,11 @@ def said(error: Error | None) -> dict[str, Any]:
     return {} if error is None else {"code": error.code, "message": error.message}
 
 
-def failure(step: Step, error: Mapping[str, Any]) -> Error:
+def failure(step: Step | None, error: Mapping[str, Any]) -> Error:
+    """The error of a workflow whose step failed; None for a step whose tool its caller may not see."""
     unknown = error.get("code") == "outcome_unknown"
     return Error(
         code="outcome_unknown" if unknown else "step_failed",
-        message=f"step {step.id} failed: {error.get('message') or 'without a word'}",
+        message=f"{'a step' if step is None else f'step {step.id}'} failed: {error.get('message') or 'without a word'}",
         suggestion="its data says what was done, what was taken back and what was not; do not make the whole call again before you looked",
     )

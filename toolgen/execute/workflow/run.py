@@ -260,7 +260,7 @@ class Run:
                 "code": "response_too_large",
                 "message": f"the steps gave more than {MAX_KEPT} bytes together",
             }
-        tool = {one.name: one for one in self._inner.catalog(self._call)}.get(envelope.tool)
+        tool = self._seen().get(envelope.tool)
         found |= {"status": "ok" if fine else "failed", "repeatable": _repeatable(tool)}
         if fine:
             found["outputs"] = {name: evaluate(item, own, strict=False) for name, item in step.outputs.items()}
@@ -275,15 +275,19 @@ class Run:
             async with asyncio.timeout(left):
                 return await self._called(use, scope)
         except TimeoutError:
-            tool = {one.name: one for one in self._inner.catalog(self._call)}.get(use.tool)
+            tool = self._seen().get(use.tool)
             raise _OverError(sent=tool is None or tool.effect is not Effect.READ) from None
 
     def _over(self, step: Step, over: _OverError) -> dict[str, Any]:
         """What a step comes to that there was no time for."""
         message = f"the workflow's time is over ({self._binding.timeout_s:g} s)"
         if over.sent:
-            message += f"; {step.use.tool} had been called, and nobody knows how far it came"
+            message += f"; the call of {step.id} had been made, and nobody knows how far it came"
         return fault(message, "outcome_unknown" if over.sent else "step_failed") | {"tool": step.use.tool}
+
+    def _seen(self) -> dict[str, Tool]:
+        """The tools that the caller may see, by name. A report names no other."""
+        return {one.name: one for one in self._inner.catalog(self._call)}
 
     async def _called(self, use: ToolUse, scope: Scope) -> Answered:
         self._made += 1
@@ -315,12 +319,13 @@ class Run:
         """Takes back what declares how, the last first; nothing else is begun."""
         for call_id in self._waiting.values():
             await self._inner.withdraw(self._call, call_id)
+        seen = self._seen()
         undone: list[dict[str, Any]] = []
         not_undone: list[dict[str, Any]] = []
         for made, key, scope in reversed(self._order):
             if made.undo is None:
                 continue
-            told: dict[str, Any] = {"step": key, "tool": made.undo.tool}
+            told: dict[str, Any] = {"step": key, **({"tool": made.undo.tool} if made.undo.tool in seen else {})}
             try:
                 found = self._done[key]
                 envelope = (await self._called(made.undo, _own(scope, found))).envelope
@@ -331,18 +336,22 @@ class Run:
             (undone if fault is None else not_undone).append(told | said(fault))
         ended = self._steps[step.id]
         error = ended.get("error") or {}
+        named = {"step": step.id, "tool": step.use.tool} if step.use.tool in seen else {}
         report = {
             "workflow": self._binding.workflow,
-            "failed": {"step": step.id, "tool": step.use.tool, **called_as(ended), **brief(error)},
+            "failed": {**named, **called_as(ended), **brief(error)},
             "done": [
                 {"step": key, "tool": self._done[key]["tool"], **called_as(self._done[key])}
-                for _, key, _ in self._order
+                for made, key, _ in self._order
+                if made.use.tool in seen
             ],
-            "not_done": [one.id for one in steps_of(self._binding.stages) if self._left_out(one, step)],
+            "not_done": [
+                one.id for one in steps_of(self._binding.stages) if one.use.tool in seen and self._left_out(one, step)
+            ],
             "undone": undone,
             "not_undone": not_undone,
         }
-        return Ended(error=failure(step, error), report=report)
+        return Ended(error=failure(step if named else None, error), report=report)
 
     def _left_out(self, one: Step, failed: Step) -> bool:
         return one.id != failed.id and self._steps.get(one.id, {"status": ""})["status"] in {"", "waiting", "failed"}

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.gateway.json_body import Malformed
+from toolgen.gateway.json_body import Malformed, identifier
 from toolgen.gateway.mcp.client_channel import Mailbox
 from toolgen.gateway.mcp.messages import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
+    META_CONVERSATION,
     META_PROGRESS,
     META_TOOLSET,
     META_TRACE,
@@ -165,6 +166,12 @@ class Mcp:
             if narrowed is None:
                 return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy")
             caller = msgspec.structs.replace(caller, principal=narrowed)
+        if META_CONVERSATION in message.meta:
+            session = message.meta[META_CONVERSATION]
+            if not isinstance(session, str) or (session and not identifier(session)):
+                said = f"params._meta.{META_CONVERSATION} must be 1 to 128 visible ASCII characters"
+                return Fault(code=INVALID_PARAMS, message=said)
+            caller = msgspec.structs.replace(caller, session=session)
         match message.method, era:
             case "tools/call", _:
                 return await self._calls.answer(params, message.meta, era, caller)

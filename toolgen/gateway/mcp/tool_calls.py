@@ -28,7 +28,6 @@ from toolgen.gateway.mcp.messages import (
     MAX_STATE_LENGTH,
     META_CAPABILITIES,
     META_CLIENT,
-    META_CONVERSATION,
     META_IDEMPOTENCY,
     META_PROGRESS,
     TASKS,
@@ -170,9 +169,6 @@ class ToolCalls:
             return _wrong(f"params.name must be a string of 1 to {_MAX_NAME_LENGTH} characters")
         if arguments is not None and not isinstance(arguments, dict):
             return _wrong("params.arguments must be an object")
-        session = meta.get(META_CONVERSATION, caller.session)
-        if not isinstance(session, str) or (session and not identifier(session)):
-            return _wrong(f"params._meta.{META_CONVERSATION} must be 1 to 128 visible ASCII characters")
         key = meta.get(META_IDEMPOTENCY, "")
         if not isinstance(key, str) or (META_IDEMPOTENCY in meta and not identifier(key)):
             return _wrong(f"params._meta.{META_IDEMPOTENCY} must be 1 to 128 visible ASCII characters")
@@ -189,7 +185,7 @@ class ToolCalls:
         return _Request(
             name=name,
             arguments=arguments or {},
-            session=session,
+            session=caller.session,
             client=(client_label(meta[META_CLIENT]) if META_CLIENT in meta else "") or caller.client,
             key=key or caller.key,
             answers=answers,

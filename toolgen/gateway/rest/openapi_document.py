@@ -80,8 +80,10 @@ def _tool_paths() -> Node:
                 query("limit", whole(MAX_PAGE), f"{DEFAULT_PAGE} when it is left out, {DEFAULT_HITS} with `q`."),
                 query("cursor", TEXT, "`next_cursor` of the page before."),
                 query("toolset", TEXT, "Only tools of this toolset of the policy."),
+                _STEP,
                 *_CALLER,
             ],
+            "Without `binding` and `origin`, but for principals with the role `reviewer`. "
             f"Where the whole catalog would cost a model too much, {', '.join(sorted(INPUTS))} are listed in its place. "
             "With `q`, the tools of the whole catalog that fit, best first.",
         ),
@@ -89,7 +91,7 @@ def _tool_paths() -> Node:
             "getTool",
             "One tool of the caller's, as `format=manifest` lists it and with every definition that its arguments lead to",
             responses(answer("The tool.", "Tool"), "403", "404"),
-            [path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH}), *_CALLER],
+            [path("name", {"type": "string", "maxLength": MAX_NAME_LENGTH}), _STEP, *_CALLER],
             "Where thousands of definitions follow, the list has the first two levels of them; here are all, which may be megabytes.",
         ),
     }
@@ -284,6 +286,12 @@ _ENDINGS = {
     "502": "The system behind the tool failed.",
     "503": "The gateway takes no calls, or the system behind the tool is down.",
     "504": "The system behind the tool did not answer in time.",
+}
+_STEP: Node = {
+    "name": "X-Conversation-Id",
+    "in": "header",
+    "description": "The conversation whose tools are meant, where a middleware shows others in another step.",
+    "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
 }
 _CONVERSATION: Node = {
     "name": "X-Conversation-Id",

@@ -27,7 +27,7 @@ from toolgen.gateway.json_body import Malformed, decode, encode, envelope_json, 
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
 from toolgen.gateway.search_tools import DEFAULT_HITS
-from toolgen.gateway.tool_lists import LISTED, Listings
+from toolgen.gateway.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
@@ -225,6 +225,8 @@ class Rest:
                 "the query parameter format names no format",
                 suggestion=f"use {', '.join(sorted(LISTED))}{nearest(form, LISTED)}",
             )
+        if form == "manifest" and self._gateway.callers.may_review(principal):
+            form = WITH_BINDINGS
         text = query.get("q")
         limit = whole(query, "limit", default=DEFAULT_PAGE if text is None else DEFAULT_HITS, most=MAX_PAGE)
         session = _conversation(request)
@@ -245,10 +247,11 @@ class Rest:
     async def tool(self, request: Request, principal: Principal, name: str) -> Response:
         """GET /v1/tools/{name}: one of the caller's tools as the manifest has it, with every definition that its schema leads to."""
         request.parameters()
-        found = self._listings.of(principal).tool(name)
+        found = self._listings.of(principal, _conversation(request)).tool(name)
         if found is None:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        return Response(body=encode({**found.to_dict(), "input_schema": complete(found.input_schema)}))
+        shown = found.to_dict() if self._gateway.callers.may_review(principal) else for_agents(found)
+        return Response(body=encode({**shown, "input_schema": complete(found.input_schema)}))
 
     async def _found(self, principal: Principal, text: str, session: str) -> tuple[Tool, ...]:
         if not text:

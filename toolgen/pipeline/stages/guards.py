@@ -67,10 +67,10 @@ _UNREAD = Error(
 
 
 class PauseStage(Struct, frozen=True, kw_only=True):
-    """Refuses what is paused, a document also for the tools of its root fields. A tool that does not exist and one the principal may not
-    see have a name alone, and so look the same.
+    """Refuses what is paused, a document also for the tools of its root fields.
 
-    What cannot be read pauses everything, unless the policy is `tolerant` of that and it was read before.
+    A tool that does not exist and one that the principal may not see are let on, to be refused as unknown: whether a name is paused would
+    tell that it is a tool's. What cannot be read pauses everything, unless the policy is `tolerant` of that and it was read before.
     """
 
     pauses: Pauses | SharedPauses
@@ -78,7 +78,9 @@ class PauseStage(Struct, frozen=True, kw_only=True):
 
     def __call__(self, call: Call, _trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
         pauses = self.pauses
-        return self._asked(call) if pauses.stale or pauses.all() else call
+        if not (pauses.stale or pauses.all()) or isinstance(call.tool.binding, NoBinding):
+            return call
+        return self._asked(call)
 
     async def _asked(self, call: Call) -> Judged:
         error = await self.withheld(call)

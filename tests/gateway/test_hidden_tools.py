@@ -161,6 +161,7 @@ def test_a_hidden_tool_is_answered_as_one_that_does_not_exist(tmp_path: Path, pa
     hidden = everything(tmp_path / "hidden", PAUSES[paused], exists=True, search=search)
     absent = everything(tmp_path / "absent", PAUSES[paused], exists=False, search=search)
     assert hidden == absent
+    assert not [one for one in hidden if "paused" in one]
     assert len(hidden) > 80
 
 

@@ -53,8 +53,10 @@ def test_a_step_that_fails_stops_it_and_what_was_done_is_taken_back_on_record(tm
     assert (envelope.status, envelope.error.code) == ("error", "step_failed")
     assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
     data = envelope.data
-    assert data["failed"]["step"] == "report"
-    assert data["failed"]["code"] == "unknown_tool"
+    assert (data["failed"]["code"], data["failed"].keys() & {"step", "tool"}) == (
+        "unknown_tool",
+        set(),
+    )  # it may not be seen
     assert [one["step"] for one in data["done"]] == ["find", "write"]
     assert data["not_done"] == []
     assert [(one["step"], one["tool"]) for one in data["undone"]] == [("write", "notes__delete_note")]
@@ -389,7 +391,7 @@ def test_one_step_that_fails_withdraws_what_waits_beside_it(tmp_path: Path) -> N
         return failed, await gateway.approvals.answerable(gateway.principal("lead"))
 
     (failed, left), service, _ = within(tmp_path, flows, scenario, rules=[ALLOWED, ASKED, DENIED], approvals=APPROVALS)
-    assert (failed.status, failed.data["failed"]["step"], left) == ("error", "report", ())
+    assert (failed.status, failed.data["failed"]["code"], left) == ("error", "unknown_tool", ())
     assert failed.data["not_done"] == ["write"]
     assert service.paths == ["GET /issues"]
 

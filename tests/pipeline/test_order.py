@@ -310,9 +310,9 @@ def test_a_dry_run_shows_what_somebody_would_be_asked_about_and_asks_nobody() ->
 @pytest.mark.parametrize(
     ("pause", "held"),
     [
-        (Pause(tool="pets__*", since=0.0), {"pets__list_pets", "pets__get_pet", "pets__nothing"}),
+        (Pause(tool="pets__*", since=0.0), {"pets__list_pets", "pets__get_pet"}),
         (Pause(source="pets", since=0.0), {"pets__list_pets", "pets__get_pet"}),
-        (Pause(principal="bot", since=0.0), {"pets__list_pets", "pets__get_pet", "pets__nothing", "shop__query"}),
+        (Pause(principal="bot", since=0.0), {"pets__list_pets", "pets__get_pet", "shop__query"}),
         (Pause(principal="other", since=0.0), set()),
     ],
 )

@@ -353,7 +353,8 @@ def test_the_served_description_is_valid_and_describes_every_route() -> None:
             document = (await http.get("/openapi.json")).json()
             openapi_spec_validator.validate(document)
             parameters = {item["name"]: item for item in document["paths"]["/v1/tools"]["get"]["parameters"]}
-            assert parameters.keys() == {"format", "q", "limit", "cursor", "toolset", "X-Toolset", "X-On-Behalf-Of"}
+            headers = {"X-Conversation-Id", "X-Toolset", "X-On-Behalf-Of"}
+            assert parameters.keys() == {"format", "q", "limit", "cursor", "toolset", *headers}
             assert parameters["format"]["schema"]["enum"] == sorted(LISTED)
             assert document["components"]["schemas"]["LangChainToolCall"]["required"] == ["name"]
             for path, methods in document["paths"].items():

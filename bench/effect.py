@@ -106,7 +106,7 @@ def changes(root: Path, pauses: SharedPauses) -> list[tuple[str, frozenset[str],
         keys.write_text(json.dumps({"revoked": [{"key": KEY}]}))
 
     async def restore() -> None:
-        keys.unlink()
+        keys.write_text(json.dumps({"revoked": []}))
 
     def pause() -> Awaitable[object]:
         return pauses.change(lambda known: (*known, Pause(source="orders", since=time.time())))

@@ -16,14 +16,15 @@ from toolgen.errors import ToolgenError
 from toolgen.files import read_file
 from toolgen.model.names import nearest
 
-__all__ = ["SHAPE", "Document", "apart", "decode", "parse", "read"]
+__all__ = ["MAX_FILE_SIZE", "SHAPE", "Document", "apart", "decode", "parse", "parse_bytes", "read"]
 
 T = TypeVar("T")
 SHAPE = "shape"
 _YAML = "tag:yaml.org,2002:"
 _TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what JSON has too
 _Path = tuple[str | int, ...]
-_MAX_FILE_SIZE = 4 * 1024 * 1024
+MAX_FILE_SIZE = 4 * 1024 * 1024
+"""How many bytes a file may have."""
 _MAX_DEPTH = 50
 _MAX_EXACT = 2**53 - 1
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
@@ -74,11 +75,16 @@ def _is_exact(value: float) -> bool:
 def read(path: Path, name: str, error: type[ToolgenError]) -> Document:
     """Reads and parses a file. `name` is how messages call it; raises `error` for every way in which that fails."""
     try:
-        raw = read_file(path, _MAX_FILE_SIZE)
+        raw = read_file(path, MAX_FILE_SIZE)
     except OSError as cause:
         raise error(f"cannot be read: {cause.strerror or type(cause).__name__}", where=name) from cause
-    if len(raw) > _MAX_FILE_SIZE:
-        raise error(f"is larger than {_MAX_FILE_SIZE} bytes", where=name)
+    return parse_bytes(raw, name, error)
+
+
+def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> Document:
+    """The content of a file, decoded and parsed as `read` does it."""
+    if len(raw) > MAX_FILE_SIZE:
+        raise error(f"is larger than {MAX_FILE_SIZE} bytes", where=name)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as cause:

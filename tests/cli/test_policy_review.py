@@ -15,6 +15,7 @@ from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.issuer import ISSUER, jwk
 from tests.projects import POLICY, make_project
 from toolgen.audit.reader import entries
+from toolgen.gateway.policy_acceptance import ACCEPTED
 from toolgen.gateway.service import Gateway
 
 READS = {"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"}
@@ -406,3 +407,26 @@ def test_what_a_person_denied_and_an_executor_would_not_send_does_not_differ(
     assert asyncio.run(main()) == ["approval_required", "forbidden", "forbidden"]
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", str(path))
     assert (found.code, found.json()["calls"], found.json()["differ"]) == (0, 3, [])
+
+
+def test_accept_says_which_files_were_accepted_and_that_is_on_record(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run, path = runner(capfdbinary), make_project(tmp_path)
+    done = run("policy", "accept", "--config", str(path))
+    assert (done.code, done.out) == (0, "accepted 1 policy files (policy.yaml)\n")
+    (entry,) = (one for one in entries(tmp_path / "var" / "audit") if one["event"] == "policy")
+    assert entry["arguments"]["accepted"] == ["policy.yaml"]
+    assert entry["policy_digest"] == Gateway.load(path).policy.digest
+    (tmp_path / "policies" / "policy.yaml").write_text("rules: [")
+    assert run("policy", "accept", "--config", str(path)).code == 1
+
+
+def test_what_cannot_be_written_beside_the_policy_is_accepted_in_the_state_of_the_project(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run, path = runner(capfdbinary), make_project(tmp_path)
+    (tmp_path / "policies" / ACCEPTED).mkdir()
+    done = run("policy", "accept", "--config", str(path), "--json")
+    assert done.code == 0, done.err
+    assert done.json()["written"] == str(tmp_path / "var" / "state" / "policy-accepted.json")

@@ -16,7 +16,7 @@ from tests.functions.projects import written
 from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.gateway.service import Gateway
-from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.document.policy_files import PolicyFiles, read_files
 
 BEFORE = '''
 import toolgen
@@ -238,12 +238,12 @@ def test_a_build_while_a_gateway_reads_its_files_is_in_force_soon(tmp_path: Path
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
 
-    def reading(*given: Any) -> Any:
+    def reading(directory: Path) -> PolicyFiles:
         rebuilt(path, AFTER)
-        return load_policy(*given)
+        return read_files(directory)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("toolgen.gateway.service.load_policy", reading)
+        patched.setattr("toolgen.gateway.service.read_files", reading)
         gateway = Gateway.load(path)
 
     async def main() -> None:

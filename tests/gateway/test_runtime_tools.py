@@ -538,17 +538,16 @@ def test_search_finds_what_was_added_and_no_more_what_was_removed(tmp_path: Path
     assert (after[0], after[1], required) == (["added__pay"], [], ["cents"])
 
 
-def test_a_broken_edit_of_the_policy_holds_up_no_removal(tmp_path: Path) -> None:
+def test_a_broken_edit_of_the_policy_holds_up_no_removal_and_no_addition(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def scenario(gateway: Gateway) -> Any:
         (tmp_path / "policies" / "policy.yaml").write_text("rules: [", encoding="utf-8")
         await gateway.tools.remove("own__version")
-        with pytest.raises(PolicyError):
-            await gateway.tools.add(pay)
-        return await said(gateway, "own__version"), names(gateway)
+        await gateway.tools.add(pay)
+        return await said(gateway, "own__version"), await said(gateway, "added__pay", {"cents": 1}), names(gateway)
 
-    assert running(path, scenario) == ("unknown_tool", ["own__slow"])
+    assert running(path, scenario) == ("unknown_tool", 1, ["added__pay", "own__slow"])
 
 
 def test_a_project_with_a_source_of_that_name_keeps_it(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -15,7 +17,7 @@ from toolgen.cli.output import print_json
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.server.logs import LEVELS, configure, form_of
 
-__all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_object", "logs"]
+__all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_object", "logs", "operator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,3 +99,11 @@ def json_object(given: str | None, option: str) -> dict[str, Any]:
     if not isinstance(decoded, dict):
         raise click.BadParameter("must be a JSON object", param_hint=option)
     return decoded
+
+
+def operator() -> str:
+    """User who runs the command, as the machine knows them."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
 from collections.abc import Callable, Coroutine, Sequence
 
 import click
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
-from toolgen.cli.options import as_json, config
+from toolgen.cli.options import as_json, config, operator
 from toolgen.cli.output import print_json, print_table
 from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
@@ -138,19 +136,11 @@ def _record(settings: Settings, event: str, changed: Sequence[Pause]) -> None:
         log.open()
         try:
             for item in changed:
-                await log.append(entry_of(event, item, by=_user(), client="toolgen-cli"))
+                await log.append(entry_of(event, item, by=operator(), client="toolgen-cli"))
         finally:
             await log.close()
 
     asyncio.run(write())
-
-
-def _user() -> str:
-    """The user who runs this, as the machine knows them."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
 
 
 def _print(pauses: Sequence[Pause], *, as_json: bool) -> None:

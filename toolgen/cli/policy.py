@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import Mapping
@@ -11,15 +12,19 @@ import click
 import msgspec
 import yaml
 
+from toolgen.audit.log import AuditLog
 from toolgen.cli.call import Caller, caller, read_arguments
 from toolgen.cli.completed import TOOL_NAME
 from toolgen.cli.lazy import CommandGroup
-from toolgen.cli.options import as_json, config
+from toolgen.cli.options import as_json, config, operator
 from toolgen.cli.output import print_json, printable
 from toolgen.clock import SystemClock
-from toolgen.errors import ConfigError, PolicyError
+from toolgen.config.settings import Settings
+from toolgen.errors import AuditError, ConfigError, PolicyError, StateError
+from toolgen.gateway.policy_acceptance import Acceptance, accept
 from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.service import Gateway
+from toolgen.gateway.shared_state import shared_acceptance
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
@@ -29,6 +34,7 @@ from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.advice import advise
 from toolgen.policy.document.policy import Policy, documents
+from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.policy.document.rules import earlier_call
 from toolgen.policy.document.schema import EarlierShape
 from toolgen.policy.explain import Considered, EarlierCall, SelfTest, explain, readings_shown, why_hidden
@@ -226,6 +232,63 @@ def suggest_rules(since: str, config_path: str) -> None:
         for sentence in one.beyond:
             click.echo(f"# - {printable(sentence)}")
         click.echo(yaml.safe_dump([one.rule], sort_keys=False, allow_unicode=True), nl=False)
+
+
+@command.command("accept")
+@as_json
+@config
+def accept_files(as_json: bool, config_path: str) -> None:
+    """Accept the policy files as they are, also where one is gone, was cut or has lost its end marker.
+
+    Running gateways put them in force once they have been unchanged for two seconds; an edit after this is another one.
+    """
+    gateway = Gateway.load(config_path)  # what cannot be used is not accepted
+    settings, files = gateway.settings, read_files(gateway.settings.policies)
+    made, place = accept(settings, files)
+    alone = asyncio.run(_share(settings, made))
+    try:
+        asyncio.run(_record(settings, gateway.policy.digest, files))
+    except AuditError as error:
+        raise AuditError(f"accepted, but this is not on record: {error.message}", where=error.where) from error
+    if alone is not None:
+        raise StateError(
+            f"accepted on this machine alone: {alone.message}", suggestion="accept again once Redis can be reached"
+        )
+    if as_json:
+        print_json({"files": sorted(files.contents), "digest": files.digest, "written": str(place)})
+    else:
+        click.echo(f"accepted {len(files.contents)} policy files ({', '.join(sorted(files.contents))})")
+        if place.parent != settings.policies:
+            click.echo(
+                f"warning: {settings.policies.name}/ cannot be written, so only gateways that use {settings.state_dir} know"
+                + ("" if settings.state is None else ", and those that share its Redis"),
+                err=True,
+            )
+
+
+async def _share(settings: Settings, made: Acceptance) -> StateError | None:
+    """Tells gateways that share a Redis; why that could not be, if it could not."""
+    box = shared_acceptance(settings)
+    if box is None:
+        return None
+    try:
+        await box.change(lambda _: made)
+    except StateError as error:
+        return error
+    finally:
+        await box.close()
+    return None
+
+
+async def _record(settings: Settings, policy_digest: str, files: PolicyFiles) -> None:
+    log = AuditLog(settings.audit_dir, SystemClock(), settings.audit.plan)
+    log.open()
+    try:
+        about = {"accepted": sorted(files.contents), "files": files.digest, "by": operator()}
+        entry = {"event": "policy", "client": "toolgen-cli", "policy_digest": policy_digest, "arguments": about}
+        await log.append({**entry, "status": "ok"})
+    finally:
+        await log.close()
 
 
 def _ago(text: str) -> float:

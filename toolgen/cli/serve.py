@@ -39,7 +39,7 @@ def command(
     config_path: str,
 ) -> None:
     """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as says whom the client is."""
-    gateway = Gateway.load(config_path)
+    gateway = Gateway.load(config_path, serving=True)
     for warning in gateway.settings.warnings:
         click.echo(f"warning: {warning}", err=True)
     if stdio and workers is not None:

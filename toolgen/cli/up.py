@@ -32,8 +32,8 @@ from toolgen.mock.server import MockApp, mocked
 from toolgen.model.manifest import Manifest
 from toolgen.model.secret import Unprinted
 from toolgen.policy.credentials import ApiKey, PrincipalEntry
-from toolgen.policy.document.policy import Policy, load_credentials
-from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.document.policy import Policy, PolicyReader, load_credentials
+from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.policy.egress import Place
 from toolgen.policy.key_list import new_key
 from toolgen.server.http import Front, serve
@@ -154,10 +154,13 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
     else:
         manifest = catalog_of(settings)
 
-    def read(known: Manifest) -> Policy:
-        return _policy(load_policy(settings.policies, known, settings.labels), settings, keys, services)
+    reader, files = PolicyReader(settings.policies, settings.labels), read_files(settings.policies)
 
-    return Gateway(settings=settings, manifest=manifest, policy=read(manifest), state=state, read_policy=read)
+    def read(files: PolicyFiles, known: Manifest) -> Policy:
+        return _policy(reader.read(files, known), settings, keys, services)
+
+    state = replace(state, files=files)
+    return Gateway(settings=settings, manifest=manifest, policy=read(files, manifest), state=state, read_policy=read)
 
 
 def _mocked(source: SourceSettings, url: str) -> SourceSettings:

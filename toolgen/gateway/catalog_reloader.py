@@ -17,7 +17,7 @@ from toolgen.execute.base import Executor
 from toolgen.functions.signature import Offer
 from toolgen.gateway.call_service import Calls
 from toolgen.gateway.compiled_policy import Runtime
-from toolgen.gateway.policy_reloader import INTERVAL_S, FileStates, PolicyReloader, file_states
+from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, file_states, state_of
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.tool_overlay import Overlay
@@ -34,6 +34,10 @@ Renewal = Callable[[Manifest, Manifest], Renewed]
 """The executors of a catalog that comes into force after another."""
 Carried = Callable[[Mapping[str, Executor] | None, Mapping[str, Offer]], Mapping[str, Executor]]
 """These executors, or those in force, and what carries out calls of functions that were added."""
+
+
+_State = tuple[State, State, bool]
+"""What was built, the policy, and whether that has been unchanged for long enough."""
 
 
 class Follower(Protocol):
@@ -95,6 +99,10 @@ class CatalogReloader:
     def in_force(self) -> Manifest:
         """The catalog in force."""
         return self._policies.runtime.manifest
+
+    def policy_state(self) -> object:
+        """What is another object, by value, once the policy may fit what it did not fit before."""
+        return state_of(self._policies.runtime.settings.policies), self._policies.loaded
 
     async def change(self, overlay: Overlay, begin: Callable[[Manifest, Manifest], Awaitable[None]]) -> None:
         """Puts what was added and removed in force, in place of what was before. `begin` comes just before, with the catalogs in force
@@ -182,18 +190,19 @@ class CatalogReloader:
 
     async def _watch(self) -> None:
         """A change is acted on once it has rested: the files of one build are written one after the other."""
-        known = last = self._policies.state
+        known = last = (self._policies.state.built, self._policies.state.policies, True)
         while True:
             await asyncio.sleep(INTERVAL_S)
-            state = file_states(self._policies.runtime.settings)
+            states = file_states(self._policies.runtime.settings)
+            state = (states.built, states.policies, self._policies.settled)
             if state == last and self._concerns(known, state):
                 known = state  # what changes while it is read is read again
                 await self.reload()
             last = state
 
-    def _concerns(self, known: FileStates, state: FileStates) -> bool:
-        """Whether another catalog may come into force: one was built, or the policy changed that may have kept it from being."""
-        return state.built != known.built or (bool(self.unread) and state.policies != known.policies)
+    def _concerns(self, known: _State, state: _State) -> bool:
+        """Whether another catalog may come into force: one was built, or the policy that kept it from being changed, or settled."""
+        return state[0] != known[0] or (bool(self.unread) and state != known)
 
 
 def _then(begin: Callable[[], None]) -> Callable[[], Awaitable[None]]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from toolgen.audit.entry import keyed_digest
 from toolgen.audit.log import AuditLog
+from toolgen.canonical import digest
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.execute.base import Destination, Executor
@@ -22,7 +23,8 @@ from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.own_checks import OwnChecks
 from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.gateway.value_tokens import Restored, ValueTokens
-from toolgen.model.call import Call, Principal, parties
+from toolgen.model.call import Call, Described, Principal, Statement, parties
+from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Result
 from toolgen.model.schema import Json, JsonObject
@@ -39,16 +41,18 @@ from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, Inspect
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
-from toolgen.policy.access import Access
+from toolgen.policy.access import Access, strictest
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.policy_files import PolicyFiles
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.egress import Egress, destination_of
 from toolgen.policy.explain import SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
+from toolgen.policy.narrowing import NarrowedAccess, narrowed
 from toolgen.policy.policy_fingerprint import concern_digest
 from toolgen.policy.rules import Note
 from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering, taken
@@ -100,12 +104,12 @@ class CurrentPolicy:
 
 class Runtime(Struct, frozen=True, kw_only=True):
     """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now, and
-    `read_policy` reads what it may have become, about the tools in force (`manifest`) and those removed at run time (`known` has both)."""
+    `read_policy` reads it from its files, about the tools in force (`manifest`) and those removed at run time (`known` has both)."""
 
     settings: Settings
     manifest: Manifest
     known: Manifest
-    read_policy: Callable[[Manifest], Policy]
+    read_policy: Callable[[PolicyFiles, Manifest], Policy]
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]
@@ -128,13 +132,19 @@ class Runtime(Struct, frozen=True, kw_only=True):
 
 
 class Governance:
-    """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile."""
+    """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile.
 
-    def __init__(self, policy: Policy, runtime: Runtime) -> None:
-        self.policy = policy
+    `edited` is an edit of the policy that has still to come into force: with it, the policy is in force as `narrowed` makes it, and rules,
+    SQL and addresses are asked of both.
+    """
+
+    def __init__(self, policy: Policy, runtime: Runtime, edited: Governance | None = None) -> None:
+        self._edited: Governance | None = edited
+        self.policy: Policy = policy if edited is None else narrowed(policy, edited.policy)
+        policy = self.policy
         credentials = credentials_of(policy, runtime.settings)
         self.identity = Identity(credentials, runtime.clock, runtime.key_sets, policy.given)
-        self.access = Access(policy.rules, runtime.manifest.tools, policy.toolsets)
+        self.access = self._made_access(runtime.manifest.tools)
         # Counting for all costs a round trip a call, so only for a policy that asks.
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
@@ -152,8 +162,9 @@ class Governance:
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
+        self._egress: tuple[Egress, ...] = (policy.egress,) if edited is None else (policy.egress, *edited._egress)
         # Whether this policy opens an address, and on behalf of which source it is asked.
-        self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, policy.egress))
+        self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, self._egress))
         parts = self._parts(runtime)
         self._results = parts.results
         self._pipeline = Plans(parts)
@@ -168,8 +179,9 @@ class Governance:
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order; with a session, those that are there in this step of it. The same object every
         time."""
-        user = principal.on_behalf_of
-        key = (principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
+        key = (principal.toolsets, *_roles(principal))
+        if self._edited is not None:
+            key = (*key, *_roles(self._edited.current(principal)))
         found = self._catalogs.get(key)
         if found is None:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
@@ -252,14 +264,17 @@ class Governance:
 
     def concern(self, principal: Principal, tool: Tool) -> str:
         """The digest of what this policy says about calls of a principal to a tool."""
-        user = principal.on_behalf_of
-        key = (tool.digest, principal.toolsets, principal.roles, *(() if user is None else (user.roles,)))
+        key = (tool.digest, principal.toolsets, *_roles(principal))
         found = self._concerns.get(key)
         if found is None:
             if (own := self._tools.get(tool.name)) is not None and own.digest == tool.digest:
                 tool = own  # the same one, of another catalog
             found = self._concerns[key] = concern_digest(self.policy, self.access, self._tools, principal, tool)
-        return found
+        if self._edited is None:
+            return found
+        there = self._edited.current(principal)
+        edited = "" if there is None else self._edited.concern(there, tool)
+        return found if edited == found else digest([found, edited])
 
     def check(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
@@ -305,17 +320,28 @@ class Governance:
         """Whether enough people could answer for a call of this principal's: of the policy's own, or users of an issuer."""
         return answerable(self.policy, parties(principal), needs)
 
+    def _made_access(self, tools: Mapping[str, Tool]) -> Access:
+        policy, edited = self.policy, self._edited
+        if edited is None:
+            return Access(policy.rules, tools, policy.toolsets)
+        return NarrowedAccess(policy.rules, tools, policy.toolsets, other=edited.access, counterpart=edited.current)
+
     def _sql_guards(self, manifest: Manifest) -> Mapping[str, SqlGuard]:
         """A guard for each database that the policy opens something of."""
         if not self.policy.sql:
             return {}
         from toolgen.pipeline.stages.inspect_guards import sql_verdict  # noqa: PLC0415 - sqlglot takes 30 MB
 
-        return {
+        own: dict[str, SqlGuard] = {
             source: partial(sql_verdict, database=info.database, scope=self.policy.sql[source])
             for source, info in manifest.sources.items()
             if info.database is not None and source in self.policy.sql
         }
+        edited = self._edited
+        if edited is None:
+            return own
+        others = edited._sql_guards(manifest)  # of a policy like this one
+        return {source: partial(_of_both, guard, others[source], edited.current) for source, guard in own.items()}
 
     def _document_guards(self, runtime: Runtime) -> Mapping[str, DocumentGuard]:
         """A guard for each schema of GraphQL that is open to documents."""
@@ -355,7 +381,7 @@ class Governance:
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards=self._sql_guards(runtime.manifest),
-                destination=lru_cache(_MAX_PLACES)(partial(destination_of, policy.egress)),
+                destination=lru_cache(_MAX_PLACES)(partial(_destination, self._egress)),
                 documents=self._document_guards(runtime),
                 earlier=self.earlier,
             ),
@@ -393,7 +419,34 @@ class Governance:
         return keyed_digest(self._log.key, value)
 
 
-def _permitted(egress: Egress, destination: Destination, source: str = "") -> Verdict:
+def _roles(principal: Principal | None) -> tuple[frozenset[str], ...]:
+    """The roles of a principal, and of whom it acts for."""
+    if principal is None:
+        return ()
+    user = principal.on_behalf_of
+    return (principal.roles,) if user is None else (principal.roles, user.roles)
+
+
+async def _of_both(
+    guard: SqlGuard, other: SqlGuard, counterpart: Callable[[Principal], Principal | None], call: Call
+) -> Statement | Database | Described | Deny:
+    """The answer of a guard, where another one does not deny the call of the same principal."""
+    there = counterpart(call.principal)
+    if there is None:
+        return Deny(rule="sql", code="sql_refused", reason="the caller is known no more")
+    verdict = await other(replace(call, principal=there))
+    return verdict if isinstance(verdict, Deny) else await guard(call)
+
+
+def _destination(policies: Sequence[Egress], url: str, source: str) -> Verdict:
+    return strictest(destination_of(egress, url, source) for egress in policies)
+
+
+def _permitted(policies: Sequence[Egress], destination: Destination, source: str = "") -> Verdict:
+    return strictest(_opened(egress, destination, source) for egress in policies)
+
+
+def _opened(egress: Egress, destination: Destination, source: str) -> Verdict:
     checks = {
         "http": egress.check,
         "redirect": egress.check_redirect,

@@ -1,12 +1,14 @@
-"""The policy in force: read again when its files change, put in force whole, and the old one kept where the new one is broken.
+"""Policy reloader: reads the policy again when its files change, and decides what of an edit is in force when.
 
-Notices that a directory of policies has changed, without reading it again and again.
+What an edit takes away is in force at once. What it gives is in force once the files have been unchanged for two seconds and can be used;
+and where a file is gone or was cut, once an operator accepted that. An edit that cannot be used changes nothing, but for revocations.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -18,21 +20,25 @@ from msgspec.structs import replace
 from toolgen.background import Background, cancel
 from toolgen.config.settings import Settings
 from toolgen.emit.writer import MANIFEST
-from toolgen.errors import ToolgenError
+from toolgen.errors import PolicyError, ToolgenError
 from toolgen.gateway.compiled_policy import Governance, Runtime
+from toolgen.gateway.policy_acceptance import Acceptances
 from toolgen.gateway.prometheus import PolicyCounts
 from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.policy_files import PolicyFiles, incomplete, read_files
 from toolgen.policy.key_list import without_revoked
+from toolgen.policy.narrowing import narrowed
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles
 
-__all__ = ["INTERVAL_S", "FileStates", "PolicyReloader", "State", "file_states", "state_of", "watch"]
+__all__ = ["INTERVAL_S", "SETTLED_S", "FileStates", "PolicyReloader", "State", "file_states", "state_of"]
 
 INTERVAL_S = 0.2
-"""A change is acted on once it has rested for this long: a key that is revoked stops working within a second."""
+"""Time between two looks at the files. A change is read once it has rested for this long: a revoked key stops working within a second."""
 
-_RESTLESS = (
-    3  # looks at which a change is acted on though files keep changing: writing on and on holds back no revocation
-)
+SETTLED_S = 2.0
+"""How long files are unchanged before what an edit gives is in force: a file that is still being written is not half an edit."""
+
+_RESTLESS = 3  # looks at which a change is read though files keep changing: writing on and on holds back no revocation
 
 State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 """What `stat` says of every file of a directory. The time of its inode is among it, which no program can set back."""
@@ -41,13 +47,16 @@ State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 def state_of(directory: Path) -> State:
     """Name, size, inode and both times of each file, in name order; nothing for what cannot be listed.
 
-    Hidden files are no part of a policy, and an editor's swap file changes all the time.
+    Hidden files and notes are no part of a policy; an editor's swap file changes all the time.
     """
     try:
         with os.scandir(directory) as found:
-            entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+            named = [
+                entry for entry in found if not entry.name.startswith(".") and not entry.name.lower().endswith(".md")
+            ]
     except OSError:
         return ()
+    entries = sorted(named, key=lambda entry: entry.name)
     return tuple(item for entry in entries if (item := _item(entry)) is not None)
 
 
@@ -55,29 +64,17 @@ _STEM = MANIFEST.partition(".")[0]
 
 
 class FileStates(Struct, frozen=True, kw_only=True):
-    """What `stat` said of the policy's files and of what was built, before either was read."""
+    """What `stat` said of the policy's files and of what was built, before either was read; and the policy files as they were read."""
 
     policies: State
     built: State
+    files: PolicyFiles | None = None
 
 
 def file_states(settings: Settings) -> FileStates:
     """Taken before files are read, so that a change while they are read is a change since."""
     built = tuple(one for one in state_of(settings.generated) if one[0].startswith(_STEM))
     return FileStates(policies=state_of(settings.policies), built=built)
-
-
-async def watch(directory: Path, known: State, changed: Callable[[], Awaitable[object]]) -> None:
-    """Calls `changed` after every change since `known`, until it is cancelled."""
-    last, looks = known, 0
-    while True:
-        await asyncio.sleep(INTERVAL_S)
-        state = state_of(directory)
-        looks = 0 if state == known else looks + 1
-        if looks and (state == last or looks >= _RESTLESS):
-            known, looks = state, 0
-            await changed()
-        last = state
 
 
 def _item(entry: os.DirEntry[str]) -> tuple[str, int, int, int, int] | None:
@@ -105,6 +102,15 @@ class CatalogReloader(Protocol):
     async def stop(self) -> None: ...
 
 
+class _Edit(Struct, kw_only=True):
+    """The policy that the files are by now, where it is not the one in force. `files` is None where they cannot be used any more: then it
+    narrows, and never comes into force."""
+
+    policy: Policy
+    files: PolicyFiles | None
+    missing: tuple[str, ...]
+
+
 class PolicyReloader:
     """Puts a policy in force, and another one when its files change.
 
@@ -112,16 +118,23 @@ class PolicyReloader:
     """
 
     def __init__(
-        self, policy: Policy, runtime: Runtime, note: Note, state: FileStates | None, background: Background
+        self,
+        policy: Policy,
+        runtime: Runtime,
+        note: Note,
+        state: FileStates | None,
+        background: Background,
+        acceptances: Acceptances,
     ) -> None:
-        self._background = background
+        self._background, self._acceptances = background, acceptances
         self._current = runtime.current
         self._read, self._given = policy, NOTHING_GIVEN
-        self._current.put(Governance(policy, runtime))
+        self._edit: _Edit | None = None
         self._loaded = self._failed = 0
-        self._since = runtime.clock.now()
         self.unread = ""
-        """What is wrong with the policy's files, while an older reading of them is in force."""
+        """Why an edit of the policy's files cannot be used, while an older reading of them is in force."""
+        self.held = ""
+        """Why what an edit gives is not in force before an operator accepts it."""
         self.runtime = runtime
         self.catalog: CatalogReloader | None = None
         """What looks after the catalog, and puts another in force by `adopt`."""
@@ -129,8 +142,14 @@ class PolicyReloader:
         self.note = note
         self.state = file_states(runtime.settings) if state is None else state
         """What the files were before they were first read."""
+        self._files = self.state.files or self._now()
+        self._taken: State | None = self.state.policies
+        self._seen, self._since_change, self._looks = self.state.policies, -math.inf, 0
         self._reloading = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
+        self._since = runtime.clock.now()
+        self._enforce()
+        self._loaded = 0
 
     def counts(self) -> PolicyCounts:
         """How often edits came into force, and since when what is in force is."""
@@ -139,22 +158,30 @@ class PolicyReloader:
             loaded=self._loaded,
             failed=self._failed,
             since=self._since,
-            unused=bool(self.unread),
+            unused=bool(self.unread or self.held),
             roles_given=len(given),
             broken_glass=sum(one.break_glass for one in given),
         )
+
+    @property
+    def loaded(self) -> int:
+        """How often what is in force changed."""
+        return self._loaded
+
+    @property
+    def settled(self) -> bool:
+        """Whether the files have been unchanged for as long as an edit of them has to be."""
+        return self.runtime.clock.monotonic() - self._since_change >= SETTLED_S
 
     def give(self, given: GivenRoles) -> None:
         """Puts in force what people were given for some time, in place of what they were before."""
         if given != self._given:
             self._given = given
-            self._current.put(Governance(self._read.with_given(given), self.runtime))
+            self._current.put(self._governance())
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
-        self._watch = self._background.start(
-            "watching the policy", lambda: watch(self._directory, self.state.policies, self.reload)
-        )
+        self._watch = self._background.start("watching the policy", self._look_on)
         if self.catalog is not None:
             self.catalog.start(self._background)
 
@@ -165,35 +192,93 @@ class PolicyReloader:
         if self._watch is not None:
             await cancel(self._watch)
 
-    async def reload(self) -> bool:
-        """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+    async def _look_on(self) -> None:
+        await self._acceptances.in_force(self._files)
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            await self.look()
 
-        Either is in the log and in the audit; `unread` says what is wrong until a later reading succeeds.
+    async def look(self) -> None:
+        """Looks at the files once: a change is read, and a change that was read comes into force whole where it is time for that."""
+        state, now = state_of(self._directory), self.runtime.clock.monotonic()
+        rests = state == self._seen
+        if not rests:
+            self._seen, self._since_change = state, now
+        self._looks = 0 if state == self._taken else self._looks + 1
+        if self._looks and (rests or self._looks >= _RESTLESS):
+            async with self._reloading:
+                await self._take(state)
+        elif self._edit is not None and self._edit.files is not None and self.settled:
+            async with self._reloading:
+                await self._settle()
+
+    async def reload(self, *, complete: bool = True) -> bool:
+        """Reads the policy again, and puts it in force whole where it is `complete`, by the word of the caller; otherwise as a change that
+        was just noticed. False where it cannot be used: then what was in force stays so.
+
+        Either is in the log and in the audit; `unread` says what is wrong until a later reading succeeds, and `held` what is missing.
         """
         async with self._reloading:
-            try:
-                policy = await asyncio.to_thread(self.runtime.read_policy, self.runtime.known)
-            except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
-                said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
-                self._failed += 1
-                self.unread = f"an edit of the policy is not in force: {said}"
-                _logger.error("%s", self.unread)  # noqa: TRY400 - the error says all there is to say
-                await self.note(
-                    {"event": "policy", "policy_digest": self._current.governance.policy.digest, "status": "error"}
-                )
-                await self._revoke()
-                return False
-            self.unread = ""
-            before = self._current.governance.policy
-            if policy.digest != before.digest:
-                self._put(policy)
-                _logger.warning("the policy %s is in force", policy.digest)
-                await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
-            elif policy.keys_digest != before.keys_digest:
-                self._put(policy)
-                _logger.warning("other keys are accepted, or revoked, from now on")
-                await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
-            return True
+            await self._take(state_of(self._directory), complete=complete)
+            return not self.unread
+
+    async def _take(self, state: State, *, complete: bool = False) -> None:
+        """Reads the files, and puts in force what they take away; all they say where they are `complete`."""
+        self._taken, self._looks = state, 0
+        files: PolicyFiles | None = None
+        try:
+            files = await asyncio.to_thread(read_files, self._directory)
+            policy = await asyncio.to_thread(self.runtime.read_policy, files, self.runtime.known)
+        except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
+            await self._fail(error, () if files is None else incomplete(self._files, files))
+            return
+        self.unread = ""
+        before, edit = self._current.governance.policy, self._edit
+        if (policy.digest, policy.keys_digest) == (self._read.digest, self._read.keys_digest):
+            self._edit, self.held = None, ""
+            self._files = files
+            if edit is not None:
+                await self._put(before)
+            return
+        self._edit = _Edit(policy=policy, files=files, missing=incomplete(self._files, files))
+        if complete:
+            await self._settle()
+        if self._edit is not None:
+            await self._put(before)
+        self._hold()
+
+    async def _settle(self) -> None:
+        """Puts the edit in force whole, where the files still say it and nothing of them is missing."""
+        edit = self._edit
+        if edit is None or edit.files is None:
+            return
+        if edit.missing and not await self._acceptances.accepted(edit.files):
+            return
+        if self._now() != edit.files:  # stat told nothing of it
+            self._taken, self._since_change = None, self.runtime.clock.monotonic()
+            return
+        before = self._current.governance.policy
+        self._read, self._files, self._edit, self.held = edit.policy, edit.files, None, ""
+        await self._put(before)
+        await self._acceptances.in_force(self._files)
+
+    def _hold(self) -> None:
+        missing = () if self._edit is None else self._edit.missing
+        held = _held(missing) if missing else ""
+        if held and held != self.held:
+            _logger.error("%s", held)
+        self.held = held
+
+    async def _fail(self, error: Exception, missing: tuple[str, ...]) -> None:
+        said = str(error) if isinstance(error, ToolgenError) else f"reading it failed ({type(error).__name__})"
+        self._failed += 1
+        self.unread = "; ".join((f"an edit of the policy is not in force: {said}", *missing))
+        self.held = ""
+        _logger.error("%s", self.unread)
+        if self._edit is not None:
+            self._edit.files = None
+        await self.note({"event": "policy", "policy_digest": self._current.governance.policy.digest, "status": "error"})
+        await self._revoke()
 
     async def adopt(self, runtime: Runtime, begin: Callable[[], Awaitable[None]]) -> None:
         """Puts another catalog in force, and the policy as it reads with it. `begin` comes just before.
@@ -201,31 +286,88 @@ class PolicyReloader:
         Raises `ToolgenError` where it cannot be read so, and what `begin` raises: nothing changes then.
         """
         async with self._reloading:
-            policy = await asyncio.to_thread(runtime.read_policy, runtime.known)
+            state, files, edit = state_of(self._directory), self._files, None
+            now = await asyncio.to_thread(self._now)
+            unchanged = self.settled and state == self._seen
+            if now != files and unchanged and (not incomplete(files, now) or await self._acceptances.accepted(now)):
+                files = now
+            policy = await asyncio.to_thread(runtime.read_policy, files, runtime.known)
+            if self._edit is not None and files is not now:
+                edit = await asyncio.to_thread(self._edit_again, self._edit, runtime)
             before = self._current.governance.policy
             await begin()
             self.runtime, self.unread = runtime, ""
-            self._put(policy)
-            if policy.digest != before.digest:
-                await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+            self._read, self._files, self._edit = policy, files, edit
+            self._taken = (
+                None if files is not now and files != now else self._taken
+            )  # with this catalog it may be readable
+            await self._put(before, always=True)
+
+    def _edit_again(self, edit: _Edit, runtime: Runtime) -> _Edit:
+        """The edit as it reads with another catalog; as it was where it cannot be read so."""
+        try:
+            return replace(edit, policy=runtime.read_policy(edit.files or self._files, runtime.known))
+        except PolicyError:
+            return replace(edit, files=None)
 
     async def narrow(self, runtime: Runtime, begin: Callable[[], Awaitable[None]]) -> None:
         """Puts a catalog in force that has fewer tools, under the policy in force: no broken edit of that holds it up."""
         async with self._reloading:
             await begin()
             self.runtime = runtime
-            self._put(self._read)
+            self._enforce()
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
         policy = self._read
         credentials = await asyncio.to_thread(without_revoked, policy.credentials, self._directory)
         if credentials != policy.credentials:
-            self._put(replace(policy, credentials=credentials, keys_digest=""))
+            self._read = replace(policy, credentials=credentials, keys_digest="")
+            self._enforce()
             _logger.warning("what was revoked since is in force; the rest of the edit is not")
             await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
 
-    def _put(self, policy: Policy) -> None:
+    async def _put(self, before: Policy, *, always: bool = False) -> None:
+        """Puts in force what is to be by now, and tells of what differs from the policy before."""
+        governance = self._governance()
+        policy = governance.policy
+        same = policy.digest == before.digest
+        if same and policy.keys_digest == before.keys_digest and not always:
+            return
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
-        self._read = policy
-        self._current.put(Governance(policy.with_given(self._given), self.runtime))
+        self._current.put(governance)
+        waits = "" if self._edit is None else ": what an edit takes away is; what it gives waits"
+        if not same:
+            _logger.warning("the policy %s is in force%s", policy.digest, waits)
+            await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
+        elif policy.keys_digest != before.keys_digest:
+            _logger.warning("other keys are accepted, or revoked, from now on%s", waits)
+            await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
+
+    def _enforce(self) -> None:
+        self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
+        self._current.put(self._governance())
+
+    def _governance(self) -> Governance:
+        """The policy in force by now, compiled: narrowed, where there is an edit of it that waits."""
+        read, edit = self._read, self._edit
+        if edit is None:
+            return Governance(read.with_given(self._given), self.runtime)
+        if edit.policy.digest == read.digest:
+            return Governance(narrowed(read, edit.policy).with_given(self._given), self.runtime)
+        edited = Governance(edit.policy.with_given(self._given), self.runtime)
+        return Governance(read.with_given(self._given), self.runtime, edited)
+
+    def _now(self) -> PolicyFiles:
+        """The files as they are; none where they cannot be read."""
+        try:
+            return read_files(self._directory)
+        except PolicyError:
+            return PolicyFiles(directory=self._directory.name, contents={})
+
+
+def _held(missing: tuple[str, ...]) -> str:
+    return (
+        f"an edit of the policy is not whole: {'; '.join(missing)}. What it takes away is in force, what it gives is not. Put it back, "
+        "end the file with a line `...`, or run `toolgen policy accept`"
+    )

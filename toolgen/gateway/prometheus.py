@@ -257,7 +257,7 @@ def _of_the_policy(policy: PolicyCounts) -> Iterator[Family]:
     )
     since = "Since when the policy is in force, in seconds since the epoch."
     yield one_of("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
-    unused = "1 while an edit of the policy cannot be used, and an older one stays in force."
+    unused = "1 while an edit of the policy cannot be used or is not whole, and an older one stays in force."
     yield one_of("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
     given = "Roles in force that were given for some time. Every worker tells the same."
     yield one_of("toolgen_roles_given", "gauge", given, policy.roles_given)

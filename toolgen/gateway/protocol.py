@@ -161,8 +161,9 @@ class Operations(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know while calls are taken all the same."""
 
-    async def reload(self) -> bool:
-        """Reads the policy again and puts it in force. False when it cannot be used: then what was in force stays so."""
+    async def reload(self, *, complete: bool = True) -> bool:
+        """Reads the policy again and puts it in force: whole where its files are `complete`, otherwise as a change that was just noticed.
+        False when it cannot be used: then what was in force stays so."""
 
     @property
     def records(self) -> Records:

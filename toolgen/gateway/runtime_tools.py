@@ -14,7 +14,7 @@ from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, ConfigError, PolicyError, StateError, ToolgenError
-from toolgen.gateway.policy_reloader import INTERVAL_S, State, state_of
+from toolgen.gateway.policy_reloader import INTERVAL_S
 from toolgen.gateway.shared_functions import SharedFunctions
 from toolgen.gateway.shared_state import Shared
 from toolgen.gateway.tool_overlay import Added, Overlay, Said, added_tool
@@ -43,6 +43,8 @@ class Catalog(Protocol):
     @property
     def in_force(self) -> Manifest: ...
 
+    def policy_state(self) -> object: ...
+
     async def change(self, overlay: Overlay, begin: Begin) -> None: ...
 
 
@@ -60,14 +62,14 @@ class RuntimeTools:
         store: ToolChangesStore,
         functions: SharedFunctions,
         record: Callable[[Mapping[str, Any]], Awaitable[object]],
-        policy_state: Callable[[], State],
+        policy_state: Callable[[], object],
         clock: Clock,
     ) -> None:
         self._catalog, self._store, self._functions = catalog, store, functions
         self._record, self._policy_state, self._clock = record, policy_state, clock
         self._mine: dict[str, Added] = {}  # tools of this process alone
         self._shared: ToolChanges | None = None
-        self._refused: State | None = None  # the policy that did not fit what is shared
+        self._refused: object = None  # the policy that did not fit what is shared
         self._changing = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
         self._is_open = self.is_awaited = False
@@ -305,7 +307,7 @@ def runtime_tools(
 ) -> RuntimeTools:
     """Those of a project, or of a gateway that was made `in_process`. No call goes on before it is known what others removed."""
     functions = SharedFunctions(settings, in_process=in_process)
-    made = RuntimeTools(catalog, shared.tools, functions, record, lambda: state_of(settings.policies), clock)
+    made = RuntimeTools(catalog, shared.tools, functions, record, catalog.policy_state, clock)
     if isinstance(shared.pauses, SharedPauses):
         shared.pauses.first, made.is_awaited = made.known, True
     return made

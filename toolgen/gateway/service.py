@@ -11,11 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec.structs import replace
+
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, each
 from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
+from toolgen.errors import PolicyError
 from toolgen.execute.base import Executor
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
@@ -29,6 +32,7 @@ from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.own_checks import checks_of
 from toolgen.gateway.pause_control import PauseControl
+from toolgen.gateway.policy_acceptance import Acceptances
 from toolgen.gateway.policy_reloader import FileStates, PolicyReloader, file_states
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
 from toolgen.gateway.response_shaping import Answering
@@ -46,8 +50,8 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.middleware import Presence, Running
-from toolgen.policy.document.policy import Policy
-from toolgen.policy.document.policy import load as load_policy
+from toolgen.policy.document.policy import Policy, PolicyReader
+from toolgen.policy.document.policy_files import PolicyFiles, read_files
 from toolgen.responses.pagination import Pagings
 from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import seal_of
@@ -83,7 +87,7 @@ class Gateway(Standing):
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
     `tools` adds and removes tools while it is open. `stand_in` carries calls out, by source, in place of what the settings name: for
     trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it. `read_policy` is how
-    the policy is read again for a catalog, where that is more than to read its files. `key` is the API key of the only principal, of a
+    the policy is read from its files for a catalog, where that is more than to read them. `key` is the API key of the only principal, of a
     gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project. In code that is not
     asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
     """
@@ -98,7 +102,8 @@ class Gateway(Standing):
         state: FileStates | None = None,
         stand_in: Mapping[str, Executor] | None = None,
         above: WorkerSockets | None = None,
-        read_policy: Callable[[Manifest], Policy] | None = None,
+        read_policy: Callable[[PolicyFiles, Manifest], Policy] | None = None,
+        acceptances: Acceptances | None = None,
         key: str = "",
         middleware: Sequence[object] = (),
     ) -> None:
@@ -171,7 +176,11 @@ class Gateway(Standing):
             identity=lambda: current.governance.identity,
         )
         self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)
-        self._reloader = status.reloader = PolicyReloader(policy, self._runtime, status.note, state, self._background)
+        acceptances = acceptances or Acceptances(settings)
+        acceptances.shared = None if shared.accepted is None else shared.accepted.read
+        self._reloader = status.reloader = PolicyReloader(
+            policy, self._runtime, status.note, state, self._background, acceptances
+        )
         self.monitoring = Monitoring(
             settings, current, clock, self._background, shared.buckets, self._standing, self.approvals
         )
@@ -207,14 +216,14 @@ class Gateway(Standing):
         clock: Clock,
         exchanged: Callable[[Call], bool],
         pagings: Pagings,
-        read_policy: Callable[[Manifest], Policy] | None,
+        read_policy: Callable[[PolicyFiles, Manifest], Policy] | None,
     ) -> Runtime:
         shared, settings, manifest = self._shared, self.settings, self.manifest
         return Runtime(
             settings=settings,
             manifest=manifest,
             known=manifest,
-            read_policy=read_policy or (lambda known: load_policy(settings.policies, known, settings.labels)),
+            read_policy=read_policy or PolicyReader(settings.policies, settings.labels).read,
             clock=clock,
             log=self._log,
             executors=self._executors,
@@ -237,14 +246,37 @@ class Gateway(Standing):
         )
 
     @classmethod
-    def load(cls, path: str | Path = "toolgen.yaml", *, above: WorkerSockets | None = None) -> Self:
+    def load(
+        cls, path: str | Path = "toolgen.yaml", *, above: WorkerSockets | None = None, serving: bool = False
+    ) -> Self:
         """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
+
+        One that is `serving` begins with the policy that was in force before where files of it are lost since (`toolgen policy accept`).
         Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy."""
         settings = load_settings(path)
+        reader, acceptances = PolicyReader(settings.policies, settings.labels), Acceptances(settings, record=serving)
         state = file_states(settings)
         manifest = served_catalog(settings)
-        policy = load_policy(settings.policies, manifest, settings.labels)
-        return cls(settings=settings, manifest=manifest, policy=policy, state=state, above=above)
+        files, missing = acceptances.first(read_files(settings.policies))
+        state = replace(state, policies=() if missing else state.policies, files=files)
+        try:
+            policy = reader.read(files, manifest)
+        except PolicyError as error:
+            if not missing:
+                raise
+            message = f"files are lost since it was last in force ({'; '.join(missing)}), and what it was cannot be used any more"
+            raise PolicyError(
+                f"{message}: {error}", suggestion="put them back, or run `toolgen policy accept`"
+            ) from error
+        return cls(
+            settings=settings,
+            manifest=manifest,
+            policy=policy,
+            state=state,
+            above=above,
+            read_policy=reader.read,
+            acceptances=acceptances,
+        )
 
     @classmethod
     def from_openapi(

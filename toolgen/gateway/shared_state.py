@@ -13,6 +13,7 @@ from toolgen.background import Background, FaultLog, cancel, each
 from toolgen.clock import Clock
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
+from toolgen.gateway.policy_acceptance import Acceptance
 from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal, seal_of
@@ -32,8 +33,18 @@ from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.tool_changes import FileChanges, RedisChanges, ToolChangesStore
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 from toolgen.state.value_vault import RedisVault, SqliteVault, Vault
+from toolgen.state.versioned_box import VersionedBox
 
-__all__ = ["UNCOUNTED", "Shared", "WorkerSockets", "outbox_of", "share", "shared_pauses", "tool_changes_of"]
+__all__ = [
+    "UNCOUNTED",
+    "Shared",
+    "WorkerSockets",
+    "outbox_of",
+    "share",
+    "shared_acceptance",
+    "shared_pauses",
+    "tool_changes_of",
+]
 
 UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
 
@@ -66,6 +77,7 @@ class Shared(Struct, frozen=True, kw_only=True):
     background: Background
     clock: RedisClock | None = None
     counts: CountClient | None = None
+    accepted: VersionedBox[Acceptance | None] | None = None
     _tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -95,7 +107,7 @@ class Shared(Struct, frozen=True, kw_only=True):
     async def close(self) -> None:
         """Lets go of everything."""
         counted = (self.histories, self.turns, self.buckets, self.invocations, self.grants, self.roles)
-        places = (self.clock, self.pauses, *counted, self.ledger, self.vault, self.tools)
+        places = (self.clock, self.pauses, *counted, self.ledger, self.vault, self.tools, self.accepted)
         try:
             await each(lambda: cancel(*self._tasks), *(one.close for one in places if one is not None))
         finally:
@@ -149,6 +161,7 @@ def share(
         ledger_key=lambda: sealing().ledger,
         background=background,
         clock=shared_clock,
+        accepted=shared_acceptance(settings),
     )
 
 
@@ -165,6 +178,14 @@ def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
     if settings.state is None:
         return None
     return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
+
+
+def shared_acceptance(settings: Settings) -> VersionedBox[Acceptance | None] | None:
+    """The policy files that an operator accepted last, for all that share a project's Redis; None where it has none."""
+    if settings.state is None:
+        return None
+    kind, what = Acceptance | None, "which policy files were accepted"
+    return VersionedBox(_link(settings.state), _sealing(settings), "policy", kind, None, what)
 
 
 def tool_changes_of(settings: Settings) -> ToolChangesStore:

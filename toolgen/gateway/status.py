@@ -96,6 +96,7 @@ class Status:
         passing = (trouble.fault for trouble in self._troubles() if not trouble.lasting)
         found = (
             self.reloader.unread if self.reloader is not None else "",
+            self.reloader.held if self.reloader is not None else "",
             self.reloader.catalog.unread if self.reloader is not None and self.reloader.catalog is not None else "",
             "" if self._counted else UNCOUNTED,
             *passing,
@@ -104,12 +105,13 @@ class Status:
         reasons = self.ready()
         return tuple(warning for warning in found if warning and warning not in reasons)
 
-    async def reload(self) -> bool:
-        """Reads the policy again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+    async def reload(self, *, complete: bool = True) -> bool:
+        """Reads the policy again, and puts it in force whole where its files are `complete`, by the word of the caller; otherwise as a
+        change that was just noticed. False when it cannot be used: then what was in force stays so.
 
         Either is in the log and in the audit; `warnings` has what is wrong until a later reading succeeds.
         """
-        return self.reloader is not None and await self.reloader.reload()
+        return self.reloader is not None and await self.reloader.reload(complete=complete)
 
     def start(self) -> None:
         """Looks from now on whether calls can be taken, also while none comes, and logs when that changes."""

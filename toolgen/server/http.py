@@ -274,7 +274,7 @@ def _reloading(gateway: Facade, certificate: Certificate | None = None) -> Itera
     def begin() -> None:
         if certificate is not None:
             certificate.refresh()
-        task = loop.create_task(gateway.operations.reload())
+        task = loop.create_task(gateway.operations.reload(complete=False))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

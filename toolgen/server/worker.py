@@ -54,7 +54,8 @@ def main() -> None:
     os.close(nothing)
     os.set_inheritable(lifeline, False)
     try:
-        gateway = Gateway.load(orders.config, above=WorkerSockets(commands=orders.commands, counts=orders.counts))
+        above = WorkerSockets(commands=orders.commands, counts=orders.counts)
+        gateway = Gateway.load(orders.config, above=above, serving=True)
         with socket.socket(fileno=orders.listener) as listener:
             serve_worker(
                 gateway,

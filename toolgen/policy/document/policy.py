@@ -19,6 +19,7 @@ from toolgen.policy.access import Rule, Toolset
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.credentials import Credentials, PrincipalEntry
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
+from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
 from toolgen.policy.document.principals import PrincipalSections
 from toolgen.policy.document.rules import (
     Draft,
@@ -45,12 +46,12 @@ from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule, read_role_grant, roles_of
 from toolgen.policy.value_tokens import TokenGrant
-from toolgen.yaml_file import Document, decode, read
+from toolgen.yaml_file import Document, decode
 
 if TYPE_CHECKING:
     from toolgen.policy.sql.grants import SqlScope
 
-__all__ = ["Policy", "documents", "load", "load_credentials"]
+__all__ = ["Policy", "PolicyReader", "documents", "load", "load_credentials"]
 
 _KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
@@ -106,10 +107,22 @@ def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> P
     Raises `PolicyError` with file and line for anything unreadable, unknown, contradictory or naming something that does not exist.
     A directory without a policy is an error too: it would allow nothing, and nobody wants that by accident.
     """
-    collector = _Collector(manifest, directory, labels)
-    for document in documents(directory):
-        collector.add(document)
-    return collector.policy()
+    return PolicyReader(directory, labels).read(read_files(directory), manifest)
+
+
+class PolicyReader:
+    """Policies of one directory, read again and again: a file that has not changed is not parsed again."""
+
+    def __init__(self, directory: Path, labels: Collection[str] = ()) -> None:
+        self._directory, self._labels = directory, labels
+        self._cache = DocumentCache()
+
+    def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
+        """The policy that these files are, as `load` reads it. Raises `PolicyError`."""
+        collector = _Collector(manifest, self._directory, self._labels)
+        for document in self._cache.documents(files):
+            collector.add(document)
+        return collector.policy()
 
 
 def load_credentials(directory: Path) -> Credentials:
@@ -122,32 +135,7 @@ def load_credentials(directory: Path) -> Credentials:
 
 def documents(directory: Path) -> Iterator[Document]:
     """The files of a policy, parsed, in the order of their names. Raises `PolicyError` where there are none."""
-    files = _files(directory, f"{directory.name}/")
-    if not files:
-        raise PolicyError(
-            "holds no policy (*.yaml)",
-            where=f"{directory.name}/",
-            suggestion="write one; docs/reference/policy.md says how",
-        )
-    for path in files:
-        yield read(path, f"{directory.name}/{path.name}", PolicyError)
-
-
-def _files(directory: Path, name: str) -> list[Path]:
-    """The policy files of a directory. Anything else in it but notes (*.md) is an error: it may be a policy nobody would read."""
-    try:
-        found = sorted(directory.iterdir())
-    except FileNotFoundError as error:
-        raise PolicyError("there is no such policy directory", where=name) from error
-    except OSError as error:
-        raise PolicyError(f"cannot be read: {error.strerror or type(error).__name__}", where=name) from error
-    files = [path for path in found if not path.name.startswith(".") and path.suffix.lower() != ".md"]
-    for path in files:
-        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
-            raise PolicyError(
-                "is no policy file", where=f"{name}{path.name}", suggestion="name it *.yaml, or move it away"
-            )
-    return files
+    return DocumentCache().documents(read_files(directory))
 
 
 class _Collector:

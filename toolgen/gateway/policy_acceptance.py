@@ -1,0 +1,136 @@
+"""Acceptance of policy files that are not whole: what an operator accepted, and what was in force when a gateway served last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.config.settings import Settings
+from toolgen.errors import StateError
+from toolgen.files import read_file
+from toolgen.policy.document.policy_files import PolicyFiles, incomplete
+from toolgen.state.whole_file import write_whole
+
+__all__ = ["ACCEPTED", "Acceptance", "Acceptances", "accept", "accept_places"]
+
+ACCEPTED = ".accepted"
+"""Name of the file in the policy directory that says what was accepted. It is hidden, and so no part of the policy."""
+
+_MAX_SIZE = 4_096
+_MAX_RECORD = 1024 * 1024 * 1024
+_READABLE = 0o644  # the user the gateway runs as has to learn of it, and there is nothing in it to hide
+_logger = logging.getLogger(__name__)
+
+
+class Acceptance(Struct, frozen=True, kw_only=True):
+    """Policy files that an operator accepted as they are, by their digest. `id` tells two acceptances of the same files apart."""
+
+    id: str
+    files: str
+
+
+def accept_places(settings: Settings) -> tuple[Path, ...]:
+    """The files in which acceptances stand: beside the policy, and where that cannot be written, in the project's state."""
+    return settings.policies / ACCEPTED, settings.state_dir / "policy-accepted.json"
+
+
+class _Kept(Struct, frozen=True, kw_only=True):
+    """The files in force of a gateway that serves, and the acceptances that were used by then."""
+
+    files: PolicyFiles
+    used: tuple[str, ...] = ()
+
+
+class Acceptances:
+    """What was accepted, from the files of a project and from what its gateways share (`shared`).
+
+    An acceptance counts once: files that are lost a second time are asked about again. `record` keeps the files in force for a process that
+    starts after this one; None where nothing is kept.
+    """
+
+    def __init__(self, settings: Settings, *, record: bool = False) -> None:
+        self._places = accept_places(settings)
+        self._record = settings.state_dir / "policy-in-force" if record else None
+        self._kept = None if self._record is None else _kept(self._record)
+        self._used = {one.id for one in self._written()} if self._kept is None else set(self._kept.used)
+        self.shared: Callable[[], Awaitable[Acceptance | None]] | None = None
+
+    def first(self, files: PolicyFiles) -> tuple[PolicyFiles, tuple[str, ...]]:
+        """The files to begin with: these, or those that were in force before, where these are not whole beside them; and what is missing
+        then."""
+        if self._kept is None:
+            return files, ()
+        missing = incomplete(self._kept.files, files)
+        if not missing or self._here(files):
+            return files, ()
+        return self._kept.files, missing
+
+    async def accepted(self, files: PolicyFiles) -> bool:
+        """Whether an operator accepted exactly these files."""
+        if self._here(files):
+            return True
+        try:
+            there = None if self.shared is None else await self.shared()
+        except StateError as error:
+            _logger.warning("it cannot be known which policy files were accepted elsewhere: %s", error)
+            return False
+        return there is not None and there.id not in self._used and there.files == files.digest
+
+    async def in_force(self, files: PolicyFiles) -> None:
+        """Says that these files are in force from now on: the acceptance of them is used, and the next process begins with them."""
+        digest, found = files.digest, self._written()
+        with suppress(StateError):
+            if self.shared is not None and (there := await self.shared()) is not None:
+                found.append(there)
+        self._used.update(one.id for one in found if one.files == digest)
+        if self._record is not None:
+            await asyncio.to_thread(self._keep, self._record, files)
+
+    def _here(self, files: PolicyFiles) -> bool:
+        fresh = [one.files for one in self._written() if one.id not in self._used]
+        return bool(fresh) and files.digest in fresh
+
+    def _written(self) -> list[Acceptance]:
+        found = []
+        for path in self._places:
+            with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                found.append(msgspec.json.decode(read_file(path, _MAX_SIZE), type=Acceptance))
+        return found
+
+    def _keep(self, record: Path, files: PolicyFiles) -> None:
+        try:
+            record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(record, msgspec.msgpack.encode(_Kept(files=files, used=tuple(sorted(self._used)))))
+        except OSError as error:
+            _logger.warning("the policy in force could not be kept for the next start: %s", error.strerror)
+
+
+def _kept(record: Path) -> _Kept | None:
+    """None where nobody can say what was in force."""
+    try:
+        return msgspec.msgpack.decode(read_file(record, _MAX_RECORD), type=_Kept)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def accept(settings: Settings, files: PolicyFiles) -> tuple[Acceptance, Path]:
+    """Writes down that an operator accepts these files: beside them, or in the state of the project where that cannot be written. Raises
+    `StateError`."""
+    made, reason = Acceptance(id=secrets.token_hex(8), files=files.digest), ""
+    for path in accept_places(settings):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(path, msgspec.json.encode(made))
+            path.chmod(_READABLE)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        else:
+            return made, path
+    raise StateError(f"what was accepted cannot be written: {reason}", where=str(settings.state_dir))

@@ -1,0 +1,125 @@
+"""Policy files as bytes: read together, compared with those in force, and parsed once.
+
+A file that is gone, or that was cut, may be half of an edit. Nothing in it says so, but for an end marker: the last line `...` is the end
+of a document in YAML (https://yaml.org/spec/1.2.2/#914-explicit-documents), so a file that ends with it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from toolgen.errors import PolicyError
+from toolgen.files import read_file
+from toolgen.yaml_file import MAX_FILE_SIZE, Document, parse_bytes
+
+__all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
+
+END = b"..."
+_VERSIONS = 2  # of one file that stay parsed: what is in force, and what waits
+
+
+class PolicyFiles(Struct, frozen=True, kw_only=True):
+    """The content of each policy file by its name, and the name of their directory."""
+
+    directory: str
+    contents: Mapping[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        """`sha256:…` over names and contents."""
+        total = hashlib.sha256()
+        for name, content in sorted(self.contents.items()):
+            total.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
+            total.update(hashlib.sha256(content).digest())
+        return f"sha256:{total.hexdigest()}"
+
+
+def read_files(directory: Path) -> PolicyFiles:
+    """Every *.yaml and *.yml of a directory. Raises `PolicyError` for what cannot be read, and for other files but notes (*.md)."""
+    name = f"{directory.name}/"
+    try:
+        found = sorted(directory.iterdir())
+    except FileNotFoundError as error:
+        raise PolicyError("there is no such policy directory", where=name) from error
+    except OSError as error:
+        raise PolicyError(f"cannot be read: {error.strerror or type(error).__name__}", where=name) from error
+    contents: dict[str, bytes] = {}
+    for path in found:
+        if path.name.startswith(".") or path.suffix.lower() == ".md":
+            continue
+        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
+            raise PolicyError(
+                "is no policy file", where=f"{name}{path.name}", suggestion="name it *.yaml, or move it away"
+            )
+        try:
+            contents[path.name] = read_file(path, MAX_FILE_SIZE)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise PolicyError(f"cannot be read: {reason}", where=f"{name}{path.name}") from error
+    return PolicyFiles(directory=directory.name, contents=contents)
+
+
+class DocumentCache:
+    """Parsed policy files by name and content, so that an edit of one file parses no other."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[bytes, Document]]] = {}
+
+    def documents(self, files: PolicyFiles) -> Iterator[Document]:
+        """The parsed files, in the order of their names. Raises `PolicyError` where there are none."""
+        if not files.contents:
+            raise PolicyError(
+                "holds no policy (*.yaml)",
+                where=f"{files.directory}/",
+                suggestion="write one; docs/reference/policy.md says how",
+            )
+        for name in self._known.keys() - files.contents.keys():
+            del self._known[name]
+        for name, content in sorted(files.contents.items()):
+            yield self._document(f"{files.directory}/{name}", name, content)
+
+    def _document(self, where: str, name: str, content: bytes) -> Document:
+        known = self._known.get(name, [])
+        for index, (parsed, document) in enumerate(known):
+            if parsed == content:
+                self._known[name] = [known[index], *known[:index], *known[index + 1 :]]
+                return document
+        document = parse_bytes(content, where, PolicyError)
+        self._known[name] = [(content, document), *known][:_VERSIONS]
+        return document
+
+
+def incomplete(before: PolicyFiles, now: PolicyFiles) -> tuple[str, ...]:
+    """Why files may be half of an edit of those before, in sentences: a file is gone and is not found under another name, is the beginning
+    of what it was, or has lost its end marker."""
+    kept, found = set(now.contents.values()), []
+    for name, old in sorted(before.contents.items()):
+        where, new = f"{before.directory}/{name}", now.contents.get(name)
+        if new is None:
+            found += [] if old in kept else [f"{where} is gone"]
+        elif new == old or _is_whole(new):
+            continue
+        elif _is_whole(old):
+            found.append(f"{where} has lost its end marker (a last line `...`)")
+        elif old.startswith(new) and not _says_nothing(new, old[len(new) :]):
+            found.append(f"{where} was cut from {len(old)} to {len(new)} bytes")
+    return tuple(found)
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether the last line that says anything is the end marker."""
+    for line in reversed(content.splitlines()):
+        if line.rstrip() and not line.startswith(b"#"):
+            return line.rstrip() == END
+    return False
+
+
+def _says_nothing(kept: bytes, rest: bytes) -> bool:
+    """Whether what a file lost is comments and blank lines alone."""
+    if kept and not kept.endswith(b"\n") and not rest.startswith((b"\n", b"\r\n")):
+        return False
+    return all(not line.strip() or line.startswith(b"#") for line in rest.splitlines())

@@ -1,0 +1,248 @@
+"""Policy narrowed by an edit of it: nothing is given that it did not give, and what the edit takes away is gone at once.
+
+Rules, conditions, SQL and addresses are asked twice, of both policies, and the strictest verdict counts (`NarrowedAccess`). Everything else
+is combined here where that is simple and sound; a part where it is not stays as it was until the whole edit comes into force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from toolgen.canonical import digest
+from toolgen.model.call import Principal
+from toolgen.model.schema import JsonObject
+from toolgen.model.tool import Tool
+from toolgen.model.verdict import Deny
+from toolgen.policy.access import (
+    NO_TOOLSETS,
+    NOWHERE,
+    UNKNOWN,
+    Access,
+    Circumstances,
+    Judgement,
+    Rule,
+    Toolset,
+    strictest,
+)
+from toolgen.policy.credentials import ApiKey, CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
+from toolgen.policy.document.approvals import Approval
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.limits import Limit
+from toolgen.policy.redact import Plain
+from toolgen.policy.value_tokens import TokenGrant
+
+if TYPE_CHECKING:
+    from toolgen.policy.sql.grants import SqlScope, TableScope
+
+__all__ = ["NarrowedAccess", "narrowed", "narrowed_credentials"]
+
+
+class NarrowedAccess(Access):
+    """The rules of one policy, under those of another (`other`), in which `counterpart` finds the same principal: what one of the two
+    refuses is refused. Arguments are bound as the first says."""
+
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        tools: Mapping[str, Tool],
+        toolsets: Mapping[str, Toolset] = NO_TOOLSETS,
+        *,
+        other: Access,
+        counterpart: Callable[[Principal], Principal | None],
+    ) -> None:
+        super().__init__(rules, tools, toolsets)
+        self._other, self._counterpart = other, counterpart
+
+    def visible(self, principal: Principal, tool: Tool) -> bool:
+        """Whether both policies show the tool."""
+        if not super().visible(principal, tool):
+            return False
+        there = self._counterpart(principal)
+        return there is not None and self._other.visible(there, tool)
+
+    def allows(self, principal: Principal, tool: Tool) -> bool:
+        """False: no call is settled before it is made."""
+        return False
+
+    def judge(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
+    ) -> Judgement:
+        """The strictest verdict of both policies."""
+        own = super().judge(principal, tool, arguments, circumstances)
+        if isinstance(own.verdict, Deny):
+            return own
+        there = self._counterpart(principal)
+        if there is None:
+            return replace(own, verdict=UNKNOWN)
+        edited = self._other.judge(there, tool, arguments, circumstances)
+        return replace(own, verdict=strictest((own.verdict, edited.verdict)))
+
+
+def narrowed(before: Policy, after: Policy) -> Policy:
+    """The policy before, less what the one after it does not give: its rules, and scopes of SQL that are not simply narrower, stay those of
+    before, to be asked beside those of after."""
+    if before.digest == after.digest:  # other keys alone
+        return replace(
+            before,
+            credentials=narrowed_credentials(before.credentials, after.credentials),
+            keys_digest=digest([before.keys_digest, after.keys_digest]),
+        )
+    scopes = {name: _scope(scope, after.sql[name]) for name, scope in before.sql.items() if name in after.sql}
+    return replace(
+        before,
+        digest=digest([before.digest, after.digest]),
+        keys_digest=digest([before.keys_digest, after.keys_digest]),
+        credentials=narrowed_credentials(before.credentials, after.credentials),
+        limits=_limits(before.limits, after.limits),
+        sql=MappingProxyType(scopes),
+        approval=_approval(before.approval, after.approval),
+        sensitive=tuple(dict.fromkeys((*before.sensitive, *after.sensitive))),
+        plain=_plain(before.plain, after.plain),
+        redactions=(*before.redactions, *(one for one in after.redactions if one not in before.redactions)),
+        token_grants=tuple(
+            one for one in before.token_grants if any(_alike(one, other) for other in after.token_grants)
+        ),
+        role_grants=tuple(one for one in before.role_grants if one in after.role_grants),
+        files=MappingProxyType({"before": dict(before.files), "after": dict(after.files)}),
+    )
+
+
+def narrowed_credentials(before: Credentials, after: Credentials) -> Credentials:
+    """The credentials of before, without principals, issuers, keys and tokens that are not in after, and with what is revoked there.
+    Roles and attributes stay."""
+    principals = {
+        name: _entry(entry, after.principals[name])
+        for name, entry in before.principals.items()
+        if name in after.principals
+    }
+    issuers = {
+        name: narrowed_issuer
+        for name, entry in before.issuers.items()
+        if name in after.issuers and (narrowed_issuer := _issuer(entry, after.issuers[name])) is not None
+    }
+    return replace(
+        before.without(after, None), principals=MappingProxyType(principals), issuers=MappingProxyType(issuers)
+    )
+
+
+def _entry(before: PrincipalEntry, after: PrincipalEntry) -> PrincipalEntry:
+    if before == after:
+        return before
+    keys = {key.sha256: key for key in after.keys}
+    return replace(
+        before,
+        keys=tuple(_key(key, keys[key.sha256]) for key in before.keys if key.sha256 in keys),
+        acts_for=before.acts_for & after.acts_for,
+        token=_token(before.token, after.token) if before.subject == after.subject else None,
+        certificate=_certificate(before.certificate, after.certificate),
+    )
+
+
+def _key(before: ApiKey, after: ApiKey) -> ApiKey:
+    ends = [key.expires for key in (before, after) if key.expires is not None]
+    return replace(before, expires=min(ends) if ends else None)
+
+
+def _issuer(before: IssuerEntry, after: IssuerEntry) -> IssuerEntry | None:
+    token = _token(before.token, after.token)
+    return None if token is None else replace(before, token=token)
+
+
+def _token(before: TokenRule | None, after: TokenRule | None) -> TokenRule | None:
+    if before is None or after is None or (before.issuer, before.jwks) != (after.issuer, after.jwks):
+        return None
+    return replace(
+        before,
+        audience=before.audience & after.audience,
+        algorithms=before.algorithms & after.algorithms,
+        scopes=before.scopes | after.scopes,
+        sign_in=before.sign_in & after.sign_in,
+    )
+
+
+def _certificate(before: CertificateRule | None, after: CertificateRule | None) -> CertificateRule | None:
+    if before is None or after is None or before == after:
+        return before if before == after else None
+    fingerprints = before.fingerprints & after.fingerprints
+    return CertificateRule(fingerprints=fingerprints) if fingerprints else None
+
+
+def _limits(before: tuple[Limit, ...], after: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    """Those of before, each as it is after where that is no more, and those that are new."""
+    edited = {limit.id: limit for limit in after}
+    kept = tuple(
+        edited[limit.id] if limit.id in edited and _is_less(edited[limit.id], limit) else limit for limit in before
+    )
+    known = {limit.id for limit in before}
+    return (*kept, *(limit for limit in after if limit.id not in known))
+
+
+def _is_less(limit: Limit, than: Limit) -> bool:
+    def same(one: Limit) -> object:
+        return one.per, one.cost, bool(one.burst), one.on_failure
+
+    places, before = limit.concurrency, than.concurrency
+    return (
+        same(limit) == same(than)
+        and limit.per_second <= than.per_second
+        and limit.burst <= than.burst
+        and limit.wait_s <= than.wait_s
+        and (before == 0 or 0 < places <= before)
+    )
+
+
+def _alike(one: TokenGrant, other: TokenGrant) -> bool:
+    return (one.tools, one.said()) == (other.tools, other.said())
+
+
+def _approval(before: Approval, after: Approval) -> Approval:
+    return replace(
+        before,
+        roles=before.roles & after.roles,
+        expires_s=min(before.expires_s, after.expires_s),
+        elicits=before.elicits and after.elicits,
+        quorum=max(before.quorum, after.quorum),
+        escalate_to=before.escalate_to & after.escalate_to,
+        remember=before.remember if before.remember == after.remember else None,
+    )
+
+
+def _plain(before: tuple[Plain, ...] | None, after: tuple[Plain, ...] | None) -> tuple[Plain, ...] | None:
+    """Paths that are recorded plainly, where only what is named is; None where everything is that is not sensitive."""
+    if before is None or after is None:
+        return before if after is None else after
+    return tuple(one for one in before if one in after)
+
+
+def _scope(before: SqlScope, after: SqlScope) -> SqlScope:
+    """The scope after, where it is simply narrower or the same."""
+    sizes = ("max_rows", "max_bytes", "max_cell_bytes", "timeout_s", "max_changes")
+    narrower = (
+        all(getattr(after, name) <= getattr(before, name) for name in sizes)
+        and after.functions <= before.functions
+        and all(
+            name in before.tables and _is_within(table, before.tables[name]) for name, table in after.tables.items()
+        )
+    )
+    return after if narrower else before
+
+
+def _is_within(table: TableScope, of: TableScope) -> bool:
+    return (
+        _fewer(table.columns, of.columns)
+        and of.rows in {None, table.rows}
+        and all(table.masks.get(name) == mask for name, mask in of.masks.items())
+        and table.writes <= of.writes
+        and _fewer(table.writable, of.writable)
+        and table.cascades <= of.cascades
+        and table.samples in {"", of.samples}
+        and table.unsampled >= of.unsampled
+    )
+
+
+def _fewer(some: tuple[str, ...] | None, than: tuple[str, ...] | None) -> bool:
+    return than is None or (some is not None and set(some) <= set(than))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,10 +17,11 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.test_call_events import read
 from tests.served_workers import serving
 from toolgen.audit.reader import entries
-from toolgen.gateway import background_calls
+from toolgen.gateway import background_calls, waiting_calls
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.background_calls import MAX_CALLS_EACH, BackgroundCalls
 from toolgen.gateway.service import Gateway
+from toolgen.state.invocations import Room
 
 POLICY: dict[str, Any] = {
     "rules": [
@@ -356,3 +358,45 @@ def test_a_batch_whose_client_leaves_before_it_is_told_is_made_to_its_end(tmp_pa
 
     play(tmp_path, steps, gateways=1)
     assert endings(paths[0]) == ["ok"] * 2
+
+
+def test_results_of_calls_that_were_left_are_kept_within_their_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One caller leaves call after call at two workers. Each ends on record and for its caller; only so many results are kept."""
+    room = Room(each=12_000, total=30_000)
+    for module in (background_calls, waiting_calls):
+        monkeypatch.setattr(module, "ROOM", room)
+    monkeypatch.setattr(background_calls, "_FRESH_S", 0.0)
+    result = {"text": "x" * 3_000}
+
+    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+        seen.body = json.dumps(result).encode()
+        async with http(urls[0]) as one, http(urls[1]) as two, http(urls[1], "ann") as ann:
+            seen.answers.clear()
+            made = [await client.post(MAIL, json={"wait": 0}) for client in (one, two) * 6]
+            assert {answer.status_code for answer in made} == {202}
+            await asyncio.to_thread(seen.reached, 12)
+            seen.answers.set()
+            said = [(await ended(one, answer.json()["call_id"])).json() for answer in made]
+            assert {(answer["status"], "error" in answer) for answer in said} == {("ok", False)}
+            whole = [answer for answer in said if answer["data"] == result]
+            short = [answer for answer in said if answer["data"] != result]
+            assert 1 <= len(whole) <= 3
+            assert all("was not kept" in answer["data"] and answer["meta"]["truncated"] for answer in short)
+            outcomes = [entry for entry in entries(path.parent / "var" / "audit") if entry["event"] == "outcome"]
+            assert [entry["status"] for entry in outcomes] == ["ok"] * 12
+            # There is no room left: what would be kept is not sent.
+            for client in (one, two):
+                refused = await client.post(MAIL, json={"wait": 0})
+                assert (refused.status_code, refused.json()["error"]["rule"]) == (429, "kept_results")
+                assert 3_000 < refused.json()["error"]["retry_after_s"] <= 3_600
+                assert int(refused.headers["retry-after"]) >= refused.json()["error"]["retry_after_s"]
+            assert len(seen.requests) == 12
+            # Who waits is answered, and others have room of their own.
+            assert (await one.post(MAIL, json={"wait": 60})).json()["data"] == result
+            call_id = await left(ann, seen)
+            seen.answers.set()
+            assert (await ended(ann, call_id)).json()["data"] == result
+
+    play(tmp_path, steps)

@@ -17,7 +17,7 @@ import msgspec
 from toolgen.errors import StateError, ToolgenError, place_of
 from toolgen.gateway.call_reports import CallReports
 from toolgen.gateway.json_body import unmade
-from toolgen.gateway.waiting_calls import LEASE_S, WaitingCalls, party_of
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, ROOM, WaitingCalls, party_of
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Presence
@@ -31,6 +31,7 @@ _GUARDS_S = 1.0
 """How long a call that nobody waits for may take to be let through, or refused, before it is left all the same."""
 _CALLED_OFF_S = 5.0
 _RETRY_S = 10.0
+_FRESH_S = 1.0
 _EVERY_S = 0.1
 """How often at most what one call says is kept."""
 _logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class BackgroundCalls:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._left: dict[asyncio.Task[Envelope], Presence] = {}
         self._over, self._said = self._ends, self._says  # one object for all calls, where a method is one for each
+        self._rooms: dict[str, tuple[float, float | None]] = {}  # by principal, and when that was asked
         self._telling: dict[str, asyncio.Task[None]] = {}
 
     async def call(
@@ -64,13 +66,30 @@ class BackgroundCalls:
     ) -> Envelope:
         """How a call that is `making` with this `presence` ends within `wait` seconds, and otherwise that it goes on, with its id.
 
-        Where too many of its caller's go on already it is not made: it would be one more. Raises nothing.
+        Where too many of its caller's go on already it is not made: it would be one more. Nor is one that is left at once where there is no
+        room for its result. Raises nothing.
         """
         who = parties(caller)
         if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.left) >= MAX_CALLS:
             making.close()
             return unmade(name, _too_many())
+        if wait <= 0 and (full := await self._full(caller)) is not None:
+            making.close()
+            return unmade(name, _no_room(full))
         return await self.left_after(making, wait=wait, presence=presence)
+
+    async def _full(self, caller: Principal) -> float | None:
+        """In how many seconds there may be room for another result of a caller's; None where there is. Asked once a second at most."""
+        now, known = asyncio.get_running_loop().time(), self._rooms.get(caller.id)
+        if known is None or now - known[0] >= _FRESH_S:
+            until = None
+            with suppress(StateError):  # what cannot be asked keeps nothing either
+                until = (await self._waiting.store.held(caller.id)).full(ROOM)
+                until = None if until is None else max(1.0, until + KEPT_S - await self._waiting.store.now())
+            known = self._rooms[caller.id] = (now, until)
+            if len(self._rooms) > MAX_CALLS:
+                del self._rooms[next(iter(self._rooms))]
+        return known[1]
 
     async def left_after(self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: Presence) -> Envelope:
         """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end."""
@@ -105,7 +124,10 @@ class BackgroundCalls:
         kept = False
         try:
             known = _invocation(call, waiting.owner, await waiting.store.now(), presence.task)
-            kept = await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS) is not None
+            kept = (
+                await self._full(call.principal) is None
+                and await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS) is not None
+            )
         except StateError as fault:
             _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
         finally:
@@ -290,4 +312,14 @@ def _too_many() -> Error:
         suggestion="wait until some have ended, or cancel them",
         retry_after_s=_RETRY_S,
         rule="concurrency",
+    )
+
+
+def _no_room(seconds: float) -> Error:
+    return Error(
+        code="rate_limited",
+        message=f"results of calls that this caller left take all the room there is ({ROOM.each} bytes a caller); this one was not made",
+        suggestion="make it without wait: 0, or when earlier results are forgotten, an hour after their calls ended",
+        retry_after_s=round(seconds, 1),
+        rule="kept_results",
     )

@@ -15,18 +15,21 @@ import msgspec
 
 from toolgen.audit.log import AuditLog
 from toolgen.errors import AuditError
-from toolgen.gateway.json_body import envelope_json
+from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.state.call_states import Kind, Status
-from toolgen.state.invocations import Invocation, Invocations, Party
+from toolgen.state.invocations import FullError, Invocation, Invocations, Party, Room
 from toolgen.state.remembered_calls import RememberedCalls
+from toolgen.state.stored_answers import EACH, TOTAL
 
-__all__ = ["KEPT_S", "LEASE_S", "WaitingCalls", "kept_until", "of_party", "party_of"]
+__all__ = ["KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "kept_until", "of_party", "party_of"]
 
 _logger = logging.getLogger(__name__)
 KEPT_S = 3600.0
 """How long a caller can fetch how its call ended."""
+ROOM = Room(each=EACH, total=TOTAL)
+"""How many bytes of results are kept for one principal, and for all of them."""
 GRACE_S = 60.0
 """How long at least, whatever its client asked for."""
 LEASE_S = 10.0
@@ -163,7 +166,10 @@ class WaitingCalls:
         ended = msgspec.structs.replace(
             known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written, asks={}, replies={}
         )
-        kept = await self.store.replace(known, ended)
+        try:
+            kept = await self.store.replace(known, ended, room=ROOM)
+        except FullError:
+            kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=_without_result(envelope)))
         self.announce(known.id)
         if known.parent:  # which may wait for this one
             await self.store.renew((known.parent,), ended.ended)
@@ -259,6 +265,17 @@ class WaitingCalls:
         else:
             _logger.warning("call %s of %s: %s", known.id, known.tool, event)
         return seq
+
+
+def _without_result(envelope: Envelope) -> dict[str, Any]:
+    """How a call ended, with a short text in place of a result for which there is no room."""
+    size = len(encode(envelope_json(envelope)))
+    text = (
+        f"This call ended ({envelope.status}), and is on record. Its result ({size} bytes) was not kept: results of earlier calls take all "
+        "the room there is for this caller. Do not make a call that writes again; read what it changed."
+    )
+    short = envelope_json(msgspec.structs.replace(envelope, data=text, content=None))
+    return short | {"meta": {**short["meta"], "truncated": True}}
 
 
 def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:

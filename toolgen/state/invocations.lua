@@ -8,7 +8,9 @@
 --   owned principal after most                          -> the same, those that are counted for it, whatever has become of them
 --   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
 --   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
---   replace id known status principal at box kind       -> 1, or 0 where another version is kept, or it has ended
+--   replace id known status principal at box kind each total -> 1, or 0 where another version is kept, or it has ended; 2 where it ends
+--                                                          and there is no room for so many bytes (each, total; none where left out)
+--   held principal                                      -> bytes of calls that ended, its own and all, and when the first of each ended
 --   forget before                                       -> how many
 --   changes                                             -> a number that changes with every change
 -- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is.
@@ -49,6 +51,26 @@ local function counted(set, most)
     end
   end
   return redis.call('ZCARD', set)
+end
+
+local bytes, sizes = name('bytes'), name('sizes') -- by principal, and `all`; by call, with whose it is
+
+local function held(principal)
+  return tonumber(redis.call('HGET', bytes, principal) or '0'), tonumber(redis.call('HGET', bytes, 'all') or '0')
+end
+
+local function hold(id, principal, size)
+  redis.call('HSET', sizes, id, principal .. ' ' .. size)
+  redis.call('HINCRBY', bytes, principal, size)
+  redis.call('HINCRBY', bytes, 'all', size)
+end
+
+local function release(id)
+  local principal, size = string.match(redis.call('HGET', sizes, id) or '', '^(%S+) (%d+)$')
+  if not size then return end
+  redis.call('HDEL', sizes, id)
+  redis.call('HINCRBY', bytes, 'all', -size)
+  if redis.call('HINCRBY', bytes, principal, -size) <= 0 then redis.call('HDEL', bytes, principal) end
 end
 
 local function boxes(ids, set)
@@ -116,10 +138,15 @@ elseif op == 'renew' then
   end
   return 1
 elseif op == 'replace' then
-  local id, known, status, principal, at, box, kind = unpack(ARGV, 2)
+  local id, known, status, principal, at, box, kind, each, total = unpack(ARGV, 2)
   local kept = name('call:' .. id)
   local there = redis.call('HMGET', kept, 'version', 'status', 'kind', 'principal')
   if there[1] ~= known or there[2] == 'ended' then return 0 end
+  if status == 'ended' then
+    local own, all = held(principal)
+    if each and (own + #box > tonumber(each) or all + #box > tonumber(total)) then return 2 end
+    hold(id, principal, #box)
+  end
   local version = string.format('%d', tonumber(known) + 1)
   local before = there[3] or 'approval'
   local asked = redis.call('ZSCORE', open_of(before), id) or '0'
@@ -143,6 +170,14 @@ elseif op == 'replace' then
   end
   redis.call('INCR', changes)
   return 1
+elseif op == 'held' then
+  local own, all = held(ARGV[2])
+  local first, own_first = redis.call('ZRANGE', ended, 0, 0, 'WITHSCORES')[2] or '0', '0'
+  for _, id in ipairs(redis.call('ZRANGE', all_of(ARGV[2]), 0, 99)) do
+    local at = redis.call('ZSCORE', ended, id)
+    if at and (own_first == '0' or tonumber(at) < tonumber(own_first)) then own_first = at end
+  end
+  return {own, all, own_first, first}
 elseif op == 'forget' then
   local old = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. ARGV[2])
   for _, id in ipairs(old) do
@@ -150,6 +185,7 @@ elseif op == 'forget' then
     if principal then redis.call('ZREM', all_of(principal), id) end
     redis.call('DEL', name('call:' .. id))
     redis.call('ZREM', ended, id)
+    release(id)
   end
   return #old
 end

@@ -12,11 +12,14 @@ from toolgen.model.call import Origin, Proof
 from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 
 __all__ = [
+    "FullError",
+    "Held",
     "Invocation",
     "Invocations",
     "Need",
     "Party",
     "Remember",
+    "Room",
     "TaskWish",
     "Vote",
     "as_json",
@@ -200,6 +203,32 @@ def due_at(invocation: Invocation) -> float:
     return 0.0 if invocation.cancel else invocation.lease  # its worker is to end it now
 
 
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes of calls that ended may be kept for one principal, and for all of them."""
+
+    each: int
+    total: int
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes of calls that ended are kept for a principal and in all, and when the first of each ended (0.0: there is none)."""
+
+    own: int = 0
+    all: int = 0
+    own_since: float = 0.0
+    all_since: float = 0.0
+
+    def full(self, room: Room) -> float | None:
+        """When the oldest ended of what has taken the whole room; None where there is room."""
+        if self.own >= room.each:
+            return self.own_since
+        return self.all_since if self.all >= room.total else None
+
+
+class FullError(Exception):
+    """There is no room for how a call ended. Nothing was changed."""
+
+
 class Invocations(Protocol):
     """Where invocations are kept, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
 
@@ -233,9 +262,14 @@ class Invocations(Protocol):
         """Puts off when these, which run, have to be looked at: their owner is there. Nothing else about them changes. Those that have to
         be looked at by `unless_due` still have to: a caller may have called them off."""
 
-    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+    async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:
         """Puts `changed` in place of `known` and returns it as it is kept, or None where that may not be: somebody else was quicker, it
-        has ended, it is another machine's to carry out, or `may_follow` says no. Then nothing happened. Of many who try, one does it."""
+        has ended, it is another machine's to carry out, or `may_follow` says no. Then nothing happened. Of many who try, one does it.
+
+        Raises `FullError` for a call that ends and has no `room`."""
+
+    async def held(self, principal: str) -> Held:
+        """How much is kept of calls that ended."""
 
     async def now(self) -> float:
         """The time that all who share these go by, in seconds since the epoch."""

@@ -19,7 +19,18 @@ from toolgen.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
-from toolgen.state.invocations import Invocation, as_json, counted_as, counted_for, due_at, from_json, may_follow
+from toolgen.state.invocations import (
+    FullError,
+    Held,
+    Invocation,
+    Room,
+    as_json,
+    counted_as,
+    counted_for,
+    due_at,
+    from_json,
+    may_follow,
+)
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -106,6 +117,7 @@ class BegunCalls:
 
 _SCRIPT = Script.named("invocations")
 _MAX_MOVED = 50_000
+_FULL = 2
 _MAX_DUE = 1000
 _LOST = "Redis has lost how far a call had come; it is not carried out again"
 _logger = logging.getLogger(__name__)
@@ -196,7 +208,7 @@ class RedisInvocations:
                     _logger.error("call %.60r is left alone: %s", call_id, error)  # noqa: TRY400
         return tuple(opened)
 
-    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+    async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:
         seal = await self._redis.seal()
         if not may_follow(known, changed) or not await self._may(known, changed):
             return None
@@ -206,7 +218,10 @@ class RedisInvocations:
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
         self._remember(known.id, known.version)
         what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind)
-        done = await self._redis.run("replace", kept.id, str(known.version), *what)
+        bounds = () if room is None else (str(room.each), str(room.total))
+        done = await self._redis.run("replace", kept.id, str(known.version), *what, *bounds)
+        if done == _FULL:
+            raise FullError
         if done != 1:
             return None
         self._remember(kept.id, kept.version)
@@ -221,6 +236,11 @@ class RedisInvocations:
         return known.home == await self._begun.home() and await self._begun.begin(
             known.id, known.attempt, known.expires
         )
+
+    async def held(self, principal: str) -> Held:
+        await self._redis.seal()
+        own, everybody, own_since, all_since = await self._redis.run("held", _hidden(principal))
+        return Held(own=int(own), all=int(everybody), own_since=float(own_since), all_since=float(all_since))
 
     async def now(self) -> float:
         return await self._redis.now()

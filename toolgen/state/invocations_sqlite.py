@@ -11,7 +11,18 @@ import msgspec
 
 from toolgen.clock import Clock
 from toolgen.state.call_states import Kind
-from toolgen.state.invocations import Invocation, as_json, counted_as, counted_for, due_at, from_json, may_follow
+from toolgen.state.invocations import (
+    FullError,
+    Held,
+    Invocation,
+    Room,
+    as_json,
+    counted_as,
+    counted_for,
+    due_at,
+    from_json,
+    may_follow,
+)
 from toolgen.state.sqlite_file import DURABLE, SqliteFile
 
 __all__ = ["SqliteInvocations"]
@@ -24,7 +35,19 @@ CREATE TABLE IF NOT EXISTS invocations (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS counted ON invocations (status, principal);
 CREATE INDEX IF NOT EXISTS due ON invocations (ended) WHERE status <> 'ended';
-CREATE INDEX IF NOT EXISTS over ON invocations (ended) WHERE status = 'ended'
+CREATE INDEX IF NOT EXISTS over ON invocations (ended) WHERE status = 'ended';
+CREATE TABLE IF NOT EXISTS held (principal TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO held SELECT principal, sum(length(body)) FROM invocations
+  WHERE status = 'ended' AND NOT EXISTS (SELECT 1 FROM held) GROUP BY principal;
+INSERT INTO held SELECT '', sum(bytes) FROM held WHERE NOT EXISTS (SELECT 1 FROM held WHERE principal = '') HAVING count(*) > 0;
+CREATE TRIGGER IF NOT EXISTS kept AFTER UPDATE ON invocations WHEN new.status = 'ended' AND old.status <> 'ended' BEGIN
+  INSERT INTO held VALUES (new.principal, length(new.body)), ('', length(new.body))
+    ON CONFLICT (principal) DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER IF NOT EXISTS forgotten AFTER DELETE ON invocations WHEN old.status = 'ended' BEGIN
+  UPDATE held SET bytes = bytes - length(old.body) WHERE principal IN ('', old.principal);
+  DELETE FROM held WHERE principal = old.principal AND bytes <= 0;
+END
 """
 _UNFINISHED = ("pending", "approved", "running")
 _COUNTED = (
@@ -35,13 +58,14 @@ _COUNTED = (
 """Everything that `counted_as` may say."""
 _COUNT = "SELECT count(*) FROM invocations"
 _MAX_DUE = 1000
+_FULL = object()
 
 
 class SqliteInvocations:
     """Made at the first call that has to wait; until then there is no file.
 
     Columns are what is looked for. `status` is `counted_as`, and `ended` is `due_at`: of a call that an earlier release kept it is 0, so it
-    is looked at until it is over.
+    is looked at until it is over. The table `held` has the bytes of calls that ended, by principal and, as '', in all.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -139,13 +163,18 @@ class SqliteInvocations:
         if self._file:
             await self._file.write(work)
 
-    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
+    async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:
         if not may_follow(known, changed):
             return None
         kept = msgspec.structs.replace(changed, version=known.version + 1)
         row = (*_row(kept), known.version)
+        bounded = room if kept.status == "ended" else None
 
-        def work(connection: sqlite3.Connection) -> Invocation | None:
+        def work(connection: sqlite3.Connection) -> Invocation | object | None:
+            if bounded is not None:
+                held, size = _held(connection, counted_for(kept)), len(row[6])
+                if held.own + size > bounded.each or held.all + size > bounded.total:
+                    return _FULL
             found = connection.execute(
                 "UPDATE invocations SET version = ?2, status = ?3, principal = ?4, asked = ?5, ended = ?6, body = ?7"
                 " WHERE id = ?1 AND version = ?8 AND status <> 'ended'",
@@ -153,7 +182,20 @@ class SqliteInvocations:
             )
             return kept if found.rowcount == 1 else None
 
-        return await self._file.write(work) if self._file else None
+        done = await self._file.write(work) if self._file else None
+        if done is _FULL:
+            raise FullError
+        return kept if done is not None else None
+
+    async def held(self, principal: str) -> Held:
+        def work(connection: sqlite3.Connection) -> Held:
+            found = _held(connection, principal)
+            first = "SELECT min(ended) FROM invocations WHERE status = 'ended'"
+            (everybody,) = connection.execute(first).fetchone()
+            (own,) = connection.execute(f"{first} AND principal = ?", (principal,)).fetchone()
+            return msgspec.structs.replace(found, own_since=own or 0.0, all_since=everybody or 0.0)
+
+        return await self._run(work, absent=Held())
 
     async def now(self) -> float:
         return self._clock.now()
@@ -185,7 +227,12 @@ class SqliteInvocations:
         return await self._file.run(work) if self._file else absent
 
 
-def _row(invocation: Invocation) -> tuple[object, ...]:
+def _held(connection: sqlite3.Connection, principal: str) -> Held:
+    found = dict(connection.execute("SELECT principal, bytes FROM held WHERE principal IN ('', ?)", (principal,)))
+    return Held(own=found.get(principal, 0), all=found.get("", 0))
+
+
+def _row(invocation: Invocation) -> tuple[str, int, str, str, float, float, bytes]:
     return (
         invocation.id,
         invocation.version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolgen.state.call_states import Kind
-from toolgen.state.invocations import Invocation, Invocations, as_json
+from toolgen.state.invocations import Held, Invocation, Invocations, Room, as_json
 
 __all__ = ["RememberedCalls"]
 
@@ -42,8 +42,8 @@ class RememberedCalls:
             self._remember(found)
         return found
 
-    async def replace(self, known: Invocation, changed: Invocation) -> Invocation | None:
-        kept = await self._store.replace(known, changed)
+    async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:
+        kept = await self._store.replace(known, changed, room=room)
         if kept is None:
             self._own.pop(known.id, None)
         else:
@@ -77,6 +77,9 @@ class RememberedCalls:
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
         return await self._store.due(now)
+
+    async def held(self, principal: str) -> Held:
+        return await self._store.held(principal)
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         await self._store.renew(call_ids, until, unless_due=unless_due)

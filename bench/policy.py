@@ -1,10 +1,14 @@
-"""What a policy of 200 rules over 1,000 tools costs: to load, and a decision once it is compiled for a principal.
+"""CPU time of policies: to load one of 200 rules over 1,000 tools, a decision once it is compiled for a principal, and edits of large ones.
 
-python -m bench.policy
+python -m bench.policy [--large]
+
+`--large` reads policies of 2,000 and 10,000 principals again after an edit of a rule and of a key, as each worker does.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import statistics
 import tempfile
 import time
@@ -13,12 +17,18 @@ from pathlib import Path
 import orjson
 
 from tests.catalogs import catalog, http_tool
+from toolgen.clock import SystemClock
+from toolgen.errors import StateError
+from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
+from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect
 from toolgen.policy.access import Access, Circumstances
-from toolgen.policy.document.policy import load
+from toolgen.policy.document.policy import PolicyReader, load
+from toolgen.policy.document.policy_files import PolicyFiles
 
 RULES, TOOLS, ROUNDS = 200, 1_000, 5
+_KEYS_A_FILE = 25_000
 PROPERTIES = {"limit": {"type": "integer"}, "note": {"type": "string"}, "tenant_id": {"type": "string"}}
 
 
@@ -45,10 +55,71 @@ def policy() -> dict[str, object]:
     return {"principals": principals, "rules": rules}
 
 
+SIZES = ((2_000, 1_000, 30_000), (10_000, 4_000, 100_000))  # principals, rules, keys
+
+
+def large(principals: int, rules: int, keys: int, tools: Manifest) -> dict[str, float]:
+    """Seconds of CPU that reading a large policy takes, first and after edits."""
+
+    def digest(number: int) -> str:
+        return hashlib.sha256(str(number).encode()).hexdigest()
+
+    people = [
+        f"  bot-{number}: {{roles: [role-{number % 200}], attributes: {{tenant: t{number % 50}, limit: {number}}}}}\n"
+        for number in range(principals)
+    ]
+    ruled = [
+        f'  - {{id: rule-{number}, to: [role-{number % 200}], tools: ["source{number % 20}__list_*"], '
+        f"when: \"principal.attributes.tenant == 't{number % 50}'\", verdict: allow}}\n"
+        for number in range(rules)
+    ]
+    listed = [
+        f"  - {{principal: bot-{number % principals}, hash: 'sha256:{digest(number)}', created: '2026-01-01T00:00:00Z'}}\n"
+        for number in range(keys)
+    ]
+    files = {"principals.yaml": "principals:\n" + "".join(people), "rules.yaml": "rules:\n" + "".join(ruled)}
+    for start in range(0, keys, _KEYS_A_FILE):
+        files[f"keys-{start // _KEYS_A_FILE}.yaml"] = "keys:\n" + "".join(listed[start : start + _KEYS_A_FILE])
+    deny = '  - {id: stop, to: [role-1], tools: ["source1__list_*"], verdict: deny}\n'
+    last = f"keys-{(keys - 1) // _KEYS_A_FILE}.yaml"
+    edits = {
+        "first": files,
+        "a rule more": files | {"rules.yaml": files["rules.yaml"] + deny},
+        "a key less": files | {last: files[last][: files[last].rindex("  - ")]},
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        reader, clock, found = PolicyReader(Path(directory)), SystemClock(), dict[str, float]()
+        for name, contents in edits.items():
+            encoded = {file: text.encode() for file, text in contents.items()}
+            started = time.process_time()
+            read = reader.read(PolicyFiles(directory="policies", contents=encoded), tools)
+            Access(read.rules, tools.tools)
+            Identity(read.credentials, clock, KeySets(_nothing, clock))
+            found[name] = time.process_time() - started
+    return found
+
+
+async def _nothing(_: str) -> bytes:
+    raise StateError("no key set is asked for")
+
+
+def print_large(tools: Manifest) -> None:
+    """A row for each size."""
+    for principals, rules, keys in SIZES:
+        found = large(principals, rules, keys, tools)
+        shown = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in found.items())
+        print(f"{principals} principals, {rules} rules, {keys} keys: CPU {shown}")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", action="store_true")
     tools = catalog(
         *(http_tool(f"source{number % 20}__list_{number // 20}", Effect.READ, PROPERTIES) for number in range(TOOLS))
     )  # 20 sources of 50 tools
+    if parser.parse_args().large:
+        print_large(tools)
+        return
     bot = Principal(id="bot", roles=frozenset({"everybody"}), attributes={"limit": 50, "tenant": "acme"})
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "policies"

@@ -43,9 +43,8 @@ def until(holds: Callable[[], bool]) -> None:
 def changed(home: House, **sections: Any) -> str:
     """Puts another policy in force; its digest."""
     policy = {**json.loads(json.dumps(POLICY)), **sections}
-    before = home.gateway.current.governance
     write_policy(home.root, policy)
-    until(lambda: home.gateway.current.governance is not before)
+    assert home.run(home.gateway.operations.reload())
     return home.gateway.policy.digest
 
 

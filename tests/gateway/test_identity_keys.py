@@ -21,6 +21,7 @@ from tests.cli.commands import Run, runner
 from tests.gateway.clients import bearer
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
 from tests.projects import KEY, POLICY, make_project
+from toolgen.policy import key_list
 from toolgen.policy.key_list import editing
 
 HASH = "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()
@@ -206,3 +207,37 @@ def test_keys_of_a_principal_that_is_gone_are_an_error_that_says_what_to_do(proj
 def test_a_list_that_cannot_be_written_says_so(project: Path, toolgen: Run) -> None:
     (project / "policies" / "keys.yaml").mkdir()
     assert toolgen("keys", "new", "bot").code == 1
+
+
+def test_a_list_that_is_full_is_followed_by_another(
+    project: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_list, "_FULL", 300)
+    made = [toolgen("keys", "new", "bot").out.strip() for _ in range(5)]
+    folder = project / "policies"
+    assert sorted(path.name for path in folder.glob("keys*")) == ["keys-2.yaml", "keys-3.yaml", "keys.yaml"]
+    assert len([row for row in listed(toolgen) if row["principal"] == "bot"]) == 6
+    (folder / "policy.yaml").rename(project / "policy.yaml")
+    (folder / "policy.yaml").write_text("rules: [")
+    digests = [hashlib.sha256(key.encode()).hexdigest() for key in made]
+    assert key_list._listed(folder) == frozenset(digests)  # none is taken for one that is gone
+    (project / "policy.yaml").replace(folder / "policy.yaml")
+    assert "revoked 1 key" in toolgen("keys", "revoke", digests[4][:12]).out
+    assert key_list._listed(folder) == frozenset(digests[:4])
+    toolgen("keys", "revoke", "--all", "bot")
+    assert key_list._listed(folder) == frozenset()
+
+
+def test_a_list_that_could_not_be_read_again_is_not_written(
+    project: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toolgen("keys", "new", "bot")
+    before = (project / "policies" / "keys.yaml").read_bytes()
+    monkeypatch.setattr(key_list, "MAX_FILE_SIZE", len(before) + 20)
+    refused = toolgen("keys", "new", "bot")
+    assert (refused.code, refused.out) == (1, "")
+    assert "would be larger than" in refused.err
+    assert (project / "policies" / "keys.yaml").read_bytes() == before
+    # A revocation is written all the same: in a file of its own.
+    assert toolgen("keys", "revoke", "--jwt-id", "x" * 40).code == 0
+    assert [path.name for path in (project / "policies").glob("revoked-*")] != []

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from tests.projects import KEY, POLICY, make_project
 from toolgen.clock import FixedClock
@@ -21,8 +22,10 @@ from toolgen.gateway.policy_acceptance import accept
 from toolgen.gateway.policy_reloader import SETTLED_S, PolicyReloader
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
+from toolgen.model.manifest import Manifest
 from toolgen.model.verdict import Ask
-from toolgen.policy.document.policy_files import read_files
+from toolgen.policy.document.policy import Policy
+from toolgen.policy.document.policy_files import PolicyFiles, read_files
 
 QUERY = {"sql": "SELECT id, name FROM customers"}
 READS = {"id": "reads", "to": ["bot"], "tools": ["shop__*"], "verdict": "allow"}
@@ -440,5 +443,27 @@ def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tmp_path
         at.write(rules=[READS, ASK])
         await at.noticed()
         assert at.gateway.current.governance.concern(who, tool) != before
+
+    edited(tmp_path, scenario)
+
+
+def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    async def scenario(at: Edited) -> None:
+        assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+        read = at.reloader.runtime.read_policy
+
+        def reading(files: PolicyFiles, known: Manifest) -> Policy:
+            seen.append(at.gateway.callers.recognised(KEY) is None)
+            return read(files, known)
+
+        at.reloader.runtime = replace(at.reloader.runtime, read_policy=reading)
+        revoked = {"revoked": [{"key": "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()}]}
+        (at.folder / "keys.yaml").write_text(yaml.safe_dump(revoked), encoding="utf-8")
+        await at.noticed()
+        assert seen == [True]
+        await at.passed(SETTLED_S)
+        assert at.gateway.callers.recognised(KEY) is None
 
     edited(tmp_path, scenario)

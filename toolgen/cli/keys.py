@@ -35,7 +35,7 @@ from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant
-from toolgen.policy.key_list import editing, new_key
+from toolgen.policy.key_list import add_key, new_key
 from toolgen.policy.key_list import revoke as add_revocation
 from toolgen.yaml_file import Document, read
 
@@ -192,7 +192,10 @@ _KEY_ID = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})\Z")
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Give out API keys, list them, and revoke keys, tokens and client certificates. A running gateway follows within a second."""
+    """Give out API keys, list them, and revoke keys, tokens and client certificates.
+
+    A running gateway follows a revocation within a second.
+    """
 
 
 @command.command("new")
@@ -201,7 +204,7 @@ def command() -> None:
 @as_json
 @config
 def new(principal: str, expires: str | None, as_json: bool, config_path: str) -> None:
-    """Make a key for PRINCIPAL and print it, this once. Only its hash is kept, in policies/keys.yaml."""
+    """Make a key for PRINCIPAL and print it, this once. Only its hash is kept, in policies/keys.yaml, or keys-2.yaml once that is full."""
     directory = load_settings(config_path).policies
     known = load_credentials(directory).principals
     if principal not in known:
@@ -218,8 +221,7 @@ def new(principal: str, expires: str | None, as_json: bool, config_path: str) ->
         .replace("+00:00", "Z"),  # to be told from a revocation in this very second
         "expires": None if end is None else _text(end),
     }
-    with editing(directory) as found:
-        found.keys.append(entry)
+    add_key(directory, entry)
     if as_json:
         print_json({"key": key, "id": digest[:12], "principal": principal, "expires": entry["expires"]})
         return

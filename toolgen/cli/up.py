@@ -154,13 +154,18 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
     else:
         manifest = catalog_of(settings)
 
-    reader, files = PolicyReader(settings.policies, settings.labels), read_files(settings.policies)
+    files = read_files(settings.policies)
 
-    def read(files: PolicyFiles, known: Manifest) -> Policy:
-        return _policy(reader.read(files, known), settings, keys, services)
+    class Reader(PolicyReader):
+        """Policy of the project, with the keys of this run."""
 
-    state = replace(state, files=files)
-    return Gateway(settings=settings, manifest=manifest, policy=read(files, manifest), state=state, read_policy=read)
+        def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
+            return _policy(super().read(files, manifest), settings, keys, services)
+
+    reader, state = Reader(settings.policies, settings.labels), replace(state, files=files)
+    return Gateway(
+        settings=settings, manifest=manifest, policy=reader.read(files, manifest), state=state, reader=reader
+    )
 
 
 def _mocked(source: SourceSettings, url: str) -> SourceSettings:

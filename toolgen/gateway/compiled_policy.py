@@ -45,6 +45,7 @@ from toolgen.policy.access import Access, strictest
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.detectors.restored_values import CallMasking
+from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
 from toolgen.policy.document.sections import assigned
@@ -103,13 +104,17 @@ class CurrentPolicy:
 
 
 class Runtime(Struct, frozen=True, kw_only=True):
-    """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now, and
-    `read_policy` reads it from its files, about the tools in force (`manifest`) and those removed at run time (`known` has both)."""
+    """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now.
+
+    `read_policy` reads it from its files, about the tools in force (`manifest`) and those removed at run time (`known` has both), and
+    `without_revoked` what they revoke alone.
+    """
 
     settings: Settings
     manifest: Manifest
     known: Manifest
     read_policy: Callable[[PolicyFiles, Manifest], Policy]
+    without_revoked: Callable[[PolicyFiles, Credentials], Credentials]
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]

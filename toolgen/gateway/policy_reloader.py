@@ -228,6 +228,7 @@ class PolicyReloader:
         files: PolicyFiles | None = None
         try:
             files = await asyncio.to_thread(read_files, self._directory)
+            await self._revoke_first(files)
             policy = await asyncio.to_thread(self.runtime.read_policy, files, self.runtime.known)
         except Exception as error:  # noqa: BLE001 - also a fault of ours in reading it: the next edit must still be looked at
             await self._fail(error, () if files is None else incomplete(self._files, files))
@@ -246,6 +247,13 @@ class PolicyReloader:
         if self._edit is not None:
             await self._put(before)
         self._hold()
+
+    async def _revoke_first(self, files: PolicyFiles) -> None:
+        """What files revoke is revoked before the rest of them is read, which takes seconds in a large policy."""
+        credentials = await asyncio.to_thread(self.runtime.without_revoked, files, self._read.credentials)
+        if credentials != self._read.credentials:
+            self._read = replace(self._read, credentials=credentials, keys_digest="")
+            self._enforce()
 
     async def _settle(self) -> None:
         """Puts the edit in force whole, where the files still say it and nothing of them is missing."""

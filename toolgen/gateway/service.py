@@ -51,7 +51,7 @@ from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.middleware import Presence, Running
 from toolgen.policy.document.policy import Policy, PolicyReader
-from toolgen.policy.document.policy_files import PolicyFiles, read_files
+from toolgen.policy.document.policy_files import read_files
 from toolgen.responses.pagination import Pagings
 from toolgen.search.hybrid import meaning_of
 from toolgen.state.encryption import seal_of
@@ -86,8 +86,8 @@ class Gateway(Standing):
 
     An asynchronous context manager: entering opens the audit log, leaving waits for the calls in flight and closes everything.
     `tools` adds and removes tools while it is open. `stand_in` carries calls out, by source, in place of what the settings name: for
-    trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it. `read_policy` is how
-    the policy is read from its files for a catalog, where that is more than to read them. `key` is the API key of the only principal, of a
+    trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it. `reader` reads
+    the policy from its files, where that is more than to read them, or it did before. `key` is the API key of the only principal, of a
     gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project. In code that is not
     asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
     """
@@ -102,7 +102,7 @@ class Gateway(Standing):
         state: FileStates | None = None,
         stand_in: Mapping[str, Executor] | None = None,
         above: WorkerSockets | None = None,
-        read_policy: Callable[[PolicyFiles, Manifest], Policy] | None = None,
+        reader: PolicyReader | None = None,
         acceptances: Acceptances | None = None,
         key: str = "",
         middleware: Sequence[object] = (),
@@ -175,7 +175,7 @@ class Gateway(Standing):
             clock=clock,
             identity=lambda: current.governance.identity,
         )
-        self._runtime = self._made_runtime(clock, exchanges.concern, pagings, read_policy)
+        self._runtime = self._made_runtime(clock, exchanges.concern, pagings, reader)
         acceptances = acceptances or Acceptances(settings)
         acceptances.shared = None if shared.accepted is None else shared.accepted.read
         self._reloader = status.reloader = PolicyReloader(
@@ -216,14 +216,16 @@ class Gateway(Standing):
         clock: Clock,
         exchanged: Callable[[Call], bool],
         pagings: Pagings,
-        read_policy: Callable[[PolicyFiles, Manifest], Policy] | None,
+        reader: PolicyReader | None,
     ) -> Runtime:
         shared, settings, manifest = self._shared, self.settings, self.manifest
+        reader = reader or PolicyReader(settings.policies, settings.labels)
         return Runtime(
             settings=settings,
             manifest=manifest,
             known=manifest,
-            read_policy=read_policy or PolicyReader(settings.policies, settings.labels).read,
+            read_policy=reader.read,
+            without_revoked=reader.without_revoked,
             clock=clock,
             log=self._log,
             executors=self._executors,
@@ -274,7 +276,7 @@ class Gateway(Standing):
             policy=policy,
             state=state,
             above=above,
-            read_policy=reader.read,
+            reader=reader,
             acceptances=acceptances,
         )
 

@@ -274,8 +274,8 @@ def _without_result(envelope: Envelope) -> dict[str, Any]:
         f"This call ended ({envelope.status}), and is on record. Its result ({size} bytes) was not kept: results of earlier calls take all "
         "the room there is for this caller. Do not make a call that writes again; read what it changed."
     )
-    short = envelope_json(msgspec.structs.replace(envelope, data=text, content=None))
-    return short | {"meta": {**short["meta"], "truncated": True}}
+    meta = msgspec.structs.replace(envelope.meta, truncated=True)
+    return envelope_json(msgspec.structs.replace(envelope, data=text, content=None, meta=meta))
 
 
 def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:

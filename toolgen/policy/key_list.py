@@ -19,11 +19,14 @@ from toolgen.errors import PolicyError
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.principals import PrincipalSections
 from toolgen.policy.document.schema import FileShape
-from toolgen.yaml_file import Document, decode, read
+from toolgen.yaml_file import MAX_FILE_SIZE, Document, decode, read
 
-__all__ = ["FILE", "KeyList", "editing", "new_key", "revoke", "without_revoked"]
+__all__ = ["FILE", "KeyList", "add_key", "editing", "new_key", "revoke", "without_revoked"]
 
 FILE = "keys.yaml"
+_LISTS = (FILE, *(f"keys-{number}.yaml" for number in range(2, 101)))
+_FULL = MAX_FILE_SIZE - 256 * 1024
+"""How large a list of keys grows before another one begins: room is left for what is revoked."""
 
 _HEADER = "# Written by `toolgen keys`: the keys that are accepted, as their SHA-256, and what is revoked.\n"
 _ASIDE = "# Written by `toolgen keys`, as keys.yaml could not be: what is revoked. Move it there once keys.yaml is repaired.\n"
@@ -46,23 +49,26 @@ def new_key() -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def editing(directory: Path, mode: int = 0o600) -> Iterator[KeyList]:
-    """The list, to be changed; it is written, whole or not at all, when the block ends without an error. One at a time.
+def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator[KeyList]:
+    """A list, to be changed; it is written, whole or not at all, when the block ends without an error. One at a time.
 
     `mode` is that of a list that was not there before; it belongs to whom the directory belongs to, where that can be.
 
-    Raises `PolicyError` for a list that is not one: it is not overwritten.
+    Raises `PolicyError` for a list that is not one, which is not overwritten, and for one that would be too large to be read again.
     """
-    name = f"{directory.name}/{FILE}"
+    name = f"{directory.name}/{file}"
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}", where=f"{directory.name}/") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        found = _read(directory)
+        found = _read(directory, file)
         yield found
-        _replace((directory / FILE).resolve(), _text(found, _HEADER), mode)
+        text = _text(found, _HEADER)
+        if len(text.encode()) > MAX_FILE_SIZE:
+            raise PolicyError(f"would be larger than {MAX_FILE_SIZE} bytes, and was left as it is", where=name)
+        _replace((directory / file).resolve(), text, mode)
         os.fsync(handle)
     except OSError as error:
         raise PolicyError(
@@ -70,6 +76,21 @@ def editing(directory: Path, mode: int = 0o600) -> Iterator[KeyList]:
         ) from error
     finally:
         os.close(handle)
+
+
+def add_key(directory: Path, entry: Mapping[str, Any]) -> None:
+    """Writes a key into the list, or into the next one (`keys-2.yaml`, …) where that is as large as a file of a policy may grow.
+
+    Raises `PolicyError`.
+    """
+    for name in _LISTS:
+        path = directory / name
+        if path.exists() and path.stat().st_size > _FULL:
+            continue
+        with editing(directory, file=name) as found:
+            found.keys.append(dict(entry))
+        return
+    raise PolicyError("there is no room for another key", where=f"{directory.name}/", suggestion="revoke keys")
 
 
 def revoke(
@@ -94,6 +115,11 @@ def revoke(
     except Exception:  # noqa: BLE001 - also a fault of ours in reading the list
         _write_aside(directory, revocation)
         return []
+    for name in _LISTS[1:]:
+        if (directory / name).exists():
+            with contextlib.suppress(PolicyError), editing(directory, file=name) as more:  # it is revoked by now
+                gone += [entry for entry in more.keys if covers(entry)]
+                more.keys = [entry for entry in more.keys if not covers(entry)]
     return gone
 
 
@@ -117,24 +143,25 @@ def _add_revoked(sections: PrincipalSections, document: Document) -> None:
 
 
 def _listed(directory: Path) -> frozenset[str] | None:
-    """The digests of the keys in the list; None where there is none, or it cannot be read."""
-    path = directory / FILE
-    if not path.exists():
+    """The digests of the keys in the lists; None where there is none, or one cannot be read."""
+    if not (directory / FILE).exists():
         return None
     sections = PrincipalSections(directory)
     try:
-        document = read(path, f"{directory.name}/{FILE}", PolicyError)
-        sections.add(document, decode(document, (), FileShape, PolicyError))
+        for name in _LISTS:
+            if (directory / name).exists():
+                document = read(directory / name, f"{directory.name}/{name}", PolicyError)
+                sections.add(document, decode(document, (), FileShape, PolicyError))
     except PolicyError:
         return None
     return sections.managed_keys()
 
 
-def _read(directory: Path) -> KeyList:
-    path = directory / FILE
+def _read(directory: Path, name: str) -> KeyList:
+    path = directory / name
     if not path.exists():
         return KeyList()
-    document = read(path, f"{directory.name}/{FILE}", PolicyError)
+    document = read(path, f"{directory.name}/{name}", PolicyError)
     _refuse_others(document)
     file = decode(document, (), FileShape, PolicyError)
     PrincipalSections(directory).add(document, file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import PolicyError
+from toolgen.garbage import uncollected
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import SqlBinding, Tool
@@ -119,10 +121,23 @@ class PolicyReader:
 
     def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
         """The policy that these files are, as `load` reads it. Raises `PolicyError`."""
-        collector = _Collector(manifest, self._directory, self._labels)
-        for document in self._cache.documents(files):
-            collector.add(document)
-        return collector.policy()
+        with uncollected():
+            collector = _Collector(manifest, self._directory, self._labels)
+            for document in self._cache.documents(files):
+                collector.add(document)
+            return collector.policy()
+
+    def without_revoked(self, files: PolicyFiles, credentials: Credentials) -> Credentials:
+        """Credentials without what these files revoke, before the rest of them is read. A file that cannot be parsed takes nothing away."""
+        sections = PrincipalSections(self._directory)
+        for name in sorted(files.contents):
+            with suppress(PolicyError):
+                document = self._cache.document(files, name)
+                given = document.data.get("revoked") if isinstance(document.data, dict) else None
+                for index in range(len(given) if isinstance(given, list) else 0):
+                    with suppress(PolicyError):
+                        sections.add_revoked(document, index)
+        return credentials.without(sections.taken(), None)
 
 
 def load_credentials(directory: Path) -> Credentials:
@@ -226,7 +241,12 @@ class _Collector:
                 message, where=f"{self._name}/", suggestion="write a policy; docs/reference/policy.md says how"
             )
         credentials = self._who.finished()
-        roles, attributes = self._some_roles(), self._who.attribute_kinds()
+        whole = self._whole_scope()
+        roles, attributes = whole.roles, whole.attributes
+
+        def scope_of(tools: Mapping[str, Tool]) -> Scope:
+            return replace(whole, tools=tools)
+
         for named, known in ((self._roles, roles), (self._own_roles, self._who.roles())):
             for where, role in named:
                 if role not in known:
@@ -238,8 +258,8 @@ class _Collector:
             digest=_digest_of(self._content),
             keys_digest=_digest_of(self._key_content),
             credentials=credentials,
-            rules=tuple(finished(draft, self._scope) for _, draft in sorted(self._rules.items()) if draft.tools),
-            limits=read_limits(self._limits, self._scope(self._manifest.tools)),
+            rules=tuple(finished(draft, scope_of) for _, draft in sorted(self._rules.items()) if draft.tools),
+            limits=read_limits(self._limits, whole),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
             approval=self._approval,
@@ -259,10 +279,10 @@ class _Collector:
         """Every role that somebody could have, of their own or given."""
         return self._who.roles().union(rule.role for rule in self._role_grants)
 
-    def _scope(self, tools: Mapping[str, Tool]) -> Scope:
-        """What expressions about these tools may name."""
+    def _whole_scope(self) -> Scope:
+        """What expressions about all tools may name."""
         return Scope(
-            tools=tools,
+            tools=self._manifest.tools,
             catalog=self._manifest.tools,
             attributes=self._who.attribute_kinds(),
             roles=self._some_roles(),

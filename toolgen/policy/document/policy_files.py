@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from toolgen.errors import PolicyError
 from toolgen.files import read_file
+from toolgen.policy.document.list_lines import parse_again
 from toolgen.yaml_file import MAX_FILE_SIZE, Document, parse_bytes
 
 __all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
@@ -79,16 +80,18 @@ class DocumentCache:
             )
         for name in self._known.keys() - files.contents.keys():
             del self._known[name]
-        for name, content in sorted(files.contents.items()):
-            yield self._document(f"{files.directory}/{name}", name, content)
+        for name in sorted(files.contents):
+            yield self.document(files, name)
 
-    def _document(self, where: str, name: str, content: bytes) -> Document:
-        known = self._known.get(name, [])
+    def document(self, files: PolicyFiles, name: str) -> Document:
+        """One of the files, parsed. Raises `PolicyError`."""
+        where, content, known = f"{files.directory}/{name}", files.contents[name], self._known.get(name, [])
         for index, (parsed, document) in enumerate(known):
             if parsed == content:
                 self._known[name] = [known[index], *known[:index], *known[index + 1 :]]
                 return document
-        document = parse_bytes(content, where, PolicyError)
+        by_line = parse_again(*known[0], content, where) if known and len(content) <= MAX_FILE_SIZE else None
+        document = parse_bytes(content, where, PolicyError) if by_line is None else by_line
         self._known[name] = [(content, document), *known][:_VERSIONS]
         return document
 

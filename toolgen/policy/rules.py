@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase, translate
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,7 @@ from toolgen.policy.readings.values import alike
 
 __all__ = ["CompiledRule", "Note", "Rule", "arguments_of", "fault_of", "matching"]
 
+_MAX_PATTERNS = 256
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLES = (
@@ -298,5 +300,11 @@ def matching(pattern: str, names: Collection[str]) -> list[str]:
     """The names a glob matches, in their order."""
     if not _GLOB.search(pattern):
         return [pattern] if pattern in names else []
+    return [*_accepted(pattern, tuple(names))]
+
+
+@lru_cache(_MAX_PATTERNS)
+def _accepted(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Rules of a large policy have the same globs again and again."""
     accepts = re.compile(translate(pattern)).match
-    return [name for name in names if accepts(name)]
+    return tuple(name for name in names if accepts(name))

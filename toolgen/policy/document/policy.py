@@ -22,7 +22,7 @@ from toolgen.policy.cel.names import Scope
 from toolgen.policy.credentials import Credentials, PrincipalEntry
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
-from toolgen.policy.document.principals import PrincipalSections
+from toolgen.policy.document.principals import PrincipalSections, ReadKeys
 from toolgen.policy.document.rules import (
     Draft,
     TestDraft,
@@ -118,11 +118,12 @@ class PolicyReader:
     def __init__(self, directory: Path, labels: Collection[str] = ()) -> None:
         self._directory, self._labels = directory, labels
         self._cache = DocumentCache()
+        self._read_keys: ReadKeys = {}
 
     def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
         """The policy that these files are, as `load` reads it. Raises `PolicyError`."""
         with uncollected():
-            collector = _Collector(manifest, self._directory, self._labels)
+            collector = _Collector(manifest, self._directory, self._labels, self._read_keys)
             for document in self._cache.documents(files):
                 collector.add(document)
             return collector.policy()
@@ -156,11 +157,11 @@ def documents(directory: Path) -> Iterator[Document]:
 class _Collector:
     """Gathers the files of one policy and refuses what does not fit together."""
 
-    def __init__(self, manifest: Manifest, directory: Path, labels: Collection[str]) -> None:
+    def __init__(self, manifest: Manifest, directory: Path, labels: Collection[str], read_keys: ReadKeys) -> None:
         self._manifest = manifest
         self._found_labels = labels
         self._name = directory.name
-        self._who = PrincipalSections(directory)
+        self._who = PrincipalSections(directory, read_keys)
         self._rules: dict[str, Draft] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None

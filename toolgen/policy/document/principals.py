@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -41,7 +42,7 @@ from toolgen.policy.document.schema import (
 )
 from toolgen.yaml_file import Document, decode
 
-__all__ = ["PrincipalSections", "instant"]
+__all__ = ["PrincipalSections", "ReadKeys", "instant"]
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _HASH_BEGINS = re.compile(r"sha256:[0-9a-f]{6,64}\Z")
@@ -51,11 +52,17 @@ _MAX_KEY_SET_SIZE = 262_144
 _CLAIM_KINDS = frozenset({"string", "integer", "number", "boolean", "array"})
 
 
-class PrincipalSections:
-    """Gathers these sections from the files of one policy. `directory` is where paths in them begin."""
+ReadKeys: TypeAlias = dict[str, tuple[Document, list[tuple[str, ApiKey]]]]
+"""The keys of files by name: the file as it was parsed, and whose key is which."""
 
-    def __init__(self, directory: Path) -> None:
+
+class PrincipalSections:
+    """Gathers these sections from the files of one policy. `directory` is where paths in them begin, `read_keys` has the keys that were
+    read before, by file."""
+
+    def __init__(self, directory: Path, read_keys: ReadKeys | None = None) -> None:
         self._directory = directory
+        self._read_keys: ReadKeys = {} if read_keys is None else read_keys
         self.principals: dict[str, PrincipalEntry] = {}
         self.issuers: dict[str, IssuerEntry] = {}
         self.revocations: list[Revocation] = []
@@ -74,8 +81,9 @@ class PrincipalSections:
             self._add_principal(document, name)
         for name in file.issuers:
             self._add_issuer(document, name)
-        for index in range(len(file.keys)):
-            self._add_key(document, index)
+        for name, key in self._keys_of(document, len(file.keys)) if file.keys else ():
+            self._own(key, name)
+            self._managed.setdefault(name, []).append(key)
         for index in range(len(file.revoked)):
             self.add_revoked(document, index)
 
@@ -196,7 +204,15 @@ class PrincipalSections:
             raise PolicyError("gives its users no role, so no rule could speak of them", where=where)
         self.issuers[name] = issuer
 
-    def _add_key(self, document: Document, index: int) -> None:
+    def _keys_of(self, document: Document, count: int) -> list[tuple[str, ApiKey]]:
+        """The keys of a file, each with whose it is. Those of a file that was read before are not read again."""
+        known = self._read_keys.get(document.name)
+        if known is None or known[0] is not document:
+            found = [self._read_key(document, index) for index in range(count)]
+            known = self._read_keys[document.name] = (document, found)
+        return known[1]
+
+    def _read_key(self, document: Document, index: int) -> tuple[str, ApiKey]:
         path = ("keys", index)
         given = decode(document, path, ManagedKeyShape, PolicyError)
         where = document.where(*path)
@@ -207,8 +223,7 @@ class PrincipalSections:
             where=where,
             managed=True,
         )
-        self._own(key, given.principal)
-        self._managed.setdefault(given.principal, []).append(key)
+        return given.principal, key
 
     def add_revoked(self, document: Document, index: int) -> None:
         """Reads one entry of `revoked:`. Raises `PolicyError`."""

@@ -44,8 +44,8 @@ from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
 from toolgen.policy.access import Access, strictest
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
-from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.policy.credentials import Credentials
+from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
 from toolgen.policy.document.sections import assigned

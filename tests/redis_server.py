@@ -44,6 +44,11 @@ class RedisServer:
             time.sleep(0.02)
         raise RuntimeError("redis-server did not start")
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, while it runs."""
+        return None if self._process is None else self._process.pid
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()

@@ -9,6 +9,7 @@ ToolgenError                 anything a person can put right: text, where, what 
 ├── CanonicalError           a value with no canonical JSON form
 ├── AuditError               the audit log cannot be written or read
 └── StateError               what outlives a call cannot be kept or read
+    └── StateUnavailableError    not now: Redis is away, a file is locked, the disk is full
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = [
     "PolicyError",
     "SecretError",
     "StateError",
+    "StateUnavailableError",
     "ToolgenError",
     "connection_failure",
     "distrust_advice",
@@ -109,6 +111,12 @@ class AuditError(ToolgenError):
 
 class StateError(ToolgenError):
     """What outlives a call (calls that wait, pauses) cannot be kept or read."""
+
+
+class StateUnavailableError(StateError):
+    """The store cannot be used now: Redis is away, a file is locked or unreadable, the disk is full. The request may succeed later."""
+
+    code = "upstream_unavailable"
 
 
 def distrust_advice(reason: str) -> str:

@@ -66,7 +66,7 @@ def test_tools_are_listed_as_a_gateway_has_them(
     if redis is not None:
         redis.stop()
         unknown = run("tools", "--json", "--config", str(path), *who)
-        assert "cannot be reached" in unknown.err
+        assert "cannot be used" in unknown.err
         assert unknown.code == (1 if who else 0)
         if not who:
             assert {one["name"] for one in unknown.json()} == {"own__slow", "own__version"}

@@ -286,7 +286,7 @@ def test_a_wrong_password_is_a_refusal_that_tells_nothing(tmp_path: Path, caplog
         run(main())
     finally:
         server.stop()
-    assert "AuthenticationError)" in caplog.text
+    assert "does not accept the user and password; check `state:` in toolgen.yaml (WRONGPASS)" in caplog.text
     assert "0123456789" not in caplog.text
 
 

@@ -177,7 +177,7 @@ def test_without_the_process_above_nothing_is_let_through() -> None:
         assert excess is not None
         assert excess.reason == "unreachable"
         async with histories.turn(("bot",), "s") as turn:
-            with pytest.raises(StateError, match="cannot be reached"):
+            with pytest.raises(StateError, match="cannot be used"):
                 await turn.commit()
 
     using(work)

@@ -121,13 +121,12 @@ class BackgroundCalls:
         if call.id in waiting.left:
             return None
         adding = waiting.left[call.id] = asyncio.get_running_loop().create_future()
-        kept = False
+        known, kept = None, False
         try:
-            known = _invocation(call, waiting.owner, await waiting.store.now(), presence.task)
-            kept = (
-                await self._full(call.principal) is None
-                and await waiting.store.add(known, each=MAX_CALLS_EACH, total=MAX_CALLS) is not None
-            )
+            made = _invocation(call, waiting.owner, await waiting.store.now(), presence.task)
+            if await self._full(call.principal) is None:
+                known = await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS)
+            kept = known is not None
         except StateError as fault:
             _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
         finally:
@@ -138,7 +137,7 @@ class BackgroundCalls:
                 del waiting.left[call.id]
             if isinstance(presence.line, CallReports):
                 presence.line.decide(kept=kept)
-        if not kept:
+        if known is None:
             return None
         presence.stay()
         self._each[parties(call.principal)] += 1
@@ -163,9 +162,10 @@ class BackgroundCalls:
         made = msgspec.structs.replace(
             _invocation(call, waiting.owner, await waiting.store.now(), task), id=envelope.call_id
         )
-        if not await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS):
-            return None
-        return await waiting.end(made, envelope)
+        kept = await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS)
+        if kept is None or kept.status == "ended":
+            return kept
+        return await waiting.end(kept, envelope) or await waiting.store.get(made.id)
 
     @contextmanager
     def running(self, call_id: str, presence: Presence) -> Iterator[None]:

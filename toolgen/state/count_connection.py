@@ -7,14 +7,22 @@ from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
-__all__ = ["TIMEOUT_S", "Link", "Script", "UnreachableError"]
+__all__ = ["TIMEOUT_S", "Link", "LinkError", "ReplyError", "Script", "UnreachableError"]
 
 TIMEOUT_S = 1.0
 """How long a connection and an answer may take, each."""
 
 
-class UnreachableError(Exception):
-    """The counter could not be asked, or did not answer as it should. The text names the kind of fault and nothing of what was sent."""
+class LinkError(Exception):
+    """Failed request to the counting store. The text names the kind of fault and nothing of what was sent."""
+
+
+class UnreachableError(LinkError):
+    """The store cannot be used now: no connection, no answer in time, or it says itself that it takes no requests."""
+
+
+class ReplyError(LinkError):
+    """The store works and answered this one request with an error. Other requests may succeed."""
 
 
 class Script(Struct, frozen=True):
@@ -32,7 +40,8 @@ class Script(Struct, frozen=True):
 class Link(Protocol):
     """The connection to the counting store. `place` is what messages call it, `prefix` begins every key.
 
-    Both methods raise `UnreachableError` within twice `TIMEOUT_S`. What was asked then may have been counted: nothing is asked twice.
+    Both methods raise `UnreachableError` within twice `TIMEOUT_S`, and `ReplyError`. What was asked then may have been counted: nothing is
+    asked twice.
     """
 
     @property

@@ -11,9 +11,9 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.key_file import kept_key
-from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.count_connection import LinkError, Script, UnreachableError
 from toolgen.state.redis_connection import RedisLink
 
 __all__ = ["Seal", "SealedScript", "seal_of"]
@@ -55,7 +55,9 @@ def seal_of(path: Path) -> Seal:
         return Seal(kept_key(path))
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise StateError(f"the key of what is kept in Redis cannot be read: {reason}", where=str(path)) from error
+        raise StateUnavailableError(
+            f"the key of what is kept in Redis cannot be read: {reason}", where=str(path)
+        ) from error
     except ValueError:
         raise StateError("holds no key of 64 hex digits", where=str(path)) from None
 
@@ -90,19 +92,21 @@ class SealedScript:
         """What the script answers."""
         try:
             return await self._link.ask(self._script, self._root, *arguments)
-        except UnreachableError as error:
-            raise self._unreachable(error) from error
+        except LinkError as error:
+            raise self._failed(error) from error
 
     async def now(self) -> float:
         """Redis's own time, in seconds since the epoch."""
         try:
             return await self._link.now()
-        except UnreachableError as error:
-            raise self._unreachable(error) from error
+        except LinkError as error:
+            raise self._failed(error) from error
 
     async def close(self) -> None:
         """Lets go of the connection."""
         await self._link.close()
 
-    def _unreachable(self, error: UnreachableError) -> StateError:
-        return StateError(f"{self._kept} cannot be kept: Redis cannot be reached ({error})")
+    def _failed(self, error: LinkError) -> StateError:
+        if isinstance(error, UnreachableError):
+            return StateUnavailableError(f"{self._kept} cannot be kept: Redis cannot be used ({error})")
+        return StateError(f"{self._kept}: {error}")

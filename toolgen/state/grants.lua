@@ -43,7 +43,7 @@ elseif op == 'add' then
   redis.call('ZREMRANGEBYSCORE', own, '-inf', now)
   redis.call('ZREMRANGEBYSCORE', everybody, '-inf', now)
   if redis.call('ZCARD', own) >= tonumber(each) or redis.call('ZCARD', everybody) >= tonumber(total) then return 0 end
-  if redis.call('EXISTS', kept) == 1 then return redis.error_reply('that grant is kept already') end
+  if redis.call('EXISTS', kept) == 1 then return redis.error_reply('TOOLGEN that grant is kept already') end
   redis.call('HSET', kept, 'version', '1', 'box', box)
   redis.call('PEXPIREAT', kept, string.format('%d', math.ceil(tonumber(expires) * 1000)))
   redis.call('ZADD', own, expires, id)

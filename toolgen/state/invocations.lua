@@ -1,6 +1,7 @@
 -- Calls that wait, one step each. KEYS[1] is what every name begins with. ARGV[1] says which:
 --   key id                                              -> 1 where these calls are sealed with this key, and from now on are
---   add id principal each total asked box kind status due -> 1, or 0 where too many of this status wait
+--   add id principal each total asked box kind status due -> 1, or 0 where too many of this status wait, or {version, box} of the one
+--                                                          that is kept, where both are of kind `call`
 --   get id                                              -> {version, box} or nothing
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
 --   ended since most                                    -> the same, those that ended then or later, the first first
@@ -103,8 +104,10 @@ elseif op == 'add' then
   local id, principal, each, total, asked, box, kind, status, at = unpack(ARGV, 2)
   local all, own = like(status, principal)
   each, total = tonumber(each), tonumber(total)
+  local there = redis.call('HMGET', name('call:' .. id), 'version', 'box', 'kind')
+  if there[1] and there[3] == 'call' and kind == 'call' then return { there[1], there[2] } end
+  if there[1] then return redis.error_reply('TOOLGEN that call is kept already') end
   if counted(own, each) >= each or counted(all, total) >= total then return 0 end
-  if redis.call('EXISTS', name('call:' .. id)) == 1 then return redis.error_reply('that call is kept already') end
   redis.call('HSET', name('call:' .. id), 'version', '1', 'status', status, 'principal', principal, 'box', box, 'kind', kind)
   redis.call('PEXPIRE', name('call:' .. id), LONGEST_MS)
   redis.call('ZADD', open_of(kind), asked, id)

@@ -238,7 +238,11 @@ class Invocations(Protocol):
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         """Keeps a new one and returns it as it is kept; None where its principal has `each` of this kind that are as far, or all
-        principals together `total`."""
+        principals together `total`.
+
+        A call (kind `call`) that is kept already is returned as it is: leaving a call and keeping its outcome may happen at once, and both
+        get the same one. Of every other kind an id is given out once: `StateError`.
+        """
 
     async def get(self, call_id: str) -> Invocation | None:
         """The invocation of a call, as it is now."""

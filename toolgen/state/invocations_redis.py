@@ -147,6 +147,8 @@ class RedisInvocations:
         limits = (str(each), str(total))
         what = (kept.kind, counted_as(kept), repr(due_at(kept)))
         added = await self._redis.run("add", kept.id, _who(kept), *limits, repr(kept.asked), box, *what)
+        if isinstance(added, list):
+            return self._opened(seal, kept.id, added[0], added[1])
         return kept if added == 1 else None
 
     async def get(self, call_id: str) -> Invocation | None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from toolgen.clock import Clock
+from toolgen.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import (
     FullError,
@@ -78,6 +79,12 @@ class SqliteInvocations:
         row, like = _row(invocation), (counted_as(invocation), counted_for(invocation))
 
         def work(connection: sqlite3.Connection) -> Invocation | None:
+            kept = connection.execute("SELECT body FROM invocations WHERE id = ?", (invocation.id,)).fetchone()
+            if kept is not None:
+                there = from_json(kept[0])
+                if there.kind == invocation.kind == "call":
+                    return there
+                raise StateError("the calls that wait: that call is kept already")
             (everybody,) = connection.execute(f"{_COUNT} WHERE status = ?", like[:1]).fetchone()
             (own,) = connection.execute(f"{_COUNT} WHERE status = ? AND principal = ?", like).fetchone()
             if everybody >= total or own >= each:

@@ -126,4 +126,4 @@ elseif op == 'forget' then
   end
   return #ids
 end
-return redis.error_reply('there is no such operation')
+return redis.error_reply('TOOLGEN there is no such operation')

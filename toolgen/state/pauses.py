@@ -12,7 +12,7 @@ import msgspec
 
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import UnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
@@ -92,15 +92,16 @@ class Pauses:
 
     def read(self) -> tuple[Pause, ...]:
         """What the file says. Raises `StateError` when it cannot be read."""
+        kind = StateError
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=tuple[Pause, ...])
         except FileNotFoundError:
             return ()
         except OSError as error:
-            reason = error.strerror or type(error).__name__
+            kind, reason = StateUnavailableError, error.strerror or type(error).__name__
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             reason = "it is not what `toolgen pause` writes"
-        raise StateError(
+        raise kind(
             f"what is paused cannot be read: {reason}",
             where=str(self._path),
             suggestion="remove the file to resume all",
@@ -114,7 +115,7 @@ class Pauses:
                 write_whole(self._path, msgspec.json.encode(changed))
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise StateError(f"what is paused cannot be written: {reason}", where=str(self._path)) from error
+            raise StateUnavailableError(f"what is paused cannot be written: {reason}", where=str(self._path)) from error
         return changed
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import select
 from collections.abc import Callable, Mapping
 from hashlib import sha1
 from types import MappingProxyType
@@ -14,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from toolgen.background import SeldomLog
 from toolgen.clock import Clock
-from toolgen.errors import connection_failure
-from toolgen.state.count_connection import TIMEOUT_S, Script, UnreachableError
+from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, UnreachableError
+from toolgen.state.redis_replies import link_error
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -38,10 +41,15 @@ class RedisLocation(Struct, frozen=True, kw_only=True):
 
 _TIME = Script("time", "return redis.call('TIME')")
 _KNOWN_S = 1.0
+_HANGUP = getattr(
+    select, "POLLRDHUP", select.POLLHUP
+)  # where the system does not tell of it, the event loop does, a moment later
+_logger = logging.getLogger(__name__)
 
 
 class RedisLink:
-    """Connects when something is asked, once, and again after every fault. `password` is asked at each connection, so it may be rotated."""
+    """Connection to Redis, made at the first request, and again when it was lost. `password` is asked at each connection, so it may be
+    rotated. No request is sent twice."""
 
     place = "Redis"
 
@@ -50,12 +58,16 @@ class RedisLink:
         self.prefix = location.prefix
         self._password = password
         self._client: Redis | None = None
+        self._place = f"{location.host}:{location.port}"
+        self._stream: tuple[asyncio.StreamReader, asyncio.WriteTransport] | None = None
+        self._hung_up = select.poll()
+        self._answered = SeldomLog(_logger)
         self._turn = asyncio.Lock()
         self._ahead: float | None = None  # its time, less that of the event loop
         self._asked = 0.0
 
     async def run(self, script: Script, argument: bytes) -> list[int]:
-        """The whole numbers that a script answers. Raises `UnreachableError` within twice `TIMEOUT_S`."""
+        """The whole numbers that a script answers. Raises `LinkError` within twice `TIMEOUT_S`."""
         answer = await self._ask(script, (), (argument,))
         if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
             await self._drop()
@@ -63,7 +75,7 @@ class RedisLink:
         return answer
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
-        """What a script answers about one key (KEYS[1]), whatever it is. Raises `UnreachableError` as `run` does."""
+        """What a script answers about one key (KEYS[1]), whatever it is. Raises `LinkError` as `run` does."""
         return await self._ask(script, (key,), arguments)
 
     async def now(self) -> float:
@@ -78,34 +90,59 @@ class RedisLink:
             try:
                 seconds, micros = map(int, await self._ask(_TIME, (), ()))
                 self._ahead, self._asked = seconds + micros / 1e6 - here, here
-            except (TypeError, ValueError, UnreachableError) as error:
+            except (TypeError, ValueError, LinkError) as error:
                 if self._ahead is None:
                     raise UnreachableError(str(error)) from None
         return asyncio.get_running_loop().time() + self._ahead
 
     async def _ask(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
+        """One request at a time. Requests that wait for their turn until their time is over were not sent, and leave the connection."""
         try:
-            async with self._turn, asyncio.timeout(2 * TIMEOUT_S):
-                return await self._run(script, keys, arguments)
+            async with asyncio.timeout(2 * TIMEOUT_S), self._turn:
+                return await self._exchange(script, keys, arguments)
+        except TimeoutError as error:
+            raise link_error(error, self._place) from None
+
+    async def _exchange(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
+        connecting = True
+        try:
+            client = await self._ready()
+            connecting = False
+            return await _evaluated(client, script, keys, arguments)
         except asyncio.CancelledError:
             await self._drop()
             raise
         except Exception as error:  # noqa: BLE001 - whatever the client raises, nothing was counted that can be relied on
+            fault = link_error(error, self._place, connecting=connecting)
+            if isinstance(fault, ReplyError):
+                self._answered.say(f"a request to Redis ({script.name}) failed: {fault}")
+            else:
+                await self._drop()
+            raise fault from None
+
+    async def _ready(self) -> Any:
+        """The client, with a connection that has not ended: a request that went into a dead one might have been executed, so nobody could
+        send it again."""
+        if self._client is not None and self._has_ended():
             await self._drop()
-            location = self.location
-            raise UnreachableError(f"{location.host}:{location.port}: {connection_failure(error)[0]}") from None
-
-    async def _run(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
-        from redis.exceptions import NoScriptError  # noqa: PLC0415 - an optional dependency
-
-        client: Any = self._client
-        if client is None:
+        if self._client is None:
             # The store of the password (Vault, a keyring) may take its time, and nobody else waits for that.
             client = self._client = self._connected(await asyncio.to_thread(self._password))
-        try:
-            return await client.evalsha(_digest(script.text), len(keys), *keys, *arguments)
-        except NoScriptError:
-            return await client.eval(script.text, len(keys), *keys, *arguments)
+            await client.initialize()
+            self._watch(client)
+        return self._client
+
+    def _watch(self, client: Any) -> None:
+        writer = client.connection._writer
+        self._stream = (client.connection._reader, writer.transport)
+        self._hung_up.register(writer.get_extra_info("socket").fileno(), _HANGUP)
+
+    def _has_ended(self) -> bool:
+        """True if the other end closed the connection, also where the event loop has not read that yet."""
+        if self._stream is None:
+            return True
+        reader, transport = self._stream
+        return bool(reader.at_eof() or transport.is_closing() or self._hung_up.poll(0))
 
     async def close(self) -> None:
         """Closes the connection; what is asked afterwards makes another."""
@@ -135,10 +172,20 @@ class RedisLink:
         )
 
     async def _drop(self) -> None:
-        client, self._client = self._client, None
+        client, self._client, self._stream = self._client, None, None
+        self._hung_up = select.poll()
         if client is not None:
             with contextlib.suppress(Exception):
                 await client.aclose()
+
+
+async def _evaluated(client: Any, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
+    from redis.exceptions import NoScriptError  # noqa: PLC0415 - an optional dependency
+
+    try:
+        return await client.evalsha(_digest(script.text), len(keys), *keys, *arguments)
+    except NoScriptError:  # it executed nothing
+        return await client.eval(script.text, len(keys), *keys, *arguments)
 
 
 def _digest(script: str) -> str:

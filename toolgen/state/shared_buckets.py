@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from toolgen.background import Background
 from toolgen.clock import Clock
-from toolgen.state.count_connection import Link, Script, UnreachableError
+from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
 from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, MemoryBuckets, Refusal
 
 __all__ = ["SharedBuckets"]
@@ -110,7 +110,7 @@ class SharedBuckets:
             answer = await self._link.run(
                 _SCRIPT, orjson.dumps({**given, "releases": none, "renewals": none, "takes": none})
             )
-        except UnreachableError:
+        except LinkError:
             return None
         if len(answer) != 1 + 2 * len(looks):
             return None
@@ -155,9 +155,12 @@ class SharedBuckets:
         try:
             answer = await self._link.run(_SCRIPT, orjson.dumps(given))
             if len(answer) != 1 + 2 * len(batch) or not _fits(batch, answer[1::2]):
-                raise UnreachableError("it answers something else than was asked")  # noqa: TRY301 - one way out for all faults
-        except UnreachableError as error:
-            self._lost(str(error))
+                raise UnreachableError("it answers something else than was asked")
+        except LinkError as error:
+            if beat or isinstance(
+                error, UnreachableError
+            ):  # else these calls alone are refused, and the link has logged why
+                self._lost(str(error))
             for asked in batch:
                 if not asked.answer.done():
                     asked.answer.set_result(self._alone(asked.charges))
@@ -196,14 +199,14 @@ class SharedBuckets:
         self._down_until = self._clock.monotonic() + _RETRY_S
         if self._reachable:
             self._reachable = False
-            _logger.error("%s, where limits are counted, cannot be reached (%s)", self._link.place, why)
+            _logger.error("%s, where limits are counted, cannot be used (%s)", self._link.place, why)
             self._changed(False)
 
     def _found(self, processes: int) -> None:
         self._processes = max(1, processes)
         if not self._reachable:
             self._reachable = True
-            _logger.warning("%s, where limits are counted, can be reached again", self._link.place)
+            _logger.warning("%s, where limits are counted, can be used again", self._link.place)
             self._changed(True)
 
     def _alone(self, charges: Sequence[Charge]) -> Hold | Refusal:

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.clock import Clock
-from toolgen.errors import StateError
-from toolgen.state.count_connection import Link, Script, UnreachableError
+from toolgen.errors import StateError, StateUnavailableError
+from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.history import Entry, Ledger, Number, Page, Tally, View, exact
 
@@ -289,9 +289,11 @@ class SharedHistories:
             for name in names:  # whether it was written, nobody knows
                 self._kept[name].unsure = True
             if isinstance(error, UnreachableError):
-                raise StateError(
-                    f"earlier calls are counted in {self._link.place}, which cannot be reached ({error})"
+                raise StateUnavailableError(
+                    f"earlier calls are counted in {self._link.place}, which cannot be used ({error})"
                 ) from error
+            if isinstance(error, LinkError):
+                raise StateError(f"earlier calls are counted in {self._link.place}: {error}") from error
             raise
         try:
             if answer[0] != 1:

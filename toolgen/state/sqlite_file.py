@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 
 __all__ = ["DURABLE", "LASTING", "SqliteFile", "copy_database", "transaction"]
 
@@ -66,7 +66,8 @@ class SqliteFile:
         return self._connection is not None or self._path.exists()
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns. Raises `StateError` when the file cannot be read or written, or holds what nobody here wrote."""
+        """What `work` returns. Raises `StateUnavailableError` when the file cannot be read or written, and `StateError` when it holds what
+        nobody here wrote."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -112,7 +113,9 @@ class SqliteFile:
             return work(self._current())
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise StateError(f"{self._kept} cannot be kept: {reason}", where=str(self._path)) from error
+            passing = not isinstance(error, msgspec.MsgspecError | sqlite3.IntegrityError)
+            kind = StateUnavailableError if passing else StateError
+            raise kind(f"{self._kept} cannot be kept: {reason}", where=str(self._path)) from error
 
     def _current(self) -> sqlite3.Connection:
         """The connection, made again where the file was replaced: what nobody else can see is kept for nobody."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.versioned_box import VersionedBox
@@ -81,7 +81,7 @@ class FileChanges:
             self._state, self._found = None, ToolChanges()
             return self._found
         except OSError as error:
-            raise self._unreadable(error.strerror or type(error).__name__) from error
+            raise self._unreadable(error.strerror or type(error).__name__, StateUnavailableError) from error
         state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         if state != self._state:
             self._found, self._state = await asyncio.to_thread(self._read), state
@@ -101,7 +101,7 @@ class FileChanges:
                 write_whole(self._path, msgspec.json.encode(changed))
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise StateError(
+            raise StateUnavailableError(
                 f"which tools were added and removed cannot be written: {reason}", where=str(self._path)
             ) from error
         return changed
@@ -112,12 +112,12 @@ class FileChanges:
         except FileNotFoundError:
             return ToolChanges()
         except OSError as error:
-            raise self._unreadable(error.strerror or type(error).__name__) from error
+            raise self._unreadable(error.strerror or type(error).__name__, StateUnavailableError) from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._unreadable("it is not what a gateway writes") from error
 
-    def _unreadable(self, reason: str) -> StateError:
-        return StateError(
+    def _unreadable(self, reason: str, kind: type[StateError] = StateError) -> StateError:
+        return kind(
             f"which tools were added and removed cannot be read: {reason}",
             where=str(self._path),
             suggestion="put the file right, or remove it: then the catalog is what was built",

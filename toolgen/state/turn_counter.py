@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from toolgen.background import Background
 from toolgen.clock import Clock
-from toolgen.state.count_connection import Link, Script, UnreachableError
+from toolgen.state.count_connection import Link, LinkError, ReplyError, Script, UnreachableError
 
 __all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemorySeat", "MemoryTurns", "Seat", "SharedTurns", "Turns"]
 
@@ -303,10 +303,12 @@ class SharedTurns:
             try:
                 told = await self._link.run(_SCRIPT, orjson.dumps(given))
                 if len(told) != 2 * len(batch):
-                    raise UnreachableError("it answers something else than was asked")  # noqa: TRY301 - one way out for all faults
+                    raise UnreachableError("it answers something else than was asked")
                 answers = [_excess(code, wait_ms) for code, wait_ms in zip(told[::2], told[1::2], strict=True)]
                 self._found()
-            except UnreachableError as error:
+            except ReplyError:  # these turns alone are refused, and the link has logged why
+                pass
+            except LinkError as error:
                 self._lost(str(error))
             for step, answer in zip(batch, answers, strict=True):
                 if not step.done.done():
@@ -327,12 +329,12 @@ class SharedTurns:
         self._down_until = self._clock.monotonic() + _RETRY_S
         if self._reachable:
             self._reachable = False
-            _logger.error("%s, where turns of conversations are counted, cannot be reached (%s)", self._link.place, why)
+            _logger.error("%s, where turns of conversations are counted, cannot be used (%s)", self._link.place, why)
 
     def _found(self) -> None:
         if not self._reachable:
             self._reachable = True
-            _logger.warning("%s, where turns of conversations are counted, can be reached again", self._link.place)
+            _logger.warning("%s, where turns of conversations are counted, can be used again", self._link.place)
 
 
 def _digest(value: object) -> str:

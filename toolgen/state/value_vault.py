@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.redis_connection import RedisLink
@@ -175,7 +175,7 @@ def skip_numbers(path: Path, now: float) -> None:
                     "INSERT OR REPLACE INTO last_numbers VALUES ('', '', ?, ?)", (floor, now + _COUNTED_S)
                 )
     except sqlite3.Error as error:
-        raise StateError(f"cannot be written: {error}", where=str(path)) from error
+        raise StateUnavailableError(f"cannot be written: {error}", where=str(path)) from error
 
 
 def _renew(connection: sqlite3.Connection, scope: Scope, now: float) -> None:

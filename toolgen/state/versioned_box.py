@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from toolgen.errors import StateError
-from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.errors import StateError, StateUnavailableError
+from toolgen.state.count_connection import LinkError, Script, UnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
 
@@ -58,7 +58,7 @@ class VersionedBox(Generic[T]):
             if await self._run("write", str(version), *self._boxed(version + 1, changed)) == 1:
                 self._version, self.value = version + 1, changed
                 return changed
-        raise StateError(f"{self._what} is being changed by others without end; try again")
+        raise StateUnavailableError(f"{self._what} is being changed by others without end; try again")
 
     async def close(self) -> None:
         """Nothing more is asked."""
@@ -86,4 +86,6 @@ class VersionedBox(Generic[T]):
         try:
             return await self._link.ask(_SCRIPT, self._key, *arguments)
         except UnreachableError as error:
-            raise StateError(f"{self._what} is kept in Redis, which cannot be reached ({error})") from error
+            raise StateUnavailableError(f"{self._what} is kept in Redis, which cannot be used ({error})") from error
+        except LinkError as error:
+            raise StateError(f"{self._what} is kept in Redis: {error}") from error

@@ -346,7 +346,12 @@ def test_without_a_place_for_keys_nothing_is_sent(tmp_path: Path) -> None:
 
     with upstream() as (seen, server):
         refused, plain = asyncio.run(scenario(server))
-    assert (refused.status, refused.error.code, plain.status, len(seen.requests)) == ("refused", "internal", "ok", 1)
+    assert (refused.status, refused.error.code, plain.status, len(seen.requests)) == (
+        "refused",
+        "upstream_unavailable",
+        "ok",
+        1,
+    )
 
 
 def test_the_front_ends_hand_keys_on_and_refuse_what_is_none() -> None:

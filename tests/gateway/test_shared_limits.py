@@ -77,7 +77,7 @@ def test_a_gateway_starts_without_its_redis(tmp_path: Path) -> None:
         async with Gateway.load(path) as gateway:
             refused = await gateway.call("shop__list_tables", {}, principal="bot")
             assert refused.error is not None
-            assert refused.error.code == "paused"  # what cannot be read pauses
+            assert refused.error.code == "upstream_unavailable"  # what cannot be read pauses
 
     asyncio.run(main())
 

@@ -58,7 +58,7 @@ def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_its_redi
                 assert UNCOUNTED in gateway.operations.warnings()
             else:
                 await until(lambda: len(gateway.operations.ready()) == 2)
-                assert await code_of(gateway) in {"paused", "upstream_unavailable"}
+                assert await code_of(gateway) in {"upstream_unavailable"}
                 assert UNCOUNTED in gateway.operations.ready()
                 assert not set(gateway.operations.warnings()) & set(gateway.operations.ready())
                 await until(lambda: "not ready, no call is taken: what is paused cannot be read" in caplog.text)
@@ -101,7 +101,7 @@ def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Pat
         async with Gateway.load(project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", [])) as gateway:
             server.stop()
             await until(lambda: gateway.operations.ready() != ())
-            assert await code_of(gateway) == "paused"
+            assert await code_of(gateway) == "upstream_unavailable"
             assert all("paused" in reason for reason in gateway.operations.ready())
 
     try:
@@ -118,7 +118,7 @@ def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_path: 
             (pauses,) = [gateway.settings.state_dir / "pauses.json"]
             pauses.parent.mkdir(parents=True, exist_ok=True)
             pauses.write_text("[{", encoding="utf-8")
-            assert await code_of(gateway) == "paused"
+            assert await code_of(gateway) == "upstream_unavailable"
             assert gateway.operations.ready() == ("the file that says what is paused cannot be read",)
             pauses.unlink()
             assert (await code_of(gateway), gateway.operations.ready()) == ("", ())

@@ -15,6 +15,7 @@ from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import DeviceBinding, Effect, Tool
+from toolgen.model.unavailable import fault_error
 
 __all__ = [
     "Caller",
@@ -29,7 +30,6 @@ __all__ = [
 
 Party: TypeAlias = str | Principal
 """Who calls: the id of a principal of the policy, or a principal that acts for a user (`gateway.principal("bot", "ann")`)."""
-_UNREAD = Error(code="internal", message="the calls that wait cannot be read now; the operator's log says why")
 _GONE = Error(
     code="expired",
     message="this call is over, and how it ended is not kept any more",
@@ -91,8 +91,8 @@ class Caller(Struct, frozen=True, kw_only=True):
             found = await self.gateway.tool_calls.approvals.outcome(call_id, self.principal(), wait_s)
         except ConfigError as error:
             return _refused(name, Error(code="forbidden", message=error.message, rule="default"))
-        except StateError:
-            return _refused(name, _UNREAD, call_id)
+        except StateError as error:
+            return _refused(name, fault_error(error), call_id)
         return found or _refused(name, _GONE, call_id)
 
     async def withdraw(self, call_id: str) -> None:

@@ -143,14 +143,9 @@ class Console:
             return await self._answer(request)
         except Rejected as rejected:
             return _rejected(rejected)
-        except StateError as error:
+        except (StateError, AuditError) as error:
             _logger.error("the console cannot answer: %s", error)  # noqa: TRY400 - the error says all
-            return _rejected(
-                Rejected(503, "internal", "what this needs cannot be read now; the operator's log says why")
-            )
-        except AuditError as error:
-            _logger.error("the console cannot read the record: %s", error)  # noqa: TRY400 - the error says all
-            return _rejected(Rejected(503, "audit_unavailable", "the record cannot be read or written now"))
+            return _rejected(Rejected.by_fault(error))
 
     def failed(self) -> Response:
         """The answer where something is wrong with the gateway itself."""

@@ -22,6 +22,7 @@ from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Pending, Refused, Result
+from toolgen.model.unavailable import unavailable
 from toolgen.pipeline.stages.approve import Question, approval_digest
 from toolgen.policy.document.policy import Policy
 from toolgen.state.grants import CallGrant, Grants
@@ -39,12 +40,7 @@ _STORM_RETRY_S = 30.0
 _logger = logging.getLogger(__name__)
 
 
-_UNKEPT = Error(
-    code="upstream_unavailable",
-    message="a person would have to agree to this call, and where such calls are kept cannot be reached now",
-    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
-    retry_after_s=1.0,
-)
+_UNKEPT = unavailable("a person would have to agree to this call, and where such calls are kept cannot be reached now")
 
 
 class Approvals(Answers):

@@ -26,6 +26,7 @@ from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Refused
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import DeviceBinding
+from toolgen.model.unavailable import unavailable
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.stages.approve import STALE, approval_digest
 from toolgen.pipeline.stages.results import told
@@ -43,12 +44,7 @@ _RETRY_S = 1.0
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}\Z")
 _TRIES = 5
 _logger = logging.getLogger(__name__)
-_UNKEPT = Error(
-    code="upstream_unavailable",
-    message="where requests of devices are kept cannot be reached now, so nothing was asked",
-    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
-    retry_after_s=1.0,
-)
+_UNKEPT = unavailable("where requests of devices are kept cannot be reached now, so nothing was asked")
 _CROWDED = Error(
     code="rate_limited",
     message="too many requests wait for this user's device already",

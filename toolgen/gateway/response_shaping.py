@@ -28,10 +28,11 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
+from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
-from toolgen.state.pauses import Pauses, SharedPauses
+from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, StoredAnswers
 
 __all__ = ["SCHEME", "SHOWN", "Answering", "Fetched"]
@@ -44,6 +45,7 @@ _MAX_JOINED_SIZE = 4 * 1024 * 1024
 _NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "
 _Run = Callable[[Next, Call, Trail], Awaitable[Result]]
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
+_UNREAD = unavailable("whether calls like this are paused cannot be read now", rule="pause")
 _GONE = Error(
     code="expired",
     message="the rest of this answer is not here (any more): it is kept for a while, for the caller it was given to, and for the same call",
@@ -107,7 +109,10 @@ class Answering:
             token = b""
         bound = _bound(governance, call.principal, call.tool, call.arguments)
         refusal = await self._refusal(governance, call.principal, call.tool)
-        kept = None if refusal else await self._opened(token[:KEY_BYTES], bound)
+        try:
+            kept = None if refusal else await self._opened(token[:KEY_BYTES], bound)
+        except StateError as error:
+            kept, refusal = None, fault_error(error)
         position = _opened_position(token, bound)
         if kept is None or position is None:
             return _ended(call, call.id, Refused(error=refusal or _GONE), Trail())
@@ -131,7 +136,10 @@ class Answering:
             key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except (ValueError, binascii.Error):
             return _GONE
-        kept = await self._opened(key, _bound(governance, principal, tool, None))
+        try:
+            kept = await self._opened(key, _bound(governance, principal, tool, None))
+        except StateError as error:
+            return fault_error(error)
         if kept is None:
             return _GONE
         if fault := await self._noted(principal, tool, kept, len(kept.body)):
@@ -146,18 +154,20 @@ class Answering:
         """Why what was answered before is not read on now: the caller may not call the tool any more, or it is paused."""
         if not governance.access.visible(principal, tool):
             return _GONE
-        unread = self._pauses.stale and not await self._pauses.refresh()  # what cannot be read pauses everything
-        if unread or self._pauses.covering(parties(principal), tool.source, tool.name) is not None:
+        if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
+            return _UNREAD
+        pause = self._pauses.covering(parties(principal), tool.source, tool.name)
+        if pause is UNREADABLE:
+            return _UNREAD
+        if pause is not None:
             return Error(
                 code="paused", message="calls like this are paused", suggestion="try again later", rule="pause"
             )
         return None
 
     async def _opened(self, key: bytes, bound: bytes) -> _Kept | None:
-        try:
-            body = await self._store.get(key, bound=bound)
-        except StateError:
-            return None
+        """The answer that is kept under a key. Raises `StateError`."""
+        body = await self._store.get(key, bound=bound)
         return None if body is None else msgspec.msgpack.decode(body, type=_Kept)
 
     async def _noted(self, principal: Principal, tool: Tool, kept: _Kept, size: int) -> Error | None:
@@ -173,12 +183,8 @@ class Answering:
         }
         try:
             await self._record(entry)
-        except AuditError:
-            return Error(
-                code="audit_unavailable",
-                message="nothing is read on, because it could not be recorded",
-                suggestion="try again once the gateway's audit log works",
-            )
+        except AuditError as error:
+            return fault_error(error, "nothing is read on, because it could not be recorded")
         return None
 
     async def _linked(self, governance: Governance, call: Call, result: Success, body: bytes) -> Success:

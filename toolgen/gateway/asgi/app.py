@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from toolgen.config.gateway import Networks, contains
 from toolgen.config.settings import ClientCertificates
-from toolgen.errors import place_of
+from toolgen.errors import AuditError, StateError, place_of
 from toolgen.gateway.asgi.authentication import MCP, WELL_KNOWN, Authentication
 from toolgen.gateway.asgi.connections import InFlight, client_of
 from toolgen.gateway.asgi.request import (
@@ -155,6 +155,9 @@ class App:
             answer = await self._answer(request)
         except Rejected as rejected:
             answer = refusal(rejected)
+        except (StateError, AuditError) as error:
+            log.error("a request to %s was refused: %s", _route(request.path), error)  # noqa: TRY400 - it says all there is
+            answer = refusal(Rejected.by_fault(error))
         except Exception as error:  # noqa: BLE001  (the outermost boundary; the text stays inside, it may hold anything)
             log.error(  # noqa: TRY400  (a traceback carries the text of the error)
                 "a request to %s ended in %s", _route(request.path), place_of(error)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -229,7 +228,7 @@ class Authentication:
                 "rate_limited",
                 "too many credentials from this address were not accepted",
                 suggestion="wait, and check the credential",
-                headers=((b"retry-after", b"%d" % math.ceil(wait)),),
+                retry_after_s=wait,
             )
 
     def _refuse(self, request: Request, why: Unaccepted) -> NoReturn:
@@ -240,7 +239,7 @@ class Authentication:
                 "identity_unavailable",
                 "this token cannot be checked now",
                 suggestion="try again in a while",
-                headers=((b"retry-after", b"10"),),
+                retry_after_s=10,
             )
         self._hold_back(request)
         self._attempts.failed(request.client)

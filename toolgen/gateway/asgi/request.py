@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
@@ -12,8 +13,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from toolgen.errors import AuditError, StateError
 from toolgen.gateway.json_body import MAX_BODY_SIZE, encode, identifier
 from toolgen.model.call import Trace, parse_trace
+from toolgen.model.result import Error
+from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import Presence
 
 __all__ = [
@@ -37,6 +41,7 @@ __all__ = [
     "read_json_body",
     "read_path",
     "refusal",
+    "retry_after",
     "too_crowded",
 ]
 
@@ -46,7 +51,7 @@ KEY_HEADER = b"idempotency-key"
 ANY_HOST = frozenset({"*"})
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 SLOWEST_BODY_S = 30.0
-_LATER = ((b"retry-after", b"5"),)
+_CROWDED_S = 5
 
 # A second copy of one of these is how two readers of one request come to different conclusions.
 _SINGLE = frozenset(
@@ -135,6 +140,7 @@ class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault
         suggestion: str = "",
         pointer: str | None = None,
         headers: Headers = (),
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -142,7 +148,19 @@ class Rejected(Exception):  # noqa: N818  (an answer on its way out, not a fault
         self.message = message
         self.suggestion = suggestion
         self.pointer = pointer
-        self.headers = headers
+        self.headers = headers if retry_after_s is None else (*headers, retry_after(retry_after_s))
+        self.retry_after_s = retry_after_s
+
+    @classmethod
+    def of(cls, status: int, error: Error) -> Rejected:
+        """A refusal that tells an error as it is."""
+        return cls(status, error.code, error.message, suggestion=error.suggestion, retry_after_s=error.retry_after_s)
+
+    @classmethod
+    def by_fault(cls, fault: StateError | AuditError, message: str = "") -> Rejected:
+        """The refusal of a request that needs state or a record which cannot be used now."""
+        error = fault_error(fault, message)
+        return cls.of(500 if error.retry_after_s is None else 503, error)
 
 
 class CredentialInUrl(Rejected):
@@ -374,11 +392,18 @@ def json_response(value: object, *, status: int = 200, headers: Headers = ()) ->
     return Response(status=status, body=encode(value), headers=headers)
 
 
+def retry_after(seconds: float) -> tuple[bytes, bytes]:
+    """The header `Retry-After`, in whole seconds (RFC 9110, section 10.2.3)."""
+    return (b"retry-after", b"%d" % max(1, math.ceil(seconds)))
+
+
 def refusal(rejected: Rejected) -> Response:
     """The JSON a rejected request is answered with: an error of the envelope's shape, and the pointer when a body was at fault."""
     error: dict[str, object] = {"code": rejected.code, "message": rejected.message}
     if rejected.suggestion:
         error["suggestion"] = rejected.suggestion
+    if rejected.retry_after_s is not None:
+        error["retry_after_s"] = rejected.retry_after_s
     if rejected.pointer is not None:
         error["pointer"] = rejected.pointer
     return json_response({"status": "refused", "error": error}, status=rejected.status, headers=rejected.headers)
@@ -387,7 +412,9 @@ def refusal(rejected: Rejected) -> Response:
 def too_crowded(crowded: Crowded = Crowded.ALL) -> Rejected:
     """What somebody is told whom there is no room for now."""
     status, code = (429, "rate_limited") if crowded is Crowded.ADDRESS else (503, "overloaded")
-    return Rejected(status, code, f"{crowded.value} now", suggestion="try again in a few seconds", headers=_LATER)
+    return Rejected(
+        status, code, f"{crowded.value} now", suggestion="try again in a few seconds", retry_after_s=_CROWDED_S
+    )
 
 
 def _too_large() -> Rejected:

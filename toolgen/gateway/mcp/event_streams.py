@@ -164,7 +164,7 @@ class Listeners:
                 "rate_limited",
                 "too many streams are open already",
                 suggestion="close one",
-                headers=((b"retry-after", b"5"),),
+                retry_after_s=5,
             )
 
     async def _counted(self, principal: Principal, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -20,6 +20,7 @@ from toolgen.clock import Clock
 from toolgen.errors import CanonicalError, StateError
 from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Principal, Trace, parse_trace, parties
+from toolgen.model.result import Error
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.middleware import Presence
 from toolgen.state.encryption import Seal
@@ -140,13 +141,22 @@ class Fault(Struct, frozen=True, kw_only=True):
     code: int
     message: str
     data: Mapping[str, object] | None = None
+    retry_after_s: float | None = None
+
+    @classmethod
+    def of(cls, error: Error) -> Fault:
+        """The fault for an error that is no fault of the request; `data` is the error as REST tells it."""
+        data = msgspec.to_builtins(error)
+        return cls(code=INTERNAL_ERROR, message=error.message, data=data, retry_after_s=error.retry_after_s)
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result."""
+    """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result. `retry_after_s`: the
+    gateway cannot answer now, and may then."""
 
     body: bytes = b""
     fault: int = 0
+    retry_after_s: float | None = None
 
 
 def parse(data: bytes) -> Message | Reply:
@@ -169,7 +179,7 @@ def failed(request: Id | None, fault: Fault) -> Reply:
     error: dict[str, object] = {"code": fault.code, "message": fault.message}
     if fault.data is not None:
         error["data"] = fault.data
-    return Reply(body=response(request, "error", error), fault=fault.code)
+    return Reply(body=response(request, "error", error), fault=fault.code, retry_after_s=fault.retry_after_s)
 
 
 def response(request: Id | None, name: str, value: object) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from importlib.metadata import version
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from toolgen.clock import Clock, SystemClock
+from toolgen.errors import AuditError, StateError
 from toolgen.gateway.json_body import Malformed, identifier
 from toolgen.gateway.mcp.client_channel import Mailbox
 from toolgen.gateway.mcp.messages import (
@@ -47,6 +49,7 @@ from toolgen.gateway.tracing import METHODS, Operation, Span, Spans
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
+from toolgen.model.unavailable import fault_error
 
 __all__ = ["Caller", "Era", "Fault", "Mcp", "Message", "Reply", "client_label", "parse"]
 
@@ -58,6 +61,7 @@ _SERVER_INFO = {"name": "toolgen", "title": "toolgen", "version": version("toolg
 _CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}}
 _TASKS: Mapping[str, object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 _CLOCK = SystemClock()
+log = logging.getLogger("toolgen.gateway")
 _NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
@@ -90,6 +94,10 @@ class Mcp:
         try:
             fault = envelope_fault(message) if era is Era.MODERN else None
             outcome = fault or await self._dispatch(message, era, caller)
+            error = _error(outcome)
+        except (StateError, AuditError) as unavailable:
+            log.error("a request of MCP was refused: %s", unavailable)  # noqa: TRY400 - it says all there is
+            outcome = Fault.of(fault_error(unavailable))
             error = _error(outcome)
         finally:
             if span is not None:
@@ -209,6 +217,8 @@ class Mcp:
             return Fault(code=INVALID_PARAMS, message="params.uri must be a string")
         found = await read_resource(self._gateway, caller.principal, uri)
         if isinstance(found, Error):
+            if found.retry_after_s is not None:
+                return Fault.of(found)
             # Of 2026-07-28 (server/resources, error handling); before it there was a code of its own.
             code = INVALID_PARAMS if era is Era.MODERN else RESOURCE_NOT_FOUND
             return Fault(code=code, message=found.message, data={"uri": uri[:_MAX_URI_LENGTH]})

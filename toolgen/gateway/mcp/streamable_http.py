@@ -12,7 +12,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolgen.gateway.asgi.request import KEY_HEADER, Rejected, Request, Response, Stream, agreed_key, read_json_body
+from toolgen.gateway.asgi.request import (
+    KEY_HEADER,
+    Rejected,
+    Request,
+    Response,
+    Stream,
+    agreed_key,
+    read_json_body,
+    retry_after,
+)
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Listeners
@@ -350,4 +359,8 @@ def _response(reply: Reply, era: Era, *, session: str = "") -> Response:
         return Response(status=202)
     table = _MODERN_STATUS if era is Era.MODERN else _HANDSHAKE_STATUS
     headers = ((SESSION_HEADER, session.encode("ascii")),) if session else ()
-    return Response(status=table.get(reply.fault, 200), body=reply.body, headers=headers)
+    status = table.get(reply.fault, 200)
+    if reply.retry_after_s is not None:
+        # Before 2026-07-28 clients take any status but 200 for a broken transport, and read no error that comes with it.
+        status, headers = 503 if era is Era.MODERN else status, (*headers, retry_after(reply.retry_after_s))
+    return Response(status=status, body=reply.body, headers=headers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import logging
 from asyncio import QueueFull
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import StateError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.caller_questions import CallerQuestions
 from toolgen.gateway.json_body import encode, error_text
@@ -46,6 +47,7 @@ from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.tool import FunctionBinding, Tool
+from toolgen.model.unavailable import fault_error
 from toolgen.state.invocations import Invocation
 
 __all__ = ["TaskPlan", "Tasks", "requires_task"]
@@ -58,6 +60,7 @@ _MAX_CURSOR_LENGTH = 512
 _MAX_ANSWERS = 32
 _LOOK_S = 5.0
 _QUESTION = "question"
+log = logging.getLogger("toolgen.gateway")
 
 
 class TaskPlan(Struct, frozen=True, kw_only=True):
@@ -143,8 +146,9 @@ class Tasks:
             task = task_of(known, await self._approvals.store.now(), era, self._approvals)
             if era is Era.HANDSHAKE:
                 self.news_of.note(caller.principal, caller.connection, known.id)
-        except StateError:
-            return Fault(code=INTERNAL_ERROR, message="the task could not be kept; the operator's log says why")
+        except StateError as error:
+            log.error("a task could not be kept: %s", error)  # noqa: TRY400 - it says all there is
+            return Fault.of(fault_error(error, "the task could not be kept"))
         task["status"] = "working"  # where every task begins (2025-11-25, section Task Status Lifecycle)
         return {"resultType": "task", **task} if era is Era.MODERN else {"task": task}
 
@@ -168,31 +172,26 @@ class Tasks:
     async def answer(
         self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
     ) -> dict[str, object] | Fault:
-        """The result of one of the methods below tasks/."""
+        """The result of one of the methods below tasks/. Raises `StateError` and `AuditError`."""
         if era is Era.MODERN and not declares_tasks(meta.get(META_CAPABILITIES)):
             return missing_capability(NO_TASKS, (TASKS,))
-        try:
-            if method == "tasks/list":
-                return await self._list(params, era, caller)
-            task_id = params.get("taskId")
-            if not isinstance(task_id, str) or not 0 < len(task_id) <= _MAX_ID_LENGTH:
-                return _wrong("params.taskId must be the id of a task")
-            known = await self._approvals.own(task_id, caller.principal)
-            if known is None:
-                return _unknown()
-            match method:
-                case "tasks/get":
-                    return await self.shown(known, meta, era, caller.principal)
-                case "tasks/result":
-                    return await self._result(known, era, caller)
-                case "tasks/update":
-                    return await self._update(known, params.get("inputResponses"), caller.principal)
-                case _:
-                    return await self._cancel(known, era, caller.principal)
-        except StateError:
-            return Fault(code=INTERNAL_ERROR, message="tasks cannot be read now; the operator's log says why")
-        except AuditError:
-            return Fault(code=INTERNAL_ERROR, message="nothing was changed, because it could not be recorded")
+        if method == "tasks/list":
+            return await self._list(params, era, caller)
+        task_id = params.get("taskId")
+        if not isinstance(task_id, str) or not 0 < len(task_id) <= _MAX_ID_LENGTH:
+            return _wrong("params.taskId must be the id of a task")
+        known = await self._approvals.own(task_id, caller.principal)
+        if known is None:
+            return _unknown()
+        match method:
+            case "tasks/get":
+                return await self.shown(known, meta, era, caller.principal)
+            case "tasks/result":
+                return await self._result(known, era, caller)
+            case "tasks/update":
+                return await self._update(known, params.get("inputResponses"), caller.principal)
+            case _:
+                return await self._cancel(known, era, caller.principal)
 
     async def shown(
         self, known: Invocation, meta: Mapping[str, Any], era: Era, principal: Principal

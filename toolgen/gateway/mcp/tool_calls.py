@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.errors import AuditError, CanonicalError, StateError
+from toolgen.errors import CanonicalError, StateError
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import (
     APPROVAL,
@@ -95,7 +95,7 @@ class ToolCalls:
     async def answer(
         self, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
     ) -> dict[str, object] | Fault:
-        """The result of one tools/call."""
+        """The result of one tools/call. Raises `StateError` and `AuditError` where what it waits for cannot be asked for or taken now."""
         request = self._request(params, meta, era, caller)
         if isinstance(request, Fault):
             return request
@@ -269,11 +269,8 @@ class ToolCalls:
             if answer is None and form is not None:
                 asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
                 return self._asking(request, caller.principal, asked, call_id=state.call_id)
-            try:
-                if answer is not None:
-                    await said(approvals, state.call_id, answer, caller.principal)
-            except (AuditError, StateError):
-                return Fault(code=INTERNAL_ERROR, message="the answer could not be recorded, so it was not taken")
+            if answer is not None:
+                await said(approvals, state.call_id, answer, caller.principal)
         envelope = await self._ended(approvals.envelope(known), request, caller)
         return await self._result(envelope, request, caller)
 
@@ -296,7 +293,7 @@ class ToolCalls:
         answers = {key: answer for key, answer in request.answers.items() if key not in wanted}
         try:
             state = self._states.close(principal, request.name, request.arguments, answers=answers, call_id=call_id)
-        except (StateError, CanonicalError):
+        except CanonicalError:
             return Fault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
         if len(state) > MAX_STATE_LENGTH:
             return _wrong("the answers to this call's questions are too long")

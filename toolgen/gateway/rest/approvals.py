@@ -14,7 +14,7 @@ from toolgen.gateway.approval_terms import Terms, Wish
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.openapi_schemas import DURATION
-from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, faults_refused, whole
+from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
 from toolgen.units import parse_duration
@@ -55,10 +55,7 @@ class RestApprovals:
         if found is None and request.path != "/v1/approvals":
             return None
         request.take("GET" if found is None else "POST")
-        with faults_refused("the calls that wait cannot be read now; the operator's log says why"):
-            return await (
-                self._list(request, principal) if found is None else self._decide(request, principal, found[1])
-            )
+        return await (self._list(request, principal) if found is None else self._decide(request, principal, found[1]))
 
     async def _list(self, request: Request, principal: Principal) -> Response:
         """What this principal may answer for, the oldest first, with the exact arguments and the request as it would be sent; rows of both
@@ -85,7 +82,7 @@ class RestApprovals:
             call_id, approve=approve, note=body.note, principal=principal, terms=terms
         )
         if isinstance(answer, Error):
-            raise Rejected(_STATUS[answer.code], answer.code, answer.message, suggestion=answer.suggestion)
+            raise Rejected.of(_STATUS[answer.code], answer)
         grant = {"grant": answer.grant} if answer.grant else {}
         return json_response({"id": answer.id, "decision": body.decision, "status": answer.status, **grant})
 

@@ -99,12 +99,8 @@ async def _read(work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
     except AuditError as error:
         _LOGGER.warning("the audit log cannot be read: %s", error)
-        raise Rejected(
-            503,
-            "audit_unavailable",
-            "the audit log cannot be read, or its index not be used",
-            suggestion="the operator's log says why; run `toolgen audit verify` on the gateway",
-        ) from None
+        told = "the audit log cannot be read, or its index not be used; run `toolgen audit verify` on the gateway"
+        raise Rejected.by_fault(error, told) from None
 
 
 def _filter(query: Mapping[str, str]) -> Filter:

@@ -10,19 +10,21 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+import msgspec
+
 from toolgen.errors import StateError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.rest.tools import enveloped, faults_refused, whole
+from toolgen.gateway.rest.tools import enveloped, whole
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
+from toolgen.model.unavailable import fault_error
 
 __all__ = ["DEFAULT_WAIT_S", "MAX_WAIT_S", "CallEvents", "RestCalls"]
 
 _CALL = re.compile(r"/v1/calls/([^/]{1,128})(/cancel)?\Z")
-_UNREAD = "the calls that wait cannot be read now; the operator's log says why"
 
 
 class RestCalls:
@@ -33,14 +35,14 @@ class RestCalls:
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
         """The answer to a request for one of these routes; None for a path that is another's."""
-        with faults_refused(_UNREAD):
-            if found := _CALL.match(request.path):
-                request.take("POST" if found[2] else "GET")
-                request.parameters()
-                if found[2]:
-                    return _withdrawn(_own(await self._approvals.background.cancel(found[1], principal)))
-                return enveloped(_own(await self._approvals.outcome(found[1], principal)))
-        return None
+        found = _CALL.match(request.path)
+        if found is None:
+            return None
+        request.take("POST" if found[2] else "GET")
+        request.parameters()
+        if found[2]:
+            return _withdrawn(_own(await self._approvals.background.cancel(found[1], principal)))
+        return enveloped(_own(await self._approvals.outcome(found[1], principal)))
 
 
 def _own(envelope: Envelope | None) -> Envelope:
@@ -85,8 +87,7 @@ class CallEvents:
             return None
         request.take("GET")
         wait = whole(request.parameters("wait"), "wait", default=DEFAULT_WAIT_S, most=MAX_WAIT_S)
-        with faults_refused(_UNREAD):
-            known = await self._gateway.tool_calls.approvals.own(found[1], principal)
+        known = await self._gateway.tool_calls.approvals.own(found[1], principal)
         if known is None:
             raise Rejected(404, "not_found", "there is no such call of yours that had to wait")
         if self._open.get(parties(principal), 0) >= _MAX_EACH or sum(self._open.values()) >= _MAX_OPEN:
@@ -95,7 +96,7 @@ class CallEvents:
                 "rate_limited",
                 "too many streams of events are open",
                 suggestion=f"close some, or ask GET /v1/calls/{{id}} instead; a caller may have {_MAX_EACH}",
-                headers=((b"retry-after", b"%d" % MAX_WAIT_S),),
+                retry_after_s=MAX_WAIT_S,
             )
         return Stream(events=self._counted(request, principal, found[1], wait))
 
@@ -105,8 +106,8 @@ class CallEvents:
         try:
             async for event in self._events(request, principal, call_id, wait):
                 yield event
-        except StateError:
-            yield _event("error", {"code": "internal", "message": "the calls that wait cannot be read now"})
+        except StateError as error:
+            yield _event("error", msgspec.to_builtins(fault_error(error)))
         finally:
             self._open[who] -= 1
             if not self._open[who]:

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
+import msgspec
+
 from toolgen.audit.entry import timestamp
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import StateError
 from toolgen.gateway.asgi.request import Answer, Rejected, Request, Response, Stream, json_response, read_json_body
 from toolgen.gateway.device_answers import read_answer
 from toolgen.gateway.json_body import Malformed, encode
@@ -17,6 +19,7 @@ from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tools import malformed, whole
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
+from toolgen.model.unavailable import fault_error
 from toolgen.state.invocations import Invocation
 
 __all__ = ["MAX_WAIT_S", "RestDevices"]
@@ -28,7 +31,6 @@ _MAX_OPEN = 2048
 _EVENTS = b"text/event-stream"
 _STILL_HERE = b": still here\n\n"
 _STATUS: Mapping[str, int] = MappingProxyType({"validation": 400, "not_found": 404, "conflict": 409, "expired": 410})
-_UNREAD = "the requests of devices cannot be read now; the operator's log says why"
 
 
 class RestDevices:
@@ -47,33 +49,26 @@ class RestDevices:
 
     async def answer(self, request: Request, device: Principal) -> Answer | None:
         """The answer to a request for one of these routes; None for a path that is another's."""
-        try:
-            if request.path == "/v1/device/requests":
-                request.take("GET")
-                if device.on_behalf_of is not None:
-                    raise Rejected(
-                        403,
-                        "forbidden",
-                        "a device asks as its user, and not as somebody who acts for them",
-                        suggestion="show the user's own credential",
-                    )
-                if _EVENTS in request.headers.get(b"accept", b"").lower():
-                    wait = whole(request.parameters("wait"), "wait", default=MAX_WAIT_S, most=MAX_WAIT_S)
-                    self._check_room(device)
-                    return Stream(events=self._events(request, device, wait))
-                return await self._poll(request, device)
-            if request.path == "/v1/tool-messages":
-                request.take("POST")
-                return await self._take(request, device)
-        except StateError:
-            raise Rejected(503, "internal", _UNREAD) from None
-        except AuditError:
-            raise Rejected(
-                503,
-                "audit_unavailable",
-                "the answer was not taken, because it could not be recorded",
-                suggestion="send it again once the gateway's audit log works",
-            ) from None
+        if request.path == "/v1/device/requests":
+            request.take("GET")
+            if device.on_behalf_of is not None:
+                raise Rejected(
+                    403,
+                    "forbidden",
+                    "a device asks as its user, and not as somebody who acts for them",
+                    suggestion="show the user's own credential",
+                )
+            if _EVENTS in request.headers.get(b"accept", b"").lower():
+                wait = whole(request.parameters("wait"), "wait", default=MAX_WAIT_S, most=MAX_WAIT_S)
+                self._check_room(device)
+                await self._gateway.tool_calls.devices.requests(
+                    device
+                )  # while there is a status to say that it cannot be read
+                return Stream(events=self._events(request, device, wait))
+            return await self._poll(request, device)
+        if request.path == "/v1/tool-messages":
+            request.take("POST")
+            return await self._take(request, device)
         return None
 
     async def _take(self, request: Request, device: Principal) -> Response:
@@ -88,7 +83,7 @@ class RestDevices:
             raise malformed(error) from None
         taken = await devices.answer(message, device)
         if isinstance(taken, Error):
-            raise Rejected(_STATUS[taken.code], taken.code, taken.message, suggestion=taken.suggestion)
+            raise Rejected.of(_STATUS[taken.code], taken)
         return json_response({"id": taken.call_id, "status": taken.status})
 
     async def _poll(self, request: Request, device: Principal) -> Response:
@@ -127,8 +122,8 @@ class RestDevices:
                         return
                     if not await changed(min(left, QUIET_S)):
                         yield _STILL_HERE
-            except StateError:
-                yield _event("error", {"code": "internal", "message": _UNREAD})
+            except StateError as error:
+                yield _event("error", msgspec.to_builtins(fault_error(error)))
 
     def _check_room(self, device: Principal) -> None:
         if self._open.get(device.id, 0) >= _MAX_EACH or sum(self._open.values()) >= _MAX_OPEN:
@@ -137,7 +132,7 @@ class RestDevices:
                 "rate_limited",
                 "too many devices wait for requests",
                 suggestion=f"a user may have {_MAX_EACH} that do",
-                headers=((b"retry-after", b"%d" % MAX_WAIT_S),),
+                retry_after_s=MAX_WAIT_S,
             )
 
     @contextmanager

@@ -13,7 +13,7 @@ from toolgen.gateway.approval_grants import MAX_GRANTS, grant_json
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.openapi_schemas import DURATION, SOME_TEXT
-from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, faults_refused, whole
+from toolgen.gateway.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.gateway.role_grants import MAX_REASON_LENGTH, RoleGrants, RoleWish, role_grant_json
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
@@ -53,10 +53,9 @@ class RestGrants:
         if found is None and request.path != "/v1/grants":
             return None
         request.take(*(("GET", "POST") if found is None else ("POST", "DELETE")))
-        with faults_refused("grants cannot be read now; the operator's log says why"):
-            if found is None:
-                return await (self._list if request.method == "GET" else self._give)(request, principal)
-            return await (self._decide if request.method == "POST" else self._end)(request, principal, found[1])
+        if found is None:
+            return await (self._list if request.method == "GET" else self._give)(request, principal)
+        return await (self._decide if request.method == "POST" else self._end)(request, principal, found[1])
 
     async def _list(self, request: Request, principal: Principal) -> Response:
         """Those that this principal may end, each kind by when they expire."""
@@ -119,4 +118,4 @@ def _given(found: RoleGrant | Error) -> RoleGrant:
 
 
 def _rejected(error: Error) -> Rejected:
-    return Rejected(_STATUS[error.code], error.code, error.message, suggestion=error.suggestion)
+    return Rejected.of(_STATUS[error.code], error)

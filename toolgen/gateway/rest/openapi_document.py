@@ -123,7 +123,7 @@ def _answer_paths() -> Node:
         "/v1/answers/{name}/{token}": get(
             "getAnswer",
             "The bytes of a file that a call answered with a link, for as long as they are kept",
-            {**responses(file), "404": answer("There is nothing here for this caller.", "Refusal")},
+            {**responses(file, "503"), "404": answer("There is nothing here for this caller.", "Refusal")},
             [path("name", {"type": "string", "maxLength": 128}), path("token", token)],
             "For the principal alone that made the call; `data.resource.path` of its envelope leads here.",
         )
@@ -284,7 +284,7 @@ _ENDINGS = {
     "429": "Too many calls; see Retry-After.",
     "500": "The tool or the gateway failed.",
     "502": "The system behind the tool failed.",
-    "503": "The gateway takes no calls, or the system behind the tool is down.",
+    "503": "The gateway takes no calls or cannot use its state now, or the system behind the tool is down; see Retry-After.",
     "504": "The system behind the tool did not answer in time.",
 }
 _STEP: Node = {

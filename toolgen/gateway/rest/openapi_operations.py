@@ -18,7 +18,7 @@ ERRORS = {
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "429": "Too many; see Retry-After.",
-    "503": "It cannot be read now.",
+    "503": "It cannot be read or written now; see Retry-After.",
 }
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
 
-from toolgen.errors import AuditError, StateError
 from toolgen.gateway.asgi.request import (
     Rejected,
     Request,
@@ -22,6 +19,7 @@ from toolgen.gateway.asgi.request import (
     header_key,
     json_response,
     read_json_body,
+    retry_after,
 )
 from toolgen.gateway.json_body import Malformed, decode, encode, envelope_json, identifier, unmade
 from toolgen.gateway.protocol import Facade
@@ -35,7 +33,7 @@ from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
 from toolgen.pipeline.middleware import Presence
 
-__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "faults_refused", "status_of", "whole"]
+__all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
 
 MAX_PAGE = 1000
 DEFAULT_PAGE = 100
@@ -103,22 +101,6 @@ def status_of(envelope: Envelope) -> int:
         status = STATUS_OF_CODE[envelope.error.code]
         return 403 if status == 202 and envelope.status != "pending" else status
     return _STATUS_OF_STATUS.get(envelope.status, 500)
-
-
-@contextmanager
-def faults_refused(unread: str) -> Iterator[None]:
-    """Refuses a request with 503 where state cannot be reached, with the words `unread`, or where nothing can be recorded."""
-    try:
-        yield
-    except StateError:
-        raise Rejected(503, "internal", unread) from None
-    except AuditError:
-        raise Rejected(
-            503,
-            "audit_unavailable",
-            "nothing was changed, because it could not be recorded",
-            suggestion="try again once the gateway's audit log works",
-        ) from None
 
 
 class Rest:
@@ -258,9 +240,7 @@ class Rest:
             raise Rejected(400, "validation", "the query parameter q must have a character")
         found = await self._gateway.tool_calls.search(principal, text, MAX_FOUND, session)
         if isinstance(found, Error):
-            seconds = max(1, math.ceil(found.retry_after_s or 1))
-            headers = ((b"retry-after", b"%d" % seconds),)
-            raise Rejected(429, found.code, found.message, suggestion=found.suggestion, headers=headers)
+            raise Rejected.of(STATUS_OF_CODE.get(found.code, 429), found)
         return found
 
     async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Response:
@@ -269,7 +249,7 @@ class Rest:
         found = await self._gateway.tool_calls.fetch(principal, name, token)
         if isinstance(found, Error):
             status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
-            raise Rejected(status, found.code, found.message, suggestion=found.suggestion)
+            raise Rejected.of(status, found)
         # A stranger's bytes: never shown as a page of this origin, whatever they say they are.
         headers = ((b"content-disposition", b"attachment"),)
         kind = found.media_type.encode("ascii") if _MEDIA_TYPE.match(found.media_type) else b"application/octet-stream"
@@ -323,7 +303,7 @@ def _retry_after(envelope: Envelope, error: Error) -> tuple[tuple[bytes, bytes],
     """`Retry-After` in whole seconds (RFC 9110, section 10.2.3); never absent from a 429."""
     if error.retry_after_s is None and status_of(envelope) != 429:
         return ()
-    return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1))),)
+    return (retry_after(error.retry_after_s or 1),)
 
 
 def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:

@@ -18,6 +18,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding, Tool
+from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Next, Trail, refused
 from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
@@ -30,14 +31,7 @@ from toolgen.state.shared_histories import SharedHistories, Turn
 
 __all__ = ["UNCOUNTED", "AccessStage", "Earlier", "RedactStage", "imagined"]
 
-UNCOUNTED = Refused(
-    error=Error(
-        code="upstream_unavailable",
-        message="what was called before cannot be known now, so nothing was sent",
-        suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
-        retry_after_s=1.0,
-    )
-)
+UNCOUNTED = Refused(error=unavailable("what was called before cannot be known now, so nothing was sent"))
 _QUOTED = "the tool failed, and what it says is withheld: the policy redacts fields of its answers"
 _logger = logging.getLogger(__name__)
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from toolgen.errors import place_of
+from toolgen.errors import AuditError, place_of
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Effect
+from toolgen.model.unavailable import fault_error
 
 __all__ = ["UNAVAILABLE", "cut_off", "failed_inside", "unrecorded", "unusable"]
 
 UNAVAILABLE = Refused(
-    error=Error(
-        code="audit_unavailable",
-        message="the call was not made, because its record could not be written",
-        suggestion="try again once the gateway's audit log works",
-    )
+    error=fault_error(AuditError(""), "the call was not made, because its record could not be written")
 )
 
 _logger = logging.getLogger(__name__)

@@ -28,13 +28,14 @@ from toolgen.model.tool import (
     Tool,
     WorkflowBinding,
 )
+from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.pipeline.middleware import Judged, Trail, refused
 from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
 from toolgen.pipeline.stages.approve import stale
 from toolgen.policy.arguments import Validator, misspelt
 from toolgen.policy.rules import Note
-from toolgen.state.pauses import Pause, Pauses, SharedPauses
+from toolgen.state.pauses import UNREADABLE, Pause, Pauses, SharedPauses
 
 if TYPE_CHECKING:
     from toolgen.pipeline.graphql_documents import DocumentGuard
@@ -57,13 +58,7 @@ _NO_INDEX = Deny(
 
 _logger = logging.getLogger(__name__)
 _WRITES = Consent(rule="sql:writes")
-_UNREAD = Error(
-    code="paused",
-    message="whether calls like this are paused cannot be read now, so nothing was sent",
-    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
-    retry_after_s=1.0,
-    rule="pause",
-)
+_UNREAD = unavailable("whether calls like this are paused cannot be read now, so nothing was sent", rule="pause")
 
 
 class PauseStage(Struct, frozen=True, kw_only=True):
@@ -94,6 +89,8 @@ class PauseStage(Struct, frozen=True, kw_only=True):
         pause = self._covering(call)
         if pause is None:
             return None
+        if pause is UNREADABLE:
+            return _UNREAD
         return Error(
             code="paused",
             message=f"calls like this are paused: {pause.reason}" if pause.reason else "calls like this are paused",

@@ -21,6 +21,7 @@ from toolgen.json_codec import encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
+from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.state.idempotency import Claim, Ledger
 
@@ -80,7 +81,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         except StateError as error:
             message = "the idempotency key of call %s could not be kept: %s"
             _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - what it came from may quote anything
-            return _refused("internal", "the idempotency key cannot be kept now, so nothing was sent")
+            return Refused(error=fault_error(error, "the idempotency key cannot be kept now, so nothing was sent"))
         if known is None:
             return _refused("rate_limited", "too many idempotency keys of this caller are in use", KEPT_S)
         if known.arguments != mine.arguments:

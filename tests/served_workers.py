@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -18,6 +18,7 @@ from toolgen.audit.reader import entries
 
 ROOT = Path(__file__).parents[1]
 READY = re.compile(r"toolgen is listening on (https?://127\.0\.0\.1:[0-9]+)\n")
+SERVE = ("-m", "toolgen", "serve", "--port", "0", "--config")
 HEALTH = "/v1/tools/orders__get_health/call"
 
 
@@ -67,10 +68,11 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
 
 
 @contextlib.contextmanager
-def serving(path: Path, *options: str) -> Iterator[Served]:
+def serving(path: Path, *options: str, program: Sequence[str] = SERVE) -> Iterator[Served]:
+    """The project served by `program`, which is given the path of its toolgen.yaml and these options."""
     log = (path.parent / "serve.log").open("w+", encoding="utf-8")
     process = subprocess.Popen(
-        [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--config", str(path), *options],
+        [sys.executable, *program, str(path), *options],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=log,

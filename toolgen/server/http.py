@@ -37,11 +37,12 @@ from toolgen.server.signals import Stop, hears_signals
 from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
 from toolgen.server.tls import HANDSHAKES, Certificate, TlsConnection
 
-__all__ = ["Front", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
+__all__ = ["Front", "Pulse", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
 
 _logger = logging.getLogger(__name__)
 
 GRACE_S = 2.0
+BEAT_S = 1.0
 _EXIT_S = 2.0
 _OTHER_FILES = 512  # the record, connections to upstreams and databases, what is accepted before something gives way
 _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
@@ -71,6 +72,13 @@ class Front(Struct, frozen=True, kw_only=True):
 
 
 _NOTHING = Front()
+
+
+class Pulse(Struct, frozen=True, kw_only=True):
+    """Signs of life of a worker: `ready` is called once it accepts connections, and `beat` each second that its event loop runs."""
+
+    ready: Callable[[], None]
+    beat: Callable[[], None]
 
 
 def say_ready(url: str) -> None:
@@ -117,10 +125,10 @@ def serve_worker(
     *,
     host: str,
     front: Front,
-    ready: Callable[[], None],
+    pulse: Pulse,
     lifeline: int,
 ) -> None:
-    """Serves as one of several processes, on a socket that the first of them opened; `ready` is called once it accepts connections.
+    """Serves as one of several processes, on a socket that the first of them opened, which hears its `pulse`.
 
     `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as on SIGTERM, so that no
     worker is left behind on the port.
@@ -135,8 +143,13 @@ def serve_worker(
                 loop.remove_reader(lifeline)
                 stop.because("the process that started this one is gone")
 
+            def beat() -> None:
+                pulse.beat()
+                loop.call_later(BEAT_S, beat)
+
             loop.add_reader(lifeline, alone)
-            ready()
+            pulse.ready()
+            beat()
 
         await _serve(gateway, listener, app, front, certificate, begun)
 

@@ -35,6 +35,9 @@ _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _STABLE_S = 60.0
 """A worker that lived so long was well: the next is started without much ado."""
+SILENT_S = 15.0
+"""A worker whose event loop does not run for so long is ended: it would keep its share of the connections for ever."""
+_TICK_S = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,10 +47,19 @@ def check_workers(count: int) -> None:
         raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
 
 
-def serve_workers(settings: Settings, *, host: str, port: int, count: int, logs: Logs = ("json", "info")) -> bool:
+def serve_workers(
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    count: int,
+    logs: Logs = ("json", "info"),
+    silent_s: float = SILENT_S,
+) -> bool:
     """Serves a project in `count` processes until SIGINT or SIGTERM, which each obeys as a single one would; whether all ended well.
 
-    One that dies is started again, after ever longer pauses if it dies again and again. SIGHUP goes to all.
+    A worker that dies is started again, after ever longer pauses if it dies again and again; one whose event loop has not run for
+    `silent_s` is killed first. SIGHUP goes to all.
     Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
     """
     if settings.tls is not None:
@@ -55,7 +67,7 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int, logs:
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_Workers(settings, host, listeners, logs).run())
+            return runner.run(_Workers(settings, host, listeners, logs, silent_s).run())
     finally:
         for listener in listeners:
             listener.close()
@@ -64,8 +76,11 @@ def serve_workers(settings: Settings, *, host: str, port: int, count: int, logs:
 class _Workers:
     """The processes, by the number of their socket."""
 
-    def __init__(self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs) -> None:
+    def __init__(
+        self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs, silent_s: float
+    ) -> None:
         self._logs = logs
+        self._silent_s = silent_s
         self._config = settings.path
         self._tls = settings.tls is not None
         self._commands = make_command_server(settings.sources)
@@ -179,18 +194,53 @@ class _Workers:
         if self._stopping.is_set():
             process.send_signal(signal.SIGTERM)
         try:
-            if process.stdout is not None and await process.stdout.readline() == READY:
-                self._ready.add(index)
-                self._announce()
-            return await process.wait()
+            if process.stdout is None or await process.stdout.readline() != READY:
+                return await process.wait()
+            self._ready.add(index)
+            self._announce()
+            watching = asyncio.create_task(self._kill_if_silent(index, process, process.stdout))
+            try:
+                return await process.wait()
+            finally:
+                watching.cancel()
         finally:
             del self._running[index]
             self._ready.discard(index)
+
+    async def _kill_if_silent(self, index: int, process: Process, beats: asyncio.StreamReader) -> None:
+        """Kills a worker that is stopped or hangs.
+
+        Counted are the seconds in which this process runs: where all were stopped together (a debugger, a frozen container, a laptop that
+        slept), a worker has as long as ever to be heard.
+        """
+        heard = asyncio.Event()
+        hearing = asyncio.create_task(_hear(beats, heard))
+        try:
+            silent = 0.0
+            while silent < self._silent_s:
+                await asyncio.sleep(_TICK_S)
+                silent = 0.0 if heard.is_set() else silent + _TICK_S
+                heard.clear()
+            _logger.error(
+                "worker %d (process %d) is killed: its event loop has not run for %g s (it is stopped, or a function holds it up)",
+                index + 1,
+                process.pid,
+                self._silent_s,
+            )
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        finally:
+            hearing.cancel()
 
     def _announce(self) -> None:
         if not self._up.is_set() and not self._stopping.is_set() and len(self._ready) == len(self._listeners):
             self._up.set()
             _say(f"toolgen is listening on {url_of(self._listeners[0], tls=self._tls)}")
+
+
+async def _hear(beats: asyncio.StreamReader, heard: asyncio.Event) -> None:
+    while await beats.read(4096):
+        heard.set()
 
 
 def _same_path() -> tuple[str, ...]:

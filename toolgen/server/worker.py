@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -13,12 +14,14 @@ from toolgen.core_dumps import forbid_core_dumps
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.shared_state import WorkerSockets
-from toolgen.server.http import Front, serve_worker
+from toolgen.server.http import Front, Pulse, serve_worker
 from toolgen.server.logs import Logs, configure
 
-__all__ = ["READY", "Orders", "main"]
+__all__ = ["BEAT", "READY", "Orders", "main"]
 
 READY = b"ready\n"
+BEAT = b"."
+"""The heartbeat of a worker, each second that its event loop runs."""
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +39,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> None:
     """Loads the project and serves it, until a signal or the end of the process that started it.
 
-    Standard input is the lifeline, standard output where it says that it accepts connections; what a tool prints goes to standard error.
+    Standard input is the lifeline. Standard output is where it says that it accepts connections, and from then on that its event loop runs;
+    what a tool prints goes to standard error.
     """
     forbid_core_dumps()
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
@@ -46,7 +50,11 @@ def main() -> None:
 
     def ready() -> None:
         os.write(said, READY)
-        os.close(said)
+        os.set_blocking(said, False)
+
+    def beat() -> None:
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # its reader stands still, or is gone
+            os.write(said, BEAT)
 
     lifeline = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -62,7 +70,7 @@ def main() -> None:
                 listener,
                 host=orders.host,
                 front=Front.of(gateway.settings),
-                ready=ready,
+                pulse=Pulse(ready=ready, beat=beat),
                 lifeline=lifeline,
             )
     except ToolgenError as error:

@@ -16,8 +16,8 @@ from toolgen.errors import ConfigError
 from toolgen.gateway.service import Gateway
 
 
-def project(folder: Path, state: str, limits: list[dict[str, Any]]) -> Path:
-    path = make_project(folder, policy={**POLICY, "limits": limits})
+def project(folder: Path, state: str, limits: list[dict[str, Any]], **policy: Any) -> Path:
+    path = make_project(folder, policy={**POLICY, "limits": limits, **policy})
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "state": state}), encoding="utf-8")
     return path
 

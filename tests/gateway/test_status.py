@@ -13,7 +13,7 @@ import pytest
 
 from tests.gateway.test_shared_limits import project
 from tests.patient import until
-from tests.projects import make_project
+from tests.projects import POLICY, make_project
 from tests.redis_server import RedisServer
 from toolgen.background import FaultLog
 from toolgen.clock import FixedClock
@@ -89,8 +89,65 @@ def test_only_a_policy_that_tolerates_it_goes_by_pauses_of_before(
     monkeypatch.setattr(SharedPauses, "all", lambda _: ())
     pauses = object.__new__(SharedPauses)
     pauses.trouble = FaultLog(FixedClock(), "what is paused")
-    found = Shared.refusing(cast("Shared", SimpleNamespace(pauses=pauses)), tolerant=tolerant, counted=True)
+    found = Shared.refusing(
+        cast("Shared", SimpleNamespace(pauses=pauses)), tolerant=tolerant, counted=True, asks_history=False
+    )
     assert len([why for why in found if why]) == refused
+
+
+ASKING = {
+    "history": {
+        "id": "often",
+        "to": ["bot"],
+        "tools": ["*"],
+        "verdict": "deny",
+        "when": "history.count('*') > 99",
+    },
+    "session": {"id": "late", "to": ["bot"], "tools": ["*"], "verdict": "deny", "when": "session.count('*') > 99"},
+}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("asking", [(), ("history",), ("session",), ("history", "session")])
+@pytest.mark.parametrize("on_failure", ["", "refuse", "share"])
+def test_a_gateway_is_not_ready_if_and_only_if_a_plain_read_is_refused(
+    tmp_path: Path, on_failure: str, asking: tuple[str, ...], paused: bool
+) -> None:
+    """Without Redis. `paused`: another tool is."""
+    server = RedisServer(tmp_path)
+    server.start()
+    limits = [{**LIMIT, "on_failure": on_failure}] if on_failure else []
+    rules = [*POLICY["rules"], *(ASKING[name] for name in asking)]
+    path = project(tmp_path / "p", f"redis://127.0.0.1:{server.port}", limits, rules=rules)
+    refused = bool(asking) or on_failure != "share"
+
+    async def main() -> None:
+        async with Gateway.load(path) as gateway:
+            if paused:
+                await gateway.pausing.pause(principal="", source="", tool="pets__get_pet", reason="", by="ann")
+            assert await code_of(gateway) == ""
+            await until(lambda: gateway.operations.ready() == ())
+            server.stop()
+            if refused:
+                await until(gateway.operations.ready)
+            await until(lambda: len((*gateway.operations.ready(), *gateway.operations.warnings())) >= 2)
+            assert await code_of(gateway) == ("upstream_unavailable" if refused else "")
+            assert bool(gateway.operations.ready()) is refused
+            uncounted = "earlier calls cannot be counted in Redis"
+            if asking:
+                await until(lambda: any(uncounted in why for why in gateway.operations.ready()))
+            assert any(uncounted in why for why in gateway.operations.ready()) is bool(asking)
+            server.start()
+            await until(lambda: gateway.operations.ready() == ())
+            async with asyncio.timeout(120):
+                # An emptied Redis leaves rules about earlier calls without an answer: that is a verdict, and no outage.
+                while await code_of(gateway) == "upstream_unavailable":
+                    pass
+
+    try:
+        asyncio.run(main())
+    finally:
+        server.stop()
 
 
 def test_a_gateway_without_limits_needs_its_redis_for_pauses_alone(tmp_path: Path) -> None:

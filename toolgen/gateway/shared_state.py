@@ -92,15 +92,17 @@ class Shared(Struct, frozen=True, kw_only=True):
             await self.clock.set()
             self._tasks.append(self.background.start("setting the clock by Redis", self.clock.run))
 
-    def refusing(self, *, tolerant: bool, counted: bool) -> tuple[str, ...]:
+    def refusing(self, *, tolerant: bool, counted: bool, asks_history: bool) -> tuple[str, ...]:
         """Why every call would be refused now: nobody knows what is paused, or what every call counts for cannot be counted; not for a
-        policy that is `tolerant` of that. `counted`: whether limits can be, or there are none."""
+        policy that is `tolerant` of that. `counted`: whether limits can be, or there are none. `asks_history`: whether a rule asks for
+        earlier calls, without which no call is decided, however tolerant the policy is."""
         pauses, unknown = self.pauses, ""
         if isinstance(pauses, SharedPauses) and pauses.stale and not (tolerant and pauses.known):
             unknown = pauses.trouble.fault or "what is paused is not known yet"
         return (
             unknown,
             "" if counted or tolerant else UNCOUNTED,
+            self.histories.fault() if asks_history and self.histories is not None else "",
             UNREADABLE.reason if UNREADABLE in pauses.all() else "",
         )
 

@@ -44,7 +44,11 @@ class Standing:
     def _refusing(self, counted: bool) -> tuple[str, ...]:
         """Why every call would be refused now by what is shared."""
         governance = self.current.governance
-        return self._shared.refusing(tolerant=governance.tolerant, counted=counted or not governance.policy.limits)
+        return self._shared.refusing(
+            tolerant=governance.tolerant,
+            counted=counted or not governance.policy.limits,
+            asks_history=governance.earlier.histories is self._shared.histories,
+        )
 
     def _standing(self) -> Snapshot:
         """What is measured beside the process itself."""

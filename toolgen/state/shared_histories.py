@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -18,6 +19,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from toolgen.background import cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
@@ -142,6 +144,7 @@ _IDLE_S = 24 * 3600.0
 _KEPT_MS = str(48 * 3600 * 1000)
 _MAX_CACHED = 4_096
 _RETRY_S = 0.5
+_LOOK_S = 1.0
 _UNKNOWN = "?"  # a version that nothing has
 FORGOTTEN = "0-forgotten"
 """The version of a ledger that was there, and had to make room."""
@@ -186,6 +189,30 @@ class SharedHistories:
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._under_way: dict[str, _Whose] = {}
         self._settling: dict[_Whose, asyncio.Task[None]] = {}
+        self._fault = ""
+        self._heard = -math.inf  # when its place last answered or did not, by the time of the event loop
+        self._looking: asyncio.Task[None] | None = None
+
+    def fault(self) -> str:
+        """Why every turn would fail now; "" while the store answers. Each call of this asks the store in the background, at most once a
+        second, so the answer is as old as the call before it."""
+        old = asyncio.get_running_loop().time() - self._heard >= _LOOK_S
+        if old and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+        return self._fault
+
+    async def _look(self) -> None:
+        try:
+            self._seal()
+            await self._link.ask(_SCRIPT, self._root, _KEPT_MS)  # about no history
+        except (StateError, LinkError) as error:
+            self._answered(error)
+        else:
+            self._answered(None)
+
+    def _answered(self, error: Exception | None) -> None:
+        self._heard = asyncio.get_running_loop().time()
+        self._fault = "" if error is None else f"earlier calls cannot be counted in {self._link.place} ({error})"
 
     @asynccontextmanager
     async def turn(self, parties: Iterable[str], session: str) -> AsyncIterator[Turn]:
@@ -262,6 +289,8 @@ class SharedHistories:
 
     async def close(self) -> None:
         """Writes what ended, if it is taken, and lets go."""
+        if self._looking is not None:
+            await cancel(self._looking)
         tasks = list(self._settling.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=2 * _RETRY_S)
@@ -289,12 +318,14 @@ class SharedHistories:
             for name in names:  # whether it was written, nobody knows
                 self._kept[name].unsure = True
             if isinstance(error, UnreachableError):
+                self._answered(error)
                 raise StateUnavailableError(
                     f"earlier calls are counted in {self._link.place}, which cannot be used ({error})"
                 ) from error
             if isinstance(error, LinkError):
                 raise StateError(f"earlier calls are counted in {self._link.place}: {error}") from error
             raise
+        self._answered(None)
         try:
             if answer[0] != 1:
                 self._overtaken(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))

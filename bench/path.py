@@ -30,7 +30,7 @@ import toolgen
 from bench.calls import ROUTES, UPSTREAM, request_of
 from tests.projects import POLICY, make_project
 from toolgen.gateway.service import Gateway
-from toolgen.server.http import Front, serve_worker
+from toolgen.server.http import Front, Pulse, serve_worker
 from toolgen.server.sockets import bind
 
 # The most that a call may take: functions, modules, depth, bytes. No more than a tenth above what it took when this was last looked at.
@@ -147,7 +147,8 @@ def seen(route: tuple[str, dict[str, object]], watch: Watch[T_co]) -> list[T_co]
         watch.install()
         try:
             gateway = Gateway.load(path)
-            serve_worker(gateway, listener, host="127.0.0.1", front=Front(), ready=thread.start, lifeline=lifeline)
+            pulse = Pulse(ready=thread.start, beat=lambda: None)
+            serve_worker(gateway, listener, host="127.0.0.1", front=Front(), pulse=pulse, lifeline=lifeline)
         finally:
             watch.remove()
         thread.join()

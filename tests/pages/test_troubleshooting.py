@@ -249,7 +249,7 @@ def redis_stops(run: Run) -> str:
     redis.start()
     shared(redis.port)
     try:
-        return log_of(within=redis.stop, says="cannot be reached")
+        return log_of(within=redis.stop, says="cannot be used")
     finally:
         redis.stop()
 

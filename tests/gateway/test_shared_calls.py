@@ -180,7 +180,7 @@ def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, s
         while (unpaused := await first.call("orders__get_health", {}, principal="bot")).status == "ok":  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # for as long as what was heard is fresh
         assert unpaused.error is not None
-        assert unpaused.error.code == "paused"
+        assert unpaused.error.code == "upstream_unavailable"
         sent = len(seen.requests)
         assert (await second.call("orders__get_health", {}, principal="bot")).status in {"ok", "refused"}
         server.start()  # it has forgotten everything

@@ -152,7 +152,7 @@ def test_a_machine_that_starts_without_redis_makes_no_call_to_what_was_removed(t
 
     server.start()
     try:
-        assert asyncio.run(main()) <= {"paused", "expired", "unknown_tool"}
+        assert asyncio.run(main()) <= {"upstream_unavailable", "expired", "unknown_tool"}
     finally:
         server.stop()
 
@@ -169,4 +169,4 @@ def test_no_call_is_made_while_it_cannot_be_read_what_was_removed(tmp_path: Path
             await until(lambda: any("tools" in one and "was changed there" in one for one in second.operations.ready()))
             return {await said(second, "own__version") for _ in range(5)}
 
-    assert asyncio.run(main()) == {"paused"}
+    assert asyncio.run(main()) == {"upstream_unavailable"}

@@ -23,7 +23,7 @@ class RedisServer:
     def __init__(self, folder: Path, *options: str) -> None:
         if shutil.which("redis-server") is None:
             pytest.skip("redis-server is not installed")
-        self._folder, self._options = folder, options
+        self.folder, self._options = folder, options
         # Held for as long as this is: nobody else is given the port, and redis-server, which asks to use it again, can have it.
         held = socket.socket()
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -35,7 +35,7 @@ class RedisServer:
     def start(self) -> None:
         port = [] if "--tls-port" in self._options else ["--port", str(self.port)]
         options = [str(self.port) if option == "PORT" else option for option in self._options]
-        command = ["redis-server", *port, "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "", *options]
+        command = ["redis-server", *port, "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while self._process.poll() is None:
             with socket.socket() as probe:

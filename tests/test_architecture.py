@@ -97,7 +97,7 @@ EXCEPTIONS = {
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
     ("toolgen.state.redis_replies", "redis"): "reads what an exception of its client is",
-    ("toolgen.state.invocations_redis", "sqlite3"): "keeps which calls were begun",
+    ("toolgen.state.call_journal", "sqlite3"): "keeps which calls a gateway took on, began and ended",
     ("toolgen.state.invocations_sqlite", "sqlite3"): "keeps the calls that wait",
     ("toolgen.state.outbox", "sqlite3"): "keeps messages to webhooks until they are delivered",
     ("toolgen.state.stored_answers", "sqlite3"): "keeps long answers",

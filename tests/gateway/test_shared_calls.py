@@ -188,7 +188,9 @@ def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, s
             assert back.error is not None
             await asyncio.sleep(0.05)
         assert not any("send_mail" in path or "/mail" in path for _, path, _ in seen.requests[sent:])
-        assert await first.approvals.outcome(waiting, first.principal("bot")) is None
+        lost = await first.approvals.outcome(waiting, first.principal("bot"))
+        assert lost is not None
+        assert lost.status in {"pending", "refused"}  # it is ended, and told so, a lease after the store is back
 
     both(tmp_path, server, work)
 

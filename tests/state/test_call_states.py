@@ -31,15 +31,18 @@ from redis.asyncio import Redis
 from tests.exhaustive import examples
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
-from toolgen.clock import FixedClock
+from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.call_states import ENDED, FOLLOWS, NEXT, CallState, Kind, Status, state_of
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import Invocation, Invocations, due_at
-from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.store_watch import StoreWatch
 
+WATCH = StoreWatch(clock=SystemClock())
 PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation" / "waiting-calls.md"
 STATUSES: tuple[Status, ...] = get_args(Status)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -233,7 +236,9 @@ def test_whatever_is_tried_in_redis_no_call_leaves_its_states(server: RedisServe
         def link() -> RedisLink:
             return RedisLink(RedisLocation(host="127.0.0.1", port=server.port, prefix=prefix), lambda: "")
 
-        return [RedisInvocations(link(), lambda: Seal(b"k" * 32), BegunCalls(folder / "begun.db")) for _ in range(2)]
+        return [
+            RedisInvocations(link(), lambda: Seal(b"k" * 32), CallJournal(folder / "begun.db"), WATCH) for _ in range(2)
+        ]
 
     tried(opened)
 
@@ -290,7 +295,12 @@ def test_a_call_that_an_earlier_release_kept_in_redis_goes_on(server: RedisServe
         await redis.hset(f"released:calls:call:{call}", mapping=fields)  # type: ignore[misc,arg-type]
         await redis.zadd("released:calls:open", {call: 1.0})
         await redis.aclose()
-        store = RedisInvocations(RedisLink(location, lambda: ""), lambda: seal, BegunCalls(tmp_path / "begun.db"))
+        store = RedisInvocations(
+            RedisLink(location, lambda: ""),
+            lambda: seal,
+            CallJournal(tmp_path / "begun.db"),
+            WATCH,
+        )
         await goes_on(store)
         await store.close()
 

@@ -15,9 +15,9 @@ import pytest
 from tests.redis_server import RedisServer
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.grants import Grant, Grants, RedisGrants, SqliteGrants
-from toolgen.state.invocations_redis import BegunCalls
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 Open = Callable[[], Grants[Grant]]
@@ -34,7 +34,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
     def made() -> Grants[Grant]:
         link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
-        return RedisGrants(link, lambda: Seal(b"test"), BegunCalls(tmp_path / "begun.db"), "grants", Grant)
+        return RedisGrants(link, lambda: Seal(b"test"), CallJournal(tmp_path / "begun.db"), "grants", Grant)
 
     yield made
     server.stop()

@@ -15,12 +15,14 @@ import pytest
 from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
 from toolgen.clock import SystemClock
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import FullError, Held, Invocation, Invocations, Room, as_json
-from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.remembered_calls import RememberedCalls
+from toolgen.state.store_watch import StoreWatch
 
 Places = Callable[[], Invocations]
 RESULT = "x" * 2_000
@@ -43,8 +45,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
     location = RedisLocation(host="127.0.0.1", port=server.port, prefix=secrets.token_hex(6))
 
     def made() -> Invocations:
-        begun = BegunCalls(tmp_path / "begun.db")
-        return RememberedCalls(RedisInvocations(RedisLink(location, lambda: ""), lambda: Seal(b"k" * 32), begun))
+        journal = CallJournal(tmp_path / "begun.db")
+        return RememberedCalls(
+            RedisInvocations(
+                RedisLink(location, lambda: ""), lambda: Seal(b"k" * 32), journal, StoreWatch(clock=SystemClock())
+            )
+        )
 
     return made
 

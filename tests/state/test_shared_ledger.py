@@ -16,9 +16,11 @@ from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 from toolgen.clock import SystemClock
 from toolgen.errors import StateError
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
 from toolgen.state.idempotency import Claim, Ledger, RedisLedger, SqliteLedger
 from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.store_watch import StoreWatch
 
 KEY = b"k" * 32
 
@@ -33,7 +35,11 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 def shared(server: RedisServer, key: bytes = KEY) -> RedisLedger:
     link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), lambda: "")
-    return RedisLedger(link, lambda: Seal(key))
+    return RedisLedger(link, lambda: Seal(key), *gateway(server))
+
+
+def gateway(server: RedisServer, name: str = "one") -> tuple[CallJournal, StoreWatch]:
+    return CallJournal(server.folder / name / "begun.db"), StoreWatch(clock=SystemClock())
 
 
 def claim(number: int = 1, **changes: Any) -> Claim:
@@ -172,7 +178,7 @@ def test_whoever_keeps_the_password_holds_nobody_up(server: RedisServer) -> None
 
     async def main() -> None:
         link = RedisLink(RedisLocation(host="127.0.0.1", port=server.port), password)
-        ledger = RedisLedger(link, lambda: Seal(KEY))
+        ledger = RedisLedger(link, lambda: Seal(KEY), *gateway(server))
         assert await ledger.claim(claim(), 1.0, most=9) == claim()
         await ledger.close()
 

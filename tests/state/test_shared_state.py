@@ -16,11 +16,13 @@ from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.invocations import Invocation
-from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.pauses import Pause, Pauses, SharedPauses
 from toolgen.state.redis_connection import RedisClock, RedisLink, RedisLocation
+from toolgen.state.store_watch import StoreWatch
 
 KEY = b"k" * 32
 
@@ -45,8 +47,8 @@ class World:
         return RedisLink(RedisLocation(host="127.0.0.1", port=self.server.port), lambda: "")
 
     def store(self, key: bytes = KEY, machine: str = "one") -> RedisInvocations:
-        begun = BegunCalls(self._folder / machine / "begun.db")
-        store = RedisInvocations(self.link(), lambda: Seal(key), begun)
+        begun = CallJournal(self._folder / machine / "begun.db")
+        store = RedisInvocations(self.link(), lambda: Seal(key), begun, StoreWatch(clock=SystemClock()))
         self._open.append(store)
         return store
 

@@ -75,6 +75,11 @@ class AuditLog:
         self.key = b""
 
     @property
+    def directory(self) -> Path:
+        """The folder of the log, with the streams of all workers."""
+        return self._directory
+
+    @property
     def stream(self) -> str:
         """The stream this log writes; "" before it was opened."""
         return self._stream

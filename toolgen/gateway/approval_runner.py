@@ -1,25 +1,27 @@
-"""Carries out what people approved, once each, and looks after calls whose time or whose worker is gone."""
+"""Runner of approved calls: carries each out once, and ends calls whose time is over or whose worker is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, get_args
 
 import msgspec
 
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
-from toolgen.errors import ToolgenError, place_of
+from toolgen.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, of_party
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, forgotten, of_party
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Trail
-from toolgen.state.count_connection import UnreachableError
+from toolgen.state.call_states import Kind
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pauses, SharedPauses
+from toolgen.state.store_watch import StoreWatch
 
 __all__ = ["Runner"]
 
@@ -27,7 +29,11 @@ _logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 0.2
 _ROUND_S = 1.0
+_SWEEP_S = 15.0
+_LATER_S = 30.0
+"""When a call that cannot be looked after is looked at again."""
 _MAX_AT_ONCE = 32
+_MAX_TOLD = 10_000
 _NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
 """What a call may be refused with before anything happened: it stays approved, and is tried again."""
 
@@ -36,9 +42,10 @@ CarryOut = Callable[[Governance, Call, Trail], Awaitable[Envelope]]
 
 
 class Runner:
-    """One worker's part in calls that everybody's workers see. Claiming a call is what makes it this worker's, and happens once.
+    """One worker's part in the calls that all workers share. Claiming a call makes it this worker's, and happens once.
 
-    A claimed call whose worker died is never carried out again: nobody knows how far it came, and it ends `outcome_unknown`.
+    A claimed call whose worker died is never carried out again: nobody knows how far it came, and it ends `outcome_unknown`. `watch` says
+    whether a lease that lapsed means that. `lost` is told, once a gateway, when the store turns out to have lost something.
     """
 
     def __init__(
@@ -49,6 +56,8 @@ class Runner:
         clock: Clock,
         carry_out: CarryOut,
         background: Background,
+        watch: StoreWatch,
+        lost: Callable[[str], Awaitable[None]],
     ) -> None:
         self._background_calls = approvals.background
         self._background = background
@@ -57,19 +66,24 @@ class Runner:
         self._pauses = pauses
         self._clock = clock
         self._carry_out = carry_out
+        self._watch = watch
+        self._lost = lost
         self._claims: dict[str, Invocation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._forgot = 0.0
+        self._sweep_at = 0.0
+        self._told: dict[str, None] = {}
         self.trouble = FaultLog(clock, "calls that wait are not looked after")
 
     def start(self) -> None:
-        """Begins to look for work."""
+        """Begin to look for work."""
+        self._sweep_at = self._clock.monotonic() + LEASE_S
         self._task = self._background.start("carrying out approved calls", self._run)
 
     async def stop(self) -> None:
-        """Begins nothing more, and waits for what is under way."""
+        """Begin nothing more, and wait for what is under way."""
         self._stopping = True
         self._approvals.announce()
         if self._task is not None:
@@ -81,53 +95,133 @@ class Runner:
             await self._approvals.due(_INTERVAL_S)
             try:
                 changed = await self._store.changed()
+                self._watch.heard()
+                if self._store.loss:
+                    await self._put_back(self._store.loss)
                 if changed or self._clock.monotonic() >= due:
                     due = self._clock.monotonic() + _ROUND_S
                     if changed and self._store.by_others:
                         self._approvals.announce()
-                    await self.round()
-                self.trouble.clear()
+                    if await self.round():
+                        self.trouble.clear()
             except ToolgenError as error:
-                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+                self.trouble.say(str(error), passing=isinstance(error, StateUnavailableError))
 
-    async def round(self) -> None:
-        """Moves on every call that can be."""
+    async def round(self) -> bool:
+        """Move on every call that can be. False if that could not be recorded for one of them.
+
+        Raises `StateError` where the store cannot be reached: nothing else ends a round.
+        """
         now = await self._store.now()
         for claimed in [one for one in self._claims.values() if one.lease - now < LEASE_S / 2]:
             await self._renew(claimed, now)
         await self._background_calls.renew(now)
-        for known in await self._store.due(now):
-            try:
-                await self._look_after(known)
-            except (ToolgenError, asyncio.CancelledError):
-                raise
-            except Exception as error:  # noqa: BLE001 - a call that nobody can look after holds up no other
-                _logger.error("call %s is left alone: %s", known.id, place_of(error))  # noqa: TRY400
+        await self._approvals.keep_unkept()
+        due = await self._store.due(now)
+        if self._watch.settled:
+            await self._approvals.look_up([one for one in due if one.status == "running" and one.lease <= now])
+        whole = True
+        for known in due:
+            whole = await self._guarded(known) and whole
+        if self._watch.settled and self._clock.monotonic() >= self._sweep_at:
+            self._sweep_at = self._clock.monotonic() + _SWEEP_S
+            await self._end_missing(await self._store.missing(now - LEASE_S))
         if now >= self._forgot + _ROUND_S:
             self._forgot = now
             await self._store.forget(now - KEPT_S)
+        return whole
+
+    async def _guarded(self, known: Invocation) -> bool:
+        """Look after one call, whose fault holds up no other: a call that cannot be looked after ends. False if that is not on record."""
+        try:
+            await self._look_after(known)
+        except asyncio.CancelledError:
+            raise
+        except AuditError as error:
+            self.trouble.say(str(error), passing=False)
+            return False
+        except Exception as error:
+            if isinstance(error, StateUnavailableError):
+                raise
+            if known.id not in self._told:
+                self._told = dict.fromkeys([*list(self._told)[-_MAX_TOLD:], known.id])
+                _logger.error("call %s cannot be looked after, and ends: %s", known.id, place_of(error))  # noqa: TRY400
+            return await self._end_broken(known)
+        return True
+
+    async def _end_broken(self, known: Invocation) -> bool:
+        try:
+            if self._watch.settled and await self._approvals.give_up(known, verdict="lose", error=_broken(known)):
+                return True
+        except AuditError as error:
+            self.trouble.say(str(error), passing=False)
+            return False
+        except Exception as error:
+            if isinstance(error, StateUnavailableError):
+                raise
+        await self._store.renew((known.id,), await self._store.now() + _LATER_S)
+        return True
 
     async def _look_after(self, known: Invocation) -> None:
         now = await self._store.now()
         if await self._background_calls.took(known, now) or known.id in self._claims or known.lease > now:
             return
-        if known.status == "running" and (resume := self._approvals.resumes.get(known.kind)) is not None:
+        fate = await self._store.fate(known)
+        if fate in {"behind", "begun", "over"}:
+            await self._approvals.give_up(known, verdict="lose", error=forgotten(known))
+        elif known.status == "running" and (resume := self._approvals.resumes.get(known.kind)) is not None:
             await resume(known)
         elif known.status == "running":
-            await self._approvals.close(known, by="", verdict="lose", error=_lost(known))
+            await self._give_up(known, "lose", _lost(known))
         elif known.status == "pending" and known.expires > now:
             await self._approvals.step(known, now)
+        elif fate == "foreign":
+            pass  # its own gateway expires it, or carries it out
         elif stale := (self._approvals.stale(known, now) if known.status == "approved" or known.expires <= now else ""):
-            error = Error(code="expired", message=stale, rule=known.rule)
-            await self._approvals.close(known, by="", verdict="expire", error=error)
+            await self._give_up(known, "expire", Error(code="expired", message=stale, rule=known.rule))
         elif known.waits and not await self._approvals.answered(known):
             await self._store.renew((known.id,), now + _ROUND_S)
         elif known.status == "approved":
             await self._begin(known, now)
 
+    async def _give_up(self, known: Invocation, verdict: Literal["lose", "expire"], error: Error) -> None:
+        if self._watch.settled:
+            await self._approvals.give_up(known, verdict=verdict, error=error)
+
+    async def _put_back(self, loss: str) -> None:
+        """Put back what this worker knows, and end what is known to be over, where the store has lost something."""
+        first = await self._store.begin_epoch()
+        if first:
+            await self._lost(loss)
+        self._sweep_at = 0.0
+        for claimed in list(self._claims.values()):
+            if (known := await self._approvals.regain(claimed)) is not None and claimed.id in self._claims:
+                self._claims[claimed.id] = known
+        await self._background_calls.put_back()
+        await self._approvals.keep_unkept()
+        for kind in get_args(Kind):
+            for known in await self._store.unfinished(kind):
+                if await self._store.fate(known) in {"begun", "over"} and known.id not in self._claims:
+                    await self._guarded(known)
+        self._approvals.announce()
+
+    async def _end_missing(self, missing: Sequence[Invocation]) -> None:
+        """End calls that this gateway took on and the store knows no more."""
+        await self._approvals.look_up(missing)
+        for known in missing:
+            if known.id in self._claims or self._background_calls.runs(known.id):
+                continue
+            error = _lost(known) if known.status == "running" else forgotten(known)
+            try:
+                await self._approvals.give_up(known, verdict="lose", error=error, missing=True)
+            except (StateError, AuditError) as fault:
+                if isinstance(fault, StateUnavailableError):
+                    raise
+                _logger.error("call %s, which was lost, could not be ended: %s", known.id, place_of(fault))  # noqa: TRY400
+
     async def _renew(self, claimed: Invocation, now: float) -> None:
-        """Holds on to a call for longer, also where somebody else changed it, or took it for lost, meanwhile."""
-        known = await self._store.get(claimed.id)
+        """Hold on to a call for longer, also where somebody else changed it, or the store has lost it, meanwhile."""
+        known = await self._approvals.regain(claimed)
         if known is None or known.status != "running":
             return
         renewed = await self._store.replace(known, msgspec.structs.replace(known, lease=now + LEASE_S))
@@ -162,7 +256,7 @@ class Runner:
             with self._background_calls.running(call.id, trail.presence):
                 envelope = await self._carry_out(governance, call, trail)
             if envelope.status != "pending":  # its device is asked, and ends it
-                await self._settle(claimed.id, envelope, trail.http_status)
+                await self._settle(self._claims[claimed.id], envelope, trail.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
@@ -170,28 +264,25 @@ class Runner:
         finally:
             del self._claims[claimed.id]
 
-    async def _settle(self, call_id: str, envelope: Envelope, http_status: int | None) -> None:
-        """Who carried a call out knows how it ended. Where others had to give it up meanwhile, what its caller was told stands.
+    async def _settle(self, mine: Invocation, envelope: Envelope, http_status: int | None) -> None:
+        """Keep how a call ended that was carried out here. One that waits for calls that it made has not ended."""
 
-        One that waits for calls that it made has not ended: who suspended it has kept it.
-        """
-        while (known := await self._store.get(call_id)) is not None and known.status != "ended":
+        async def settle(known: Invocation) -> bool:
             if known.status == "approved" and known.waits:
-                return
+                return True
             error = envelope.error if envelope.status == "refused" else None
             if known.status == "running" and error is not None and error.code in _NOT_BEGUN:
                 again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
-                settled = await self._store.replace(known, back)
-            else:
-                answered = msgspec.structs.replace(known, http_status=http_status)
-                settled = await self._approvals.end(answered, envelope)
-            if settled is not None:
-                return
+                return await self._store.replace(known, back) is not None
+            answered = msgspec.structs.replace(known, http_status=http_status)
+            return await self._approvals.end(answered, envelope) is not None
+
+        await self._approvals.keep_outcome(mine, settle)
 
 
 def _lost(known: Invocation) -> Error:
-    """What is told of a call whose worker is gone: what only reads has changed nothing."""
+    """Error of a call whose worker is gone: a call that only reads has changed nothing."""
     if known.effect == "read":
         message = "the gateway stopped while it carried this call out"
         return Error(code="cancelled", message=message, suggestion="make the call again", rule=known.rule)
@@ -199,5 +290,17 @@ def _lost(known: Invocation) -> Error:
         code="outcome_unknown",
         message="the gateway stopped while it carried this call out, and nobody knows how far it came",
         suggestion="look at what it was to change before making it again",
+        rule=known.rule,
+    )
+
+
+def _broken(known: Invocation) -> Error:
+    """Error of a call that cannot be looked after."""
+    if known.status == "running":
+        return _lost(known)
+    return Error(
+        code="expired",
+        message="what the gateway kept of this call cannot be used, so it was not carried out",
+        suggestion="make it again if it is still wanted",
         rule=known.rule,
     )

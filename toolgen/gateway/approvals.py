@@ -154,9 +154,9 @@ class Approvals(Answers):
         return _waits(made)
 
     async def answered(self, known: Invocation) -> bool:
-        """Whether every call that one waits for has ended, or is not kept any more."""
+        """True if every call that one waits for has ended, or is not kept any more."""
         for call_id in known.waits:
-            inner = await self.store.get(call_id)
+            inner = await self.current_of(call_id)
             if inner is not None and inner.status != "ended":
                 return False
         return True

@@ -82,6 +82,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     policy: PolicyCounts = _NO_POLICY
     functions: FunctionCounts = _NO_FUNCTIONS
     restarts: Mapping[str, int] = {}
+    state_losses: int = 0
 
 
 def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:
@@ -279,6 +280,8 @@ def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
         "Background tasks that failed and were started again.",
         [({"task": task}, count) for task, count in sorted(state.restarts.items())],
     )
+    lost = "How often the shared state turned out to be emptied, or set back to an older copy."
+    yield one_of("toolgen_state_losses_total", "counter", lost, state.state_losses)
     yield one_of("toolgen_ready", "gauge", "1 while calls are taken.", int(state.ready))
     yield one_of("toolgen_warnings", "gauge", "What is wrong while calls are taken; /readyz says it.", state.warnings)
 

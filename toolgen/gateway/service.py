@@ -166,6 +166,8 @@ class Gateway(Standing):
             clock=clock,
             carry_out=self.tool_calls.carry_out,
             background=self._background,
+            watch=shared.watch,
+            lost=status.store_lost,
         )
         self.unknown_outcomes = UnknownOutcomes(
             directory=settings.audit_dir,

@@ -15,12 +15,13 @@ from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
 from toolgen.gateway.policy_acceptance import Acceptance
 from toolgen.gateway.project_files import pauses_of, seal_file
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.grants import CallGrant, Grants, RedisGrants, RoleGrant, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations
-from toolgen.state.invocations_redis import BegunCalls, RedisInvocations
+from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.outbox import Outbox, SqliteOutbox
 from toolgen.state.outbox_redis import RedisOutbox
@@ -30,6 +31,7 @@ from toolgen.state.redis_connection import RedisClock, RedisLink
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.store_watch import StoreWatch
 from toolgen.state.tool_changes import FileChanges, RedisChanges, ToolChangesStore
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
 from toolgen.state.value_vault import RedisVault, SqliteVault, Vault
@@ -75,6 +77,8 @@ class Shared(Struct, frozen=True, kw_only=True):
     tools: ToolChangesStore
     ledger_key: Callable[[], bytes] | None
     background: Background
+    watch: StoreWatch
+    journal: CallJournal | None = None
     clock: RedisClock | None = None
     counts: CountClient | None = None
     accepted: VersionedBox[Acceptance | None] | None = None
@@ -86,7 +90,9 @@ class Shared(Struct, frozen=True, kw_only=True):
         return (self.pauses.trouble,) if isinstance(self.pauses, SharedPauses) else ()
 
     async def start(self) -> None:
-        """Reads what has to be known before the first call."""
+        """Read what has to be known before the first call."""
+        if self.journal is not None:
+            self.watch.epoch = await self.journal.epoch()
         await self.pauses.start()
         if self.clock is not None:
             await self.clock.set()
@@ -109,7 +115,8 @@ class Shared(Struct, frozen=True, kw_only=True):
     async def close(self) -> None:
         """Lets go of everything."""
         counted = (self.histories, self.turns, self.buckets, self.invocations, self.grants, self.roles)
-        places = (self.clock, self.pauses, *counted, self.ledger, self.vault, self.tools, self.accepted)
+        others = (self.ledger, self.vault, self.tools, self.accepted, self.journal)
+        places = (self.clock, self.pauses, *counted, *others)
         try:
             await each(lambda: cancel(*self._tasks), *(one.close for one in places if one is not None))
         finally:
@@ -146,22 +153,25 @@ def share(
             tools=tool_changes_of(settings),
             ledger_key=None,
             background=background,
+            watch=StoreWatch(clock=clock),
         )
-    begun = partial(BegunCalls, settings.state_dir / "begun.db")
+    journal, watch = partial(CallJournal, settings.state_dir / "begun.db"), StoreWatch(clock=clock)
     sealing, shared_clock = cache(_sealing(settings)), RedisClock(_link(state), clock)
     return Shared(
-        buckets=WaitingBuckets(SharedBuckets(_link(state), clock, changed, background=background)),
-        invocations=RedisInvocations(_link(state), _sealing(settings), begun()),
-        grants=RedisGrants(_link(state), _sealing(settings), begun(), "grants", CallGrant),
-        roles=RedisGrants(_link(state), _sealing(settings), begun(), "roles", RoleGrant),
+        buckets=WaitingBuckets(SharedBuckets(_link(state), clock, changed, background=background, watch=watch)),
+        invocations=RedisInvocations(_link(state), _sealing(settings), journal(), watch),
+        grants=RedisGrants(_link(state), _sealing(settings), journal(), "grants", CallGrant),
+        roles=RedisGrants(_link(state), _sealing(settings), journal(), "roles", RoleGrant),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),
-        histories=SharedHistories(_link(state), _sealing(settings), shared_clock),
+        histories=SharedHistories(_link(state), _sealing(settings), shared_clock, watch),
         turns=_turns(settings, clock, background, _link(state)),
-        ledger=RedisLedger(_link(state), sealing),
+        ledger=RedisLedger(_link(state), sealing, journal(), watch),
         vault=RedisVault(_link(state), sealing),
         tools=tool_changes_of(settings),
         ledger_key=lambda: sealing().ledger,
         background=background,
+        watch=watch,
+        journal=journal(),
         clock=shared_clock,
         accepted=shared_acceptance(settings),
     )

@@ -27,6 +27,7 @@ __all__ = ["Status", "load_spans", "systems_of"]
 _CLOSING_S = 5.0
 _LOOK_S = 1.0
 _FRESH_S = 1.0
+_LOSS_TOLD_S = 3600.0
 _logger = logging.getLogger(__name__)
 
 
@@ -76,6 +77,8 @@ class Status:
         self.records = records
         self.reloader: PolicyReloader | None = None
         self._counted = True  # whether limits can be counted
+        self.state_losses = 0
+        self._loss, self._lost_at = "", 0.0
         self._watching: asyncio.Task[None] | None = None
         self._notes: set[asyncio.Task[None]] = set()
 
@@ -99,11 +102,17 @@ class Status:
             self.reloader.held if self.reloader is not None else "",
             self.reloader.catalog.unread if self.reloader is not None and self.reloader.catalog is not None else "",
             "" if self._counted else UNCOUNTED,
+            self._recent_loss(),
             *passing,
             *self._log.warnings(),
         )
         reasons = self.ready()
         return tuple(warning for warning in found if warning and warning not in reasons)
+
+    def _recent_loss(self) -> str:
+        if not self._loss or asyncio.get_running_loop().time() - self._lost_at > _LOSS_TOLD_S:
+            return ""
+        return f"the shared state has lost what was kept there within the last hour: {self._loss}"
 
     async def reload(self, *, complete: bool = True) -> bool:
         """Reads the policy again, and puts it in force whole where its files are `complete`, by the word of the caller; otherwise as a
@@ -152,6 +161,7 @@ class Status:
             index=self.records.filler.counts(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
+            state_losses=self.state_losses,
         )
         if self.reloader is not None:
             state = replace(state, policy=self.reloader.counts())
@@ -185,6 +195,13 @@ class Status:
         note = asyncio.create_task(self.note({"event": "state", "status": "ok" if reachable else "error"}))
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
+
+    async def store_lost(self, what: str) -> None:
+        """Tell that the shared state lost something: in the log, the metrics, the warnings of the next hour, and the record."""
+        self.state_losses += 1
+        self._lost_at, self._loss = asyncio.get_running_loop().time(), what
+        _logger.error("the shared state has lost what was kept there: %s; limits and histories begin used up", what)
+        await self.note({"event": "state", "status": "error", "code": "state_lost", "arguments": {"what": what}})
 
     async def note(self, fields: Mapping[str, Any]) -> None:
         """Records what happened to the gateway itself. What cannot be recorded now shows in `ready`, as for any call."""

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from toolgen.audit.call_outcome import recorded_outcomes
 from toolgen.audit.log import AuditLog
-from toolgen.errors import AuditError
+from toolgen.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.state.call_states import Kind, Status
-from toolgen.state.invocations import FullError, Invocation, Invocations, Party, Room
+from toolgen.state.invocations import BehindError, FullError, Invocation, Invocations, Party, Room
 from toolgen.state.remembered_calls import RememberedCalls
+from toolgen.state.store_watch import LEASE_S
 from toolgen.state.stored_answers import EACH, TOTAL
 
-__all__ = ["KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "kept_until", "of_party", "party_of"]
+__all__ = ["KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "forgotten", "kept_until", "of_party", "party_of"]
 
 _logger = logging.getLogger(__name__)
 KEPT_S = 3600.0
@@ -32,9 +34,11 @@ ROOM = Room(each=EACH, total=TOTAL)
 """How many bytes of results are kept for one principal, and for all of them."""
 GRACE_S = 60.0
 """How long at least, whatever its client asked for."""
-LEASE_S = 10.0
-"""How long a worker that stopped may hold a call before others look after it."""
+_MAX_UNKEPT = 10_000
+_CLOCKS_APART_S = 3600.0
+"""How far the clock of the store and that of the record may be apart."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+Verdict: TypeAlias = Literal["deny", "cancel", "expire", "lose"]
 _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 
 
@@ -50,15 +54,32 @@ class WaitingCalls:
         self.resumes: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
+        self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
+        self._looked_up: dict[str, bool] = {}
         self.news = asyncio.Event()
         """Set with the next announcement: taken before calls are looked at, so that no change is missed in between."""
         self._due = asyncio.Event()
         self._about: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
-        """A caller's own call, as it is kept; None for one that is another's, or none."""
-        known = await self.store.get(call_id)
+        """A caller's own call, as it is kept; None for one that is another's, or none. One that the store has lost is put back or ended
+        soon, and stands until then as it did when it was made."""
+        known = await self.current_of(call_id) or await self.store.awaited(call_id)
         return known if known is not None and _same(known.principal, caller) and not await self._lapsed(known) else None
+
+    async def current_of(self, call_id: str) -> Invocation | None:
+        """A call as it is kept. One of which the store has lost how far it had come ends here, where that is this gateway's to say."""
+        try:
+            return await self.store.get(call_id)
+        except BehindError as error:
+            known = error.known
+            if await self.store.fate(known) in {"foreign", "orphaned"}:
+                return known
+            return await self.give_up(known, verdict="lose", error=forgotten(known)) or known
+        except StateError as error:
+            if isinstance(error, StateUnavailableError) or (awaited := await self.store.awaited(call_id)) is None:
+                raise
+            return awaited  # what the store has of it cannot be read: it ends soon
 
     async def _lapsed(self, known: Invocation) -> bool:
         """Whether a call is kept no longer than its client asked for, and that time is over."""
@@ -143,28 +164,133 @@ class WaitingCalls:
         return await self.outcome(call_id, caller)
 
     async def close(
-        self, known: Invocation, *, by: str, verdict: str, error: Error, said: Mapping[str, Any] = _NOTHING
+        self, known: Invocation, *, by: str, verdict: Verdict, error: Error, said: Mapping[str, Any] = _NOTHING
     ) -> Invocation | None:
-        """Ends a call that is not carried out (any more), on record first, with `said`. Returns None where somebody else was quicker."""
+        """End a call that is not carried out (any more), on record first, with `said`. None where somebody else was quicker, or, for a
+        call that expired or whose worker is gone (`expire`, `lose`), where it is another gateway's to say."""
+        if verdict in {"expire", "lose"}:
+            return await self.give_up(known, verdict=verdict, error=error)
         held = await self.hold(known)
+        return None if held is None else await self._close(held, by=by, verdict=verdict, error=error, said=said)
+
+    async def give_up(
+        self, known: Invocation, *, verdict: Verdict, error: Error, missing: bool = False
+    ) -> Invocation | None:
+        """End a call that nobody answered for in time, or whose worker is gone. None where it is another gateway's to say, or somebody
+        else was quicker.
+
+        What was begun ends `outcome_unknown`, whatever `error` says, and one call has one outcome on record. `missing`: the store does
+        not know the call, or cannot be read.
+        """
+        fate = await self.store.fate(known)
+        if fate == "foreign":
+            return None
+        begun = (
+            fate in {"begun", "over"}
+            or known.status == "running"
+            or (fate == "orphaned" and known.status == "approved")
+        )
+        recorded = fate == "over" or (begun and await self._is_recorded(known))
+        if recorded or fate in {"begun", "over"}:
+            error = _on_record(known)
+        elif fate == "orphaned":
+            error = _orphaned(known, begun=begun)
+        held = await (self.hold(known) if not missing and fate in {"own", "orphaned"} else self._take_back(known))
         if held is None:
             return None
-        status = _STATUS[error.code]
-        seq = await self.record(held, by=by, verdict=verdict, said=said, ending={"status": status, "code": error.code})
+        return await self._close(held, by="", verdict=verdict, error=error, recorded=recorded, lost=begun)
+
+    async def look_up(self, calls: Sequence[Invocation]) -> None:
+        """Look for the outcomes of calls that are about to be given up: once in the record for all of them. Raises `AuditError`."""
+        self._looked_up = {}
+        if calls:
+            ids, since = {one.id for one in calls}, min(one.asked for one in calls) - _CLOCKS_APART_S
+            found = await asyncio.to_thread(recorded_outcomes, self.log.directory, ids, since)
+            self._looked_up = {call_id: call_id in found for call_id in ids}
+
+    async def _is_recorded(self, known: Invocation) -> bool:
+        if known.id not in self._looked_up:
+            await self.look_up([known])
+        return self._looked_up.pop(known.id)
+
+    async def _take_back(self, known: Invocation) -> Invocation | None:
+        """Hold a call of which the store has an older version than this gateway knows, or none."""
+        lease = await self.store.now() + LEASE_S
+        return await self.store.restore(msgspec.structs.replace(known, lease=lease), over=known.version)
+
+    async def _close(
+        self,
+        held: Invocation,
+        *,
+        by: str,
+        verdict: Verdict,
+        error: Error,
+        said: Mapping[str, Any] = _NOTHING,
+        recorded: bool = False,
+        lost: bool = False,
+    ) -> Invocation | None:
+        status, seq = _STATUS[error.code], None
+        if recorded:
+            _logger.warning("call %s of %s: the store lost it, and the record has its outcome", held.id, held.tool)
+        else:
+            ending = {"status": status, "code": error.code}
+            seq = await self.record(held, by=by, verdict=verdict, said=said, ending=ending)
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
-        data = None if known.resume is None else {"done": done_so_far(known.resume)}
+        data = None if held.resume is None else {"done": done_so_far(held.resume)}
         return await self.end(
             msgspec.structs.replace(held, closed_by=by),
-            Envelope(status=status, tool=known.tool, call_id=known.id, data=data, error=error, meta=meta),
+            Envelope(status=status, tool=held.tool, call_id=held.id, data=data, error=error, meta=meta),
+            lost=lost,
         )
 
-    async def end(self, known: Invocation, envelope: Envelope) -> Invocation | None:
-        """Keeps the ending of a call for its caller."""
+    async def regain(self, mine: Invocation) -> Invocation | None:
+        """A call that this worker carries out, as it is kept; it is put back where the store has lost it."""
+        try:
+            known = await self.store.get(mine.id)
+        except BehindError:
+            known = None
+        return known or await self.store.restore(mine)
+
+    async def keep_outcome(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
+        """Keep how a call of this worker ended: `settle` is given the call as it is kept, and again where somebody was quicker (False).
+
+        While the store cannot be reached it is tried again with each round of the runner. What others ended is final, unless they took
+        it for lost.
+        """
+        try:
+            while (known := await self.regain(mine)) is not None and not known.final:
+                if await settle(known):
+                    break
+        except StateError as error:
+            if not isinstance(error, StateUnavailableError):
+                raise
+            _logger.warning("how call %s ended is kept once the store can be reached: %s", mine.id, error)
+            self._unkept[mine.id] = (mine, settle)
+            if len(self._unkept) > _MAX_UNKEPT:
+                del self._unkept[next(iter(self._unkept))]
+
+    async def keep_unkept(self) -> None:
+        """Keep the outcomes that could not be kept before. Raises `StateError` where the store cannot be reached."""
+        for call_id, (mine, settle) in list(self._unkept.items()):
+            while (known := await self.regain(mine)) is not None and not known.final:
+                if await settle(known):
+                    break
+            self._unkept.pop(call_id, None)
+
+    async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
+        """Keep the outcome of a call for its caller. With `lost` it is not the word of the call's owner, which may still come."""
         written = envelope_json(envelope)
         if envelope.content is not None:
             written["content"] = envelope.content
         ended = msgspec.structs.replace(
-            known, status="ended", lease=0.0, ended=await self.store.now(), envelope=written, asks={}, replies={}
+            known,
+            status="ended",
+            lost=lost,
+            lease=0.0,
+            ended=await self.store.now(),
+            envelope=written,
+            asks={},
+            replies={},
         )
         try:
             kept = await self.store.replace(known, ended, room=ROOM)
@@ -276,6 +402,42 @@ def _without_result(envelope: Envelope) -> dict[str, Any]:
     )
     meta = msgspec.structs.replace(envelope.meta, truncated=True)
     return envelope_json(msgspec.structs.replace(envelope, data=text, content=None, meta=meta))
+
+
+def _on_record(known: Invocation) -> Error:
+    return Error(
+        code="outcome_unknown",
+        message="this call was begun, and how it ended was lost by the gateway's shared state; the audit record has it",
+        suggestion="do not make it again before you have looked at what it was to change, or asked who runs the gateway",
+        rule=known.rule,
+    )
+
+
+def _orphaned(known: Invocation, *, begun: bool) -> Error:
+    message = "the gateway that took this call on is gone"
+    if begun:
+        return Error(
+            code="outcome_unknown",
+            message=f"{message}, and nobody knows how far the call came",
+            suggestion="look at what it was to change before making it again",
+            rule=known.rule,
+        )
+    return Error(
+        code="expired",
+        message=f"{message}, and nobody answered for the call in time",
+        suggestion="look at what it was to change before making it again",
+        rule=known.rule,
+    )
+
+
+def forgotten(known: Invocation) -> Error:
+    """Error of a call that waited, and of which the store has lost how far it had come. It was not carried out."""
+    return Error(
+        code="expired",
+        message="the gateway's shared state was lost while this call waited, so it was not carried out",
+        suggestion="make it again if it is still wanted",
+        rule=known.rule,
+    )
 
 
 def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:

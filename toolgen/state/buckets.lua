@@ -1,5 +1,5 @@
 -- Counts one batch for one gateway process, in one step and by this server's clock. ARGV[1] is JSON:
---   prefix, process, lease_ms, beat (whether the process says that it lives)
+--   prefix, process, lease_ms, beat (whether the process says that it lives), epoch (that the process knows, "" for none)
 --   releases, renewals: [[key, lease], …]
 --   takes: [[lease, [[key, cost, tokens a second, burst, concurrency], …]], …]
 --   looks, which there may be none of: [[key, tokens a second, burst, concurrency], …]
@@ -11,7 +11,11 @@ local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local now_ms = math.floor(now / 1000)
 local SLACK, STEP_BACK, LONGEST_MS = 1e-9, 60 * 1000000, 31536000000
 
-local function bucket(key) return given.prefix .. ':bucket:' .. key end
+-- Where the store has lost something, nobody knows what was taken since: buckets begin empty then, and places in flight are taken until
+-- every process has named its own again.
+local epoch, since = epoch_of(given.prefix, given.epoch or '')
+local RENEWED_US = given.lease_ms * 1000 / 4
+local function bucket(key) return given.prefix .. (since > 0 and ':bucket:' .. epoch .. ':' or ':bucket:') .. key end
 local function flights(key) return given.prefix .. ':flight:' .. key end
 
 local function fly(key, lease)
@@ -22,7 +26,7 @@ end
 -- What is left in a bucket, and from when on it fills. A clock that went back by less than a minute fills nothing until it caught up.
 local function level(key, rate, burst)
   local kept = redis.call('GET', bucket(key))
-  if not kept then return burst, now end
+  if not kept then return since > 0 and math.max(0, math.min(burst, (now - since) / 1000000 * rate)) or burst, now end
   local tokens, at = struct.unpack('>dd', kept)
   if now >= at then return math.min(burst, tokens + (now - at) / 1000000 * rate), now end
   if at - now > STEP_BACK then return tokens, now end
@@ -45,7 +49,8 @@ local function take(lease, charges)
     end
     if concurrency > 0 then
       redis.call('ZREMRANGEBYSCORE', flights(key), '-inf', now_ms)
-      if redis.call('ZCARD', flights(key)) >= concurrency then wait = math.max(wait, -1) end
+      local unknown = since > 0 and now - since < RENEWED_US
+      if unknown or redis.call('ZCARD', flights(key)) >= concurrency then wait = math.max(wait, -1) end
     end
     if wait > longest then refused, longest = index, wait end
   end

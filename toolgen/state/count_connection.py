@@ -32,9 +32,10 @@ class Script(Struct, frozen=True):
     text: str
 
     @classmethod
-    def named(cls, name: str) -> Self:
-        """The one in the file of this name beside this module."""
-        return cls(name, Path(__file__).with_name(f"{name}.lua").read_text(encoding="utf-8"))
+    def named(cls, name: str, *before: str) -> Self:
+        """Return the script in the file of this name beside this module, after the functions of the files `before`."""
+        files = (Path(__file__).with_name(f"{one}.lua") for one in (*before, name))
+        return cls(name, "\n".join(file.read_text(encoding="utf-8") for file in files))
 
 
 class Link(Protocol):

@@ -88,6 +88,10 @@ class SealedScript:
             self._seal = seal
         return self._seal
 
+    def forget_seal(self) -> None:
+        """Ask again, before the next use, whether all others use the same seal: the store was emptied."""
+        self._seal = None
+
     async def run(self, *arguments: str | bytes) -> Any:
         """What the script answers."""
         try:

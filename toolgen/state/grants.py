@@ -13,10 +13,10 @@ import msgspec
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.invocations import Need, Party, Vote
-from toolgen.state.invocations_redis import BegunCalls
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -209,7 +209,7 @@ class RedisGrants(Generic[T]):
     remembers how far it saw each, and the machine (`begun`) which uses were counted here, and which grants were ended here.
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls, name: str, kind: type[T]) -> None:
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: CallJournal, name: str, kind: type[T]) -> None:
         self._redis = SealedScript(link, seal, _SCRIPT, name, kept="grants")
         self._begun = begun
         self._name = name

@@ -5,28 +5,36 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sqlite3
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
+from toolgen.background import cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError
+from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
+from toolgen.state.store_watch import StoreWatch
 
-__all__ = ["Claim", "Ledger", "RedisLedger", "SqliteLedger"]
+__all__ = ["Claim", "Ledger", "RedisLedger", "SqliteLedger", "Unsettled"]
+
+_MAX_UNSETTLED = 10_000
+_RETRY_S = 1.0
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One key in use. `id` is a digest over caller, tool and key; `arguments` one over what the call was made with.
 
     `running`: its call is under way, and its gateway says so again before `lease` is over. `waiting`: it waits for a person.
-    `ended`: `outcome` is what the caller was told, sealed. Times are seconds since the epoch; at `expires` the key is forgotten.
+    `ended`: `outcome` is what the caller was told, sealed. `lost`: the store has lost how its call stands.
+    Times are seconds since the epoch; at `expires` the key is forgotten.
     """
 
     id: str
@@ -34,14 +42,45 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     holder: str
     tool: str
     arguments: str
-    status: Literal["running", "waiting", "ended"] = "running"
+    status: Literal["running", "waiting", "ended", "lost"] = "running"
     lease: float = 0.0
     expires: float
     outcome: bytes = b""
 
 
+class Unsettled:
+    """Outcomes of claims that could not be kept, tried again until they are, in order, or the ledger is closed."""
+
+    def __init__(self) -> None:
+        self._steps: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSETTLED)
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Take a step later that raised `StateError`."""
+        self._steps.append(step)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._steps:
+            await asyncio.sleep(_RETRY_S)
+            with suppress(StateError):
+                while self._steps:
+                    await self._steps[0]()
+                    self._steps.popleft()
+
+    async def close(self) -> None:
+        """Give up what is left: the lease of such a claim lapses, and then nobody knows how its call ended, which is the safe side."""
+        if self._task is not None:
+            await cancel(self._task)
+
+
 class Ledger(Protocol):
     """Where keys are kept, shared by every worker and there again after a crash. Each method raises `StateError`."""
+
+    @property
+    def later(self) -> Unsettled:
+        """What could not be kept so far."""
 
     async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
         """Keeps a claim where its key is not in use, and returns what is kept now; None where its holder has `most` keys in use."""
@@ -49,8 +88,9 @@ class Ledger(Protocol):
     async def settle(self, claim: Claim) -> None:
         """Puts a claim in place of what is kept of the same key and the same call."""
 
-    async def lose(self, claim: Claim, now: float) -> None:
-        """Ends a claim as `claim` says, if its call is running and nobody has said so in time."""
+    async def lose(self, claim: Claim, now: float) -> bool:
+        """End a claim as `claim` says, if its call is running and nobody has said so in time. Its call may still settle it. False where
+        the store was away, so that nobody knows yet whether the call is lost."""
 
     async def release(self, claim: Claim) -> None:
         """Forgets the key of a call that did nothing: it may be used again."""
@@ -87,6 +127,7 @@ class SqliteLedger:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._clock = clock
+        self.later = Unsettled()
         self._file = SqliteFile(path, kept="idempotency keys", schema=_SCHEMA, pragmas=DURABLE)
         self._news = asyncio.Event()
 
@@ -104,11 +145,12 @@ class SqliteLedger:
             (claim.status, claim.lease, claim.expires, claim.outcome, claim.id, claim.call_id),
         )
 
-    async def lose(self, claim: Claim, now: float) -> None:
+    async def lose(self, claim: Claim, now: float) -> bool:
         await self._write(
             "UPDATE claims SET status = 'ended', outcome = ? WHERE id = ? AND call_id = ? AND status = 'running' AND lease <= ?",
             (claim.outcome, claim.id, claim.call_id, now),
         )
+        return True
 
     async def release(self, claim: Claim) -> None:
         await self._write("DELETE FROM claims WHERE id = ? AND call_id = ?", (claim.id, claim.call_id))
@@ -131,6 +173,7 @@ class SqliteLedger:
                 await self._news.wait()
 
     async def close(self) -> None:
+        await self.later.close()
         await self._file.close()
 
     async def _write(self, sql: str, values: tuple[object, ...]) -> None:
@@ -174,33 +217,51 @@ _SCRIPT = Script.named("ledger")
 class RedisLedger:
     """What Redis has of a claim is sealed; beside it stand digests, the id of its call, its status and its times.
 
-    A claim is kept as well as Redis keeps what it acknowledged. While it cannot be reached, every method raises `StateError`.
+    A claim is kept as well as Redis keeps what it acknowledged; the gateway's journal has the keys that were used here, so that a key is
+    not used twice where Redis has lost it. While Redis cannot be reached, every method raises `StateError`.
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], journal: CallJournal, watch: StoreWatch) -> None:
         self._redis = SealedScript(link, seal, _SCRIPT, "ledger", kept="idempotency keys")
+        self._journal = journal
+        self._watch = watch
+        self.later = Unsettled()
         self._news = asyncio.Event()
 
     async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
         seal = await self._redis.seal()
         about = (claim.id, claim.call_id, _who(claim.holder), str(most), repr(now), repr(claim.expires))
         box = await self._redis.run("claim", *about, repr(claim.lease), _closed(seal, claim))
-        return None if box is None else _opened(seal, claim.id, box)
+        found = None if box is None else _opened(seal, claim.id, box)
+        if found is None or found.call_id != claim.call_id:
+            return found
+        first = await self._journal.use_key(claim.id, claim.call_id, now=now, expires=claim.expires)
+        if first == claim.call_id:
+            return found
+        await self._redis.run("release", claim.id, claim.call_id)
+        return msgspec.structs.replace(claim, call_id=first, status="lost", lease=0.0)
 
     async def settle(self, claim: Claim) -> None:
         seal = await self._redis.seal()
-        times = (repr(claim.lease), repr(claim.expires))
-        await self._redis.run("settle", claim.id, claim.call_id, claim.status, *times, _closed(seal, claim))
+        times, now = (repr(claim.lease), repr(claim.expires)), await self._redis.now()
+        box = _closed(seal, claim)
+        await self._redis.run(
+            "settle", claim.id, claim.call_id, claim.status, *times, box, _who(claim.holder), repr(now)
+        )
         self._tell()
 
-    async def lose(self, claim: Claim, now: float) -> None:
+    async def lose(self, claim: Claim, now: float) -> bool:
+        if not self._watch.settled:
+            return False
         seal = await self._redis.seal()
         await self._redis.run("lose", claim.id, claim.call_id, repr(now), _closed(seal, claim))
         self._tell()
+        return True
 
     async def release(self, claim: Claim) -> None:
         await self._redis.seal()
         await self._redis.run("release", claim.id, claim.call_id)
+        await self._journal.free_key(claim.id, claim.call_id)
         self._tell()
 
     async def of_calls(self) -> dict[str, Claim]:
@@ -221,7 +282,9 @@ class RedisLedger:
                 await self._news.wait()
 
     async def close(self) -> None:
+        await self.later.close()
         await self._redis.close()
+        await self._journal.close()
 
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.Event()

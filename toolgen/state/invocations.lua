@@ -1,24 +1,47 @@
 -- Calls that wait, one step each. KEYS[1] is what every name begins with. ARGV[1] says which:
 --   key id                                              -> 1 where these calls are sealed with this key, and from now on are
---   add id principal each total asked box kind status due -> 1, or 0 where too many of this status wait, or {version, box} of the one
---                                                          that is kept, where both are of kind `call`
+--   add id principal each total asked box kind status due writer number
+--                                                       -> {1, before}, {0} where too many of this status wait, {3, version, box} of the
+--                                                          one that is kept, where both are of kind `call`
 --   get id                                              -> {version, box} or nothing
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
 --   ended since most                                    -> the same, those that ended then or later, the first first
 --   waiting status principal …                          -> for each of these the ids that are counted for it
 --   owned principal after most                          -> the same, those that are counted for it, whatever has become of them
---   due at most                                         -> the same, those that somebody has to look at, the longest overdue first
+--   due at most home                                    -> the same, those that somebody has to look at, the longest overdue first;
+--                                                          and this home is alive
+--   homes                                               -> {home, when it asked what is due (seconds), …}
 --   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
---   replace id known status principal at box kind each total -> 1, or 0 where another version is kept, or it has ended; 2 where it ends
---                                                          and there is no room for so many bytes (each, total; none where left out)
+--   replace id known status principal at box kind over each total writer number
+--                                                       -> {1, before}, or {0} where another version is kept, or it has ended and
+--                                                          `over` is not 1; {2} where it ends and there is no room for so many bytes
+--                                                          (each, total; "" for no bound)
 --   held principal                                      -> bytes of calls that ended, its own and all, and when the first of each ended
+--   restore id known version status principal asked at box kind writer number
+--                                                       -> {1, before}, or {0} where another version is kept ("" for none)
+--   statuses id …                                       -> {status, version, …} of each, "" where none is kept
 --   forget before                                       -> how many
---   changes                                             -> a number that changes with every change
--- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is.
+--   changes known new writer                            -> {a number that changes with every change, the epoch, the number of this
+--                                                          writer that is kept}; a store without an epoch begins `new`
+--   lost known                                          -> the epoch, which is another than `known`
+-- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is. Each process
+-- that writes is a writer and numbers what it writes; `before` is the number that was kept until then.
 local op = ARGV[1]
 local function name(part) return KEYS[1] .. ':' .. part end
 local ended, changes, due = name('ended'), name('changes'), name('due')
+local prefix = string.match(KEYS[1], '^(.*):[^:]*$')
 local LONGEST_MS = 691200000 -- a day more than a question may stand
+local LONGEST_HOME_S = 86400
+
+local function writer_of(id) return name('writer:' .. id) end
+
+local function wrote()
+  local key = writer_of(ARGV[#ARGV - 1])
+  local before = tonumber(redis.call('GET', key) or '0')
+  redis.call('SET', key, ARGV[#ARGV], 'PX', LONGEST_MS)
+  redis.call('INCR', changes)
+  return { 1, before }
+end
 
 local function box_of(id) return redis.call('HMGET', name('call:' .. id), 'version', 'box') end
 local function open_of(kind) return kind == 'approval' and name('open') or name('open:' .. kind) end
@@ -105,17 +128,16 @@ elseif op == 'add' then
   local all, own = like(status, principal)
   each, total = tonumber(each), tonumber(total)
   local there = redis.call('HMGET', name('call:' .. id), 'version', 'box', 'kind')
-  if there[1] and there[3] == 'call' and kind == 'call' then return { there[1], there[2] } end
+  if there[1] and there[3] == 'call' and kind == 'call' then return { 3, there[1], there[2] } end
   if there[1] then return redis.error_reply('TOOLGEN that call is kept already') end
-  if counted(own, each) >= each or counted(all, total) >= total then return 0 end
+  if counted(own, each) >= each or counted(all, total) >= total then return { 0 } end
   redis.call('HSET', name('call:' .. id), 'version', '1', 'status', status, 'principal', principal, 'box', box, 'kind', kind)
   redis.call('PEXPIRE', name('call:' .. id), LONGEST_MS)
   redis.call('ZADD', open_of(kind), asked, id)
   redis.call('ZADD', due, at, id)
   count(status, principal, asked, id)
   keep_mine(principal, asked, id)
-  redis.call('INCR', changes)
-  return 1
+  return wrote()
 elseif op == 'get' then
   return box_of(ARGV[2])
 elseif op == 'unfinished' then
@@ -133,7 +155,11 @@ elseif op == 'owned' then
   local set = all_of(ARGV[2])
   return boxes(redis.call('ZRANGEBYSCORE', set, ARGV[3], '+inf', 'LIMIT', 0, ARGV[4]), set)
 elseif op == 'due' then
+  redis.call('ZADD', name('homes'), microseconds() / 1000000, ARGV[4])
+  redis.call('ZREMRANGEBYSCORE', name('homes'), '-inf', microseconds() / 1000000 - LONGEST_HOME_S)
   return boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due)
+elseif op == 'homes' then
+  return redis.call('ZRANGE', name('homes'), 0, -1, 'WITHSCORES')
 elseif op == 'renew' then
   for number = 4, #ARGV do
     local at = redis.call('ZSCORE', due, ARGV[number])
@@ -141,13 +167,14 @@ elseif op == 'renew' then
   end
   return 1
 elseif op == 'replace' then
-  local id, known, status, principal, at, box, kind, each, total = unpack(ARGV, 2)
+  local id, known, status, principal, at, box, kind, over, each, total = unpack(ARGV, 2)
   local kept = name('call:' .. id)
   local there = redis.call('HMGET', kept, 'version', 'status', 'kind', 'principal')
-  if there[1] ~= known or there[2] == 'ended' then return 0 end
+  if there[1] ~= known or (there[2] == 'ended' and over ~= '1') then return { 0 } end
   if status == 'ended' then
     local own, all = held(principal)
-    if each and (own + #box > tonumber(each) or all + #box > tonumber(total)) then return 2 end
+    if each ~= '' and (own + #box > tonumber(each) or all + #box > tonumber(total)) then return { 2 } end
+    release(id)
     hold(id, principal, #box)
   end
   local version = string.format('%d', tonumber(known) + 1)
@@ -171,8 +198,7 @@ elseif op == 'replace' then
       redis.call('ZADD', open_of(kind), asked, id)
     end
   end
-  redis.call('INCR', changes)
-  return 1
+  return wrote()
 elseif op == 'held' then
   local own, all = held(ARGV[2])
   local first, own_first = redis.call('ZRANGE', ended, 0, 0, 'WITHSCORES')[2] or '0', '0'
@@ -181,6 +207,42 @@ elseif op == 'held' then
     if at and (own_first == '0' or tonumber(at) < tonumber(own_first)) then own_first = at end
   end
   return {own, all, own_first, first}
+elseif op == 'restore' then
+  local id, known, version, status, principal, asked, at, box, kind = unpack(ARGV, 2)
+  local kept = name('call:' .. id)
+  local there = redis.call('HMGET', kept, 'version', 'status', 'kind', 'principal')
+  if (there[1] or '') ~= known then return { 0 } end
+  if there[1] then
+    uncount(there[2], there[4], id)
+    redis.call('ZREM', all_of(there[4]), id)
+    redis.call('ZREM', open_of(there[3] or 'approval'), id)
+  end
+  redis.call('ZREM', ended, id)
+  release(id)
+  redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box, 'kind', kind)
+  redis.call('PEXPIRE', kept, LONGEST_MS)
+  keep_mine(principal, asked, id)
+  if status == 'ended' then
+    redis.call('ZREM', due, id)
+    redis.call('ZADD', ended, at, id)
+    hold(id, principal, #box)
+  else
+    redis.call('ZADD', open_of(kind), asked, id)
+    redis.call('ZADD', due, at, id)
+    count(status, principal, asked, id)
+  end
+  return wrote()
+elseif op == 'statuses' then
+  local found = {}
+  for number = 2, #ARGV do
+    local there = redis.call('HMGET', name('call:' .. ARGV[number]), 'status', 'version')
+    found[#found + 1] = there[1] or ''
+    found[#found + 1] = there[2] or ''
+  end
+  return found
+elseif op == 'lost' then
+  local kept = epoch_of(prefix, ARGV[2])
+  return kept == ARGV[2] and new_epoch(prefix, kept) or kept
 elseif op == 'forget' then
   local old = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. ARGV[2])
   for _, id in ipairs(old) do
@@ -192,4 +254,11 @@ elseif op == 'forget' then
   end
   return #old
 end
-return tonumber(redis.call('GET', changes) or '0')
+local known, new, writer = unpack(ARGV, 2)
+local epoch = epoch_of(prefix, known)
+if epoch == '' then
+  epoch = new
+  redis.call('SET', prefix .. ':epoch', epoch)
+end
+redis.call('PEXPIRE', writer_of(writer), LONGEST_MS)
+return { tonumber(redis.call('GET', changes) or '0'), epoch, tonumber(redis.call('GET', writer_of(writer)) or '0') }

@@ -8,10 +8,13 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from toolgen.errors import StateError
 from toolgen.model.call import Origin, Proof
 from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 
 __all__ = [
+    "BehindError",
+    "Fate",
     "FullError",
     "Held",
     "Invocation",
@@ -30,6 +33,20 @@ __all__ = [
     "may_follow",
     "next_steps",
 ]
+
+
+Fate = Literal["own", "foreign", "orphaned", "behind", "begun", "over"]
+"""What a gateway knows of a call besides what the store says. `own`: it took the call on. `foreign`: another gateway did, which is alive
+and alone may give it up; `orphaned`: that one is gone. `behind`: this process knows that the call had come further; `begun`: this gateway
+began to carry it out, which the store has lost. `over`: the call ended here."""
+
+
+class BehindError(StateError):
+    """The store has an older version of a call than this gateway knows. `known` is that version."""
+
+    def __init__(self, message: str, known: Invocation) -> None:
+        super().__init__(message)
+        self.known = known
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +117,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     something last.
 
     `ancestry` are the tools of the calls that it was made inside of. `resume` is what a call goes on from that waits for others that it
-    made, `waits`. `http_status` is that of the answer it ended with.
+    made, `waits`. `http_status` is that of the answer it ended with. `lost`: it ended without a word of its owner, whose own outcome may
+    still come and replaces this one.
     """
 
     id: str
@@ -157,6 +175,12 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     via: str = ""
     task: TaskWish | None = None
     updated: float = 0.0
+    lost: bool = False
+
+    @property
+    def final(self) -> bool:
+        """True if the call ended and nothing replaces its outcome any more."""
+        return self.status == "ended" and not self.lost
 
     @property
     def state(self) -> CallState:
@@ -167,8 +191,12 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_follow(known: Invocation, changed: Invocation) -> bool:
-    """Whether a call may change so: it stays the same call, and how far it is follows from how far it was."""
-    return known.id == changed.id and changed.status in NEXT[known.status]
+    """True if a call may change so: it stays the same call, and its status follows the one before. An owner's own outcome may replace
+    the one that others gave the call when they took it for lost."""
+    if known.id != changed.id:
+        return False
+    replaces = known.lost and changed.final and changed.owner == known.owner != ""
+    return replaces or changed.status in NEXT[known.status]
 
 
 def counted_as(invocation: Invocation) -> str:
@@ -274,6 +302,27 @@ class Invocations(Protocol):
 
     async def held(self, principal: str) -> Held:
         """How much is kept of calls that ended."""
+
+    async def fate(self, known: Invocation) -> Fate:
+        """What this gateway may do with a call that is kept so."""
+
+    async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
+        """Put a call, as this gateway knows it, in place of whatever version the store has; with `over` only in place of that one, 0 for
+        none. Returns the call as it is kept, None if the store has another version, or others change it all the time."""
+
+    async def missing(self, before: float) -> tuple[Invocation, ...]:
+        """Calls that this gateway took on before a time, whose end it does not know, and that the store has lost, or has in a
+        form that cannot be read. Without arguments, and with the version that the store has, 0 for none."""
+
+    async def awaited(self, call_id: str) -> Invocation | None:
+        """A call that this gateway took on and whose end it does not know, as it was then, without arguments."""
+
+    async def begin_epoch(self) -> bool:
+        """Note that the store lost something (`loss`): what was counted there is not relied on. True for the first worker to do it."""
+
+    @property
+    def loss(self) -> str:
+        """How the store lost something, as `changed` or a write found; "" if it did not."""
 
     async def now(self) -> float:
         """The time that all who share these go by, in seconds since the epoch."""

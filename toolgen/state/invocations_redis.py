@@ -1,6 +1,6 @@
 """Invocations in Redis: seen by every process of every machine that shares it, and sealed there.
 
-Which approved calls this machine began, durably and outside Redis: an attacker who can write in Redis may lose a call, and never make one.
+An attacker who can write in Redis may lose a call, and never make one: the journal of each gateway decides what may be carried out.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
+from toolgen.state.call_journal import OVER, CallJournal
 from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.invocations import (
+    BehindError,
+    Fate,
     FullError,
     Held,
     Invocation,
@@ -32,139 +34,100 @@ from toolgen.state.invocations import (
     may_follow,
 )
 from toolgen.state.redis_connection import RedisLink
-from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
+from toolgen.state.store_watch import LEASE_S, StoreWatch
 
-__all__ = ["BegunCalls", "RedisInvocations"]
+__all__ = ["RedisInvocations"]
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS machine (id TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS begun (call_id TEXT PRIMARY KEY, attempt INTEGER NOT NULL, until REAL NOT NULL) WITHOUT ROWID
-"""
-_OVER = 2**31
-_LONGER_S = 8 * 24 * 3600.0
-"""How long a call is remembered beyond its time: longer than Redis keeps one."""
-
-
-class BegunCalls:
-    """A file of this machine, for all its workers. It is also what the machine is known by: one that lost it is another machine, and
-    carries out nothing that it took on before."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = SqliteFile(path, kept="which calls were begun", schema=_SCHEMA, pragmas=DURABLE)
-
-    async def home(self) -> str:
-        """What this machine is called among those that share a Redis. Raises `StateError`, as all of these do."""
-
-        def work(connection: sqlite3.Connection) -> str:
-            row = connection.execute("SELECT id FROM machine").fetchone()
-            if row is None:
-                with transaction(connection):
-                    connection.execute(
-                        "INSERT INTO machine SELECT ? WHERE NOT EXISTS (SELECT 1 FROM machine)",
-                        (secrets.token_hex(16),),
-                    )
-                row = connection.execute("SELECT id FROM machine").fetchone()
-            return str(row[0])
-
-        return await self._file.run(work)
-
-    async def begin(self, call_id: str, attempt: int, expires: float) -> bool:
-        """Remembers that this attempt at a call begins. False where it, or a later one, was begun before, or the call is over."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            done = connection.execute(
-                "INSERT INTO begun VALUES (?1, ?2, ?3) ON CONFLICT (call_id) DO UPDATE SET attempt = ?2, until = ?3 WHERE attempt < ?2",
-                (call_id, attempt, expires + _LONGER_S),
-            )
-            return done.rowcount == 1
-
-        return await self._file.run(work)
-
-    async def end(self, call_id: str, expires: float) -> None:
-        """Remembers that a call is over, however it ended."""
-        await self.begin(call_id, _OVER, expires)
-
-    async def knows(self, call_id: str) -> bool:
-        """Whether a call was begun here, or ended here."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            return connection.execute("SELECT 1 FROM begun WHERE call_id = ?", (call_id,)).fetchone() is not None
-
-        return bool(self._file) and await self._file.run(work)
-
-    async def is_over(self, call_id: str) -> bool:
-        """Whether a call ended here."""
-
-        def work(connection: sqlite3.Connection) -> bool:
-            over = "SELECT 1 FROM begun WHERE call_id = ? AND attempt = ?"
-            return connection.execute(over, (call_id, _OVER)).fetchone() is not None
-
-        return bool(self._file) and await self._file.run(work)
-
-    async def forget(self, now: float) -> None:
-        """Removes those that nobody could take up again."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM begun WHERE until < ?", (now,))
-
-        if self._file:
-            await self._file.run(work)
-
-    async def close(self) -> None:
-        """Closes the file."""
-        await self._file.close()
-
-
-_SCRIPT = Script.named("invocations")
+_SCRIPT = Script.named("invocations", "epoch")
 _MAX_MOVED = 50_000
-_FULL = 2
+_FULL, _THERE = 2, 3
+"""What the script answers in place of 1, other than 0."""
 _MAX_DUE = 1000
-_LOST = "Redis has lost how far a call had come; it is not carried out again"
+_EMPTIED = "it was emptied"
+_SET_BACK = "it was set back to an older copy"
+_BEHIND = "Redis has lost how far a call had come; it is not carried out again"
+_LATER_S = 60.0
+"""When a call that cannot be read is looked at again."""
+_TRIES = 10
 _logger = logging.getLogger(__name__)
 
 
 class RedisInvocations:
-    """What Redis has of a call, and of which version it is, is inside a box that only the key of `seal` makes or opens.
+    """Calls in Redis. What Redis has of a call, and its version, is inside a box that only the key of `seal` makes or opens.
 
-    A process remembers how far it saw each call come. Where Redis has lost what it said was kept (it failed over to a copy that was
-    behind, or was set back), an older version of a call is refused here and never taken up a second time. That a call began or ended is
-    remembered by the machine besides (`begun`), and only the machine that took a call on carries it out: who puts back what Redis
-    held before finds nobody who would make the call again, whichever of them was restarted meanwhile.
+    A process remembers the last version that it saw of each call, and its gateway's journal which calls were begun or ended here. A call
+    of which Redis has an older version (it failed over to a copy that was behind, was set back, or somebody put an old box there) is
+    never carried out a second time: `fate` says so. Each process numbers its writes, and notices by that number, and by the epoch of
+    the store, that Redis was emptied or set back (`changed`, then `loss`).
     """
 
-    def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: BegunCalls) -> None:
+    def __init__(self, link: RedisLink, seal: Callable[[], Seal], journal: CallJournal, watch: StoreWatch) -> None:
         self._redis = SealedScript(link, seal, _SCRIPT, "calls", kept="calls that wait")
-        self._begun = begun
+        self._journal = journal
+        self._watch = watch
         self._seen = -1
         self.by_others = False
-        self._moved: OrderedDict[str, int] = OrderedDict()
+        self.loss = ""
+        self._writer = secrets.token_hex(8)
+        self._number = 0  # of the last write that was asked for
+        self._acknowledged = 0
+        self._moved: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._unusable: set[bytes] = set()
+        self._homes = _Homes(watch)
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         seal = await self._redis.seal()
-        kept = msgspec.structs.replace(invocation, home=await self._begun.home())
+        kept = msgspec.structs.replace(invocation, home=await self._journal.home())
         box = seal.close(as_json(kept), _about(invocation.id, 1))
-        limits = (str(each), str(total))
         what = (kept.kind, counted_as(kept), repr(due_at(kept)))
-        added = await self._redis.run("add", kept.id, _who(kept), *limits, repr(kept.asked), box, *what)
-        if isinstance(added, list):
-            return self._opened(seal, kept.id, added[0], added[1])
-        return kept if added == 1 else None
+        await self._journal.await_end(kept)
+        try:
+            added = await self._write("add", kept.id, _who(kept), str(each), str(total), repr(kept.asked), box, *what)
+        except StateUnavailableError:
+            # Perhaps the call is kept: its caller is told that it is not, so it must never be carried out.
+            await self._journal.end(kept.id, max(kept.expires, kept.asked))
+            raise
+        if added[0] == _THERE:
+            return self._opened(seal, kept.id, added[1], added[2])
+        if not added[0]:
+            await self._journal.forget_awaited((kept.id,))
+        return kept if added[0] else None
 
     async def get(self, call_id: str) -> Invocation | None:
         seal = await self._redis.seal()
         found = await self._redis.run("get", call_id)
-        known = None if found[0] is None else self._opened(seal, call_id, found[0], found[1])
-        if known is not None and known.status == "pending":
-            # One that a person agreed to was begun here, and waits for a device since.
-            begun = self._begun.is_over if known.kind == "device" else self._begun.knows
-            if await begun(call_id):
-                raise StateError(_LOST)
+        if found[0] is None:
+            return None
+        known = self._opened(seal, call_id, found[0], found[1])
+        if self._is_behind(known) or (known.status == "pending" and await self._is_past(known)):
+            raise BehindError(_BEHIND, known)
         return known
+
+    async def _is_past(self, known: Invocation) -> bool:
+        """True if this gateway began or ended a call that waits, as Redis says, for somebody's answer."""
+        attempt = await self._journal.attempt(known.id)
+        # One that a person agreed to was begun here, and may wait for a device since.
+        return attempt == OVER if known.kind == "device" else attempt is not None
+
+    async def fate(self, known: Invocation) -> Fate:
+        attempt = await self._journal.attempt(known.id)
+        if attempt == OVER:
+            return "over"
+        if known.home and known.home != await self._journal.home():
+            return "orphaned" if self._homes.is_gone(known.home) else "foreign"
+        waits = known.status == "pending" and known.kind != "device"
+        if attempt is not None and (waits or (known.status == "approved" and attempt >= known.attempt)):
+            return "begun"
+        return "behind" if self._is_behind(known) else "own"
+
+    def _is_behind(self, known: Invocation) -> bool:
+        """True if this process saw a later version of a call."""
+        return known.version < self._moved.get(known.id, (0, ""))[0]
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
-        return self._all_opened(seal, await self._redis.run("unfinished", kind))
+        found = self._all_opened(seal, await self._redis.run("unfinished", kind))
+        return tuple(one for one in found if not self._is_behind(one))
 
     async def ended_since(self, since: float) -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
@@ -192,7 +155,15 @@ class RedisInvocations:
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
-        return self._all_opened(seal, await self._redis.run("due", repr(now), str(_MAX_DUE)))
+        found = await self._redis.run("due", repr(now), str(_MAX_DUE), await self._journal.home())
+        beats = await self._redis.run("homes")
+        self._homes.heard(dict(zip((one.decode() for one in beats[::2]), beats[1::2], strict=True)))
+        opened = self._all_opened(seal, found)
+        readable = {one.id for one in opened}
+        unreadable = [name for name in found[::3] if name.decode("utf-8", "replace") not in readable]
+        if unreadable:  # none of them stands before another call
+            await self._redis.run("renew", repr(now + _LATER_S), "-1", *unreadable)
+        return opened
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         await self._redis.seal()
@@ -200,14 +171,16 @@ class RedisInvocations:
             await self._redis.run("renew", repr(until), repr(unless_due), *call_ids[start : start + _MAX_DUE])
 
     def _all_opened(self, seal: Seal, found: list[bytes]) -> tuple[Invocation, ...]:
-        opened = []
+        opened, before, reason = [], len(self._unusable), ""
         for call_id, version, box in zip(found[::3], found[1::3], found[2::3], strict=True):
             try:
                 opened.append(self._opened(seal, call_id.decode("utf-8", "replace"), version, box))
             except StateError as error:  # one that nobody can use holds up no other
-                if call_id not in self._unusable and len(self._unusable) < _MAX_MOVED:
+                if len(self._unusable) < _MAX_MOVED:
                     self._unusable.add(call_id)
-                    _logger.error("call %.60r is left alone: %s", call_id, error)  # noqa: TRY400
+                    reason = str(error)
+        if (more := len(self._unusable) - before) > 0:
+            _logger.error("%d calls that wait cannot be read, and are left alone: %s", more, reason)
         return tuple(opened)
 
     async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:
@@ -218,24 +191,53 @@ class RedisInvocations:
         kept = msgspec.structs.replace(changed, version=known.version + 1, attempt=attempt)
         box = seal.close(as_json(kept), _about(kept.id, kept.version))
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
-        self._remember(known.id, known.version)
-        what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind)
-        bounds = () if room is None else (str(room.each), str(room.total))
-        done = await self._redis.run("replace", kept.id, str(known.version), *what, *bounds)
-        if done == _FULL:
+        self._remember(known)
+        bounds = ("", "") if room is None else (str(room.each), str(room.total))
+        what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind, "1" if known.lost else "0", *bounds)
+        done = await self._write("replace", kept.id, str(known.version), *what)
+        if done[0] == _FULL:
             raise FullError
-        if done != 1:
+        if not done[0]:
             return None
-        self._remember(kept.id, kept.version)
-        if kept.status == "ended":
-            await self._begun.end(kept.id, kept.expires)
+        await self._note(kept)
         return kept
 
+    async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
+        seal, journal = await self._redis.seal(), self._journal
+        for _ in range(_TRIES):
+            there = (await self._redis.run("get", known.id))[0] or b""
+            if over is not None and _number(there) != over:
+                return None
+            version = max(_number(there), known.version, self._moved.get(known.id, (0, ""))[0]) + 1
+            kept = msgspec.structs.replace(known, version=version, home=known.home or await journal.home())
+            box = seal.close(as_json(kept), _about(kept.id, version))
+            what = (counted_as(kept), _who(kept), repr(kept.asked), repr(due_at(kept)), box, kept.kind)
+            if (await self._write("restore", kept.id, there, str(version), *what))[0]:
+                await self._note(kept)
+                return kept
+        return None
+
+    async def _write(self, *arguments: str | bytes) -> list[Any]:
+        """What the script answers, 1 first where it was written. Writes are numbered, so that this process notices what Redis has lost."""
+        self._number += 1
+        number, acknowledged = self._number, self._acknowledged
+        done: list[Any] = await self._redis.run(*arguments, self._writer, str(number))
+        if done[0] == 1:
+            if done[1] < acknowledged:
+                self.loss = self.loss or _SET_BACK
+            self._acknowledged = max(self._acknowledged, number)
+        return done
+
+    async def _note(self, kept: Invocation) -> None:
+        self._remember(kept)
+        if kept.status == "ended" and not kept.lost:
+            await self._journal.end(kept.id, max(kept.expires, kept.ended))
+
     async def _may(self, known: Invocation, changed: Invocation) -> bool:
-        """Whether this machine may move a call on so. What begins is remembered first: if Redis does not answer, it is not begun again."""
+        """True if this gateway may move a call on so. A beginning is noted first: if Redis does not answer, it is not begun again."""
         if known.status != "approved" or changed.status != "running":
             return True
-        return known.home == await self._begun.home() and await self._begun.begin(
+        return known.home == await self._journal.home() and await self._journal.begin(
             known.id, known.attempt, known.expires
         )
 
@@ -244,21 +246,59 @@ class RedisInvocations:
         own, everybody, own_since, all_since = await self._redis.run("held", _hidden(principal))
         return Held(own=int(own), all=int(everybody), own_since=float(own_since), all_since=float(all_since))
 
+    async def missing(self, before: float) -> tuple[Invocation, ...]:
+        awaited = await self._journal.awaiting(before)
+        lost: list[Invocation] = []
+        ended: list[str] = []
+        for start in range(0, len(awaited), _MAX_DUE):
+            asked = awaited[start : start + _MAX_DUE]
+            statuses = await self._redis.run("statuses", *(one.id for one in asked))
+            for one, status, version in zip(asked, statuses[::2], statuses[1::2], strict=True):
+                if not status or one.id.encode() in self._unusable:
+                    lost.append(msgspec.structs.replace(one, version=_number(version)))
+                elif status == b"ended":
+                    ended.append(one.id)
+        await self._journal.forget_awaited(ended)
+        return tuple(lost)
+
     async def now(self) -> float:
         return await self._redis.now()
 
     async def forget(self, before: float) -> None:
         await self._redis.run("forget", repr(before))
-        await self._begun.forget(before)
+        await self._journal.forget(before)
 
     async def changed(self) -> bool:
-        number = await self._redis.run("changes")
+        known, acknowledged = self._watch.epoch, self._acknowledged
+        number, epoch, written = await self._redis.run("changes", known, f"{secrets.token_hex(16)}:0", self._writer)
+        epoch = epoch.decode("ascii", "replace")
+        if known and epoch != known:
+            self.loss = self.loss or _EMPTIED
+        elif written < acknowledged:
+            self.loss = self.loss or _SET_BACK
+        if not known:
+            self._watch.epoch = epoch
+            await self._journal.move_epoch("", epoch)
         self.by_others, self._seen = bool(number != self._seen), number
         return self.by_others
 
+    async def awaited(self, call_id: str) -> Invocation | None:
+        return await self._journal.awaited(call_id)
+
+    async def begin_epoch(self) -> bool:
+        known = self._watch.epoch
+        epoch = str((await self._redis.run("lost", known)).decode("ascii", "replace"))
+        self._redis.forget_seal()
+        self._watch.epoch, self.loss = epoch, ""
+        self._watch.unsettle()
+        self._acknowledged = 0
+        for call_id in [one for one, (_, status) in self._moved.items() if status == "pending"]:
+            del self._moved[call_id]  # nothing but votes is lost: people may answer again
+        return await self._journal.move_epoch(known, epoch)
+
     async def close(self) -> None:
         await self._redis.close()
-        await self._begun.close()
+        await self._journal.close()
 
     def _opened(self, seal: Seal, call_id: str, number: bytes, box: bytes | None) -> Invocation:
         """The call in a box. Raises `StateError` for whatever else somebody may have put there."""
@@ -269,16 +309,48 @@ class RedisInvocations:
             raise StateError("what is kept of a call in Redis is not what was kept there") from error
         if found.id != call_id or found.version != version:
             raise StateError("a call that waits is not the one it stands for")
-        if version < self._moved.get(call_id, 0):
-            raise StateError(_LOST)
-        self._remember(call_id, version)
+        self._remember(found)
         return found
 
-    def _remember(self, call_id: str, version: int) -> None:
-        self._moved[call_id] = max(version, self._moved.get(call_id, 0))
-        self._moved.move_to_end(call_id)
+    def _remember(self, known: Invocation) -> None:
+        if not self._is_behind(known):
+            self._moved[known.id] = (known.version, known.status)
+        self._moved.move_to_end(known.id)
         if len(self._moved) > _MAX_MOVED:
             self._moved.popitem(last=False)
+
+
+class _Homes:
+    """Gateways that share the store, as this process hears of them: one that says nothing new for a lease is gone, whatever time an older
+    copy of the store says that it was heard."""
+
+    def __init__(self, watch: StoreWatch) -> None:
+        self._watch = watch
+        self._beats: dict[str, tuple[bytes, float]] = {}
+        self._since: float | None = None
+
+    def heard(self, beats: Mapping[str, bytes]) -> None:
+        """Note when each gateway was heard last, as the store says."""
+        now = self._watch.clock.monotonic()
+        if self._since is None:
+            self._since = now
+        for home, beat in beats.items():
+            if self._beats.get(home, (b"", 0.0))[0] != beat:
+                self._beats[home] = (beat, now)
+
+    def is_gone(self, home: str) -> bool:
+        """True if a gateway was not heard for a lease while this process listened, and the store was there."""
+        if self._since is None or not self._watch.settled:
+            return False
+        return self._watch.clock.monotonic() - self._beats.get(home, (b"", self._since))[1] > LEASE_S
+
+
+def _number(version: bytes) -> int:
+    """A version as the store has it, 0 for none and for what is not one."""
+    try:
+        return int(version or b"0")
+    except ValueError:
+        return 0
 
 
 def _about(call_id: str, version: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import (
+    Fate,
     FullError,
     Held,
     Invocation,
@@ -60,6 +62,7 @@ _COUNTED = (
 _COUNT = "SELECT count(*) FROM invocations"
 _MAX_DUE = 1000
 _FULL = object()
+_logger = logging.getLogger(__name__)
 
 
 class SqliteInvocations:
@@ -74,6 +77,8 @@ class SqliteInvocations:
         self._clock = clock
         self._seen = (0, 0, 0)
         self.by_others = False
+        self.loss = ""
+        """Always empty: a file that is gone takes all its calls with it."""
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         row, like = _row(invocation), (counted_as(invocation), counted_for(invocation))
@@ -156,7 +161,7 @@ class SqliteInvocations:
                 "SELECT body FROM invocations WHERE status <> 'ended' AND ended <= ? ORDER BY ended, asked LIMIT ?",
                 (now, _MAX_DUE),
             )
-            return tuple(from_json(row[0]) for row in rows)
+            return tuple(_readable(rows))
 
         return await self._run(work, absent=())
 
@@ -174,7 +179,7 @@ class SqliteInvocations:
         if not may_follow(known, changed):
             return None
         kept = msgspec.structs.replace(changed, version=known.version + 1)
-        row = (*_row(kept), known.version)
+        row = (*_row(kept), known.version, known.lost)
         bounded = room if kept.status == "ended" else None
 
         def work(connection: sqlite3.Connection) -> Invocation | object | None:
@@ -184,7 +189,7 @@ class SqliteInvocations:
                     return _FULL
             found = connection.execute(
                 "UPDATE invocations SET version = ?2, status = ?3, principal = ?4, asked = ?5, ended = ?6, body = ?7"
-                " WHERE id = ?1 AND version = ?8 AND status <> 'ended'",
+                " WHERE id = ?1 AND version = ?8 AND (status <> 'ended' OR ?9)",
                 row,
             )
             return kept if found.rowcount == 1 else None
@@ -203,6 +208,31 @@ class SqliteInvocations:
             return msgspec.structs.replace(found, own_since=own or 0.0, all_since=everybody or 0.0)
 
         return await self._run(work, absent=Held())
+
+    async def fate(self, known: Invocation) -> Fate:
+        return "own"
+
+    async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
+        kept = msgspec.structs.replace(known, version=known.version + 1)
+        row = _row(kept)
+
+        def work(connection: sqlite3.Connection) -> Invocation | None:
+            there = connection.execute("SELECT version FROM invocations WHERE id = ?", (known.id,)).fetchone()
+            if over is not None and over != (0 if there is None else there[0]):
+                return None
+            connection.execute("INSERT OR REPLACE INTO invocations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            return kept
+
+        return await self._file.write(work)
+
+    async def missing(self, before: float) -> tuple[Invocation, ...]:
+        return ()
+
+    async def awaited(self, call_id: str) -> Invocation | None:
+        return None
+
+    async def begin_epoch(self) -> bool:
+        return False
 
     async def now(self) -> float:
         return self._clock.now()
@@ -237,6 +267,15 @@ class SqliteInvocations:
 def _held(connection: sqlite3.Connection, principal: str) -> Held:
     found = dict(connection.execute("SELECT principal, bytes FROM held WHERE principal IN ('', ?)", (principal,)))
     return Held(own=found.get(principal, 0), all=found.get("", 0))
+
+
+def _readable(rows: Iterable[tuple[bytes]]) -> Iterable[Invocation]:
+    """Calls in rows. One that cannot be read holds up no other."""
+    for (body,) in rows:
+        try:
+            yield from_json(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            _logger.error("a call that waits cannot be read")  # noqa: TRY400 - its text may quote anything
 
 
 def _row(invocation: Invocation) -> tuple[str, int, str, str, float, float, bytes]:

@@ -1,7 +1,8 @@
 -- Idempotency keys in use, one step each. KEYS[1] is what every name begins with. ARGV[1] says which:
 --   key id                                           -> 1 where these claims are sealed with this key, and from now on are
 --   claim id call holder most now expires lease box  -> the box that is kept now; nothing where the holder has too many
---   settle id call status lease expires box          -> 1, or 0 where another call has the key, or this one has ended
+--   settle id call status lease expires box holder now -> 1, or 0 where another call has the key, or this one has ended;
+--                                                       a key that the store has lost is in use again
 --   lose id call now box                             -> 1, or 0 where it is not running, or was heard of since
 --   release id call                                  -> 1, or 0 where another call has the key
 --   all now                                          -> {id, box, …}
@@ -22,6 +23,14 @@ local function forget(now)
   for _, old in ipairs(redis.call('ZRANGEBYSCORE', all, '-inf', now, 'LIMIT', 0, 1000)) do remove(old) end
 end
 
+local function keep(holder, expires, now)
+  redis.call('ZADD', name('held:' .. holder), expires, id)
+  redis.call('ZADD', all, expires, id)
+  local longest = math.max(1, math.ceil((tonumber(expires) - tonumber(now)) * 1000)) + 86400000
+  redis.call('PEXPIRE', claim_of(id), longest)
+  redis.call('PEXPIRE', name('held:' .. holder), longest)
+end
+
 if op == 'key' then
   redis.call('SETNX', name('key'), id)
   return redis.call('GET', name('key')) == id and 1 or 0
@@ -32,25 +41,20 @@ elseif op == 'claim' then
   if kept then return kept end
   if redis.call('ZCARD', name('held:' .. holder)) >= tonumber(most) then return false end
   redis.call('HSET', claim_of(id), 'call', call, 'holder', holder, 'status', 'running', 'lease', lease, 'box', box)
-  redis.call('ZADD', name('held:' .. holder), expires, id)
-  redis.call('ZADD', all, expires, id)
-  local longest = math.ceil((tonumber(expires) - tonumber(now)) * 1000) + 86400000
-  redis.call('PEXPIRE', claim_of(id), longest)
-  redis.call('PEXPIRE', name('held:' .. holder), longest)
+  keep(holder, expires, now)
   return box
 elseif op == 'settle' then
-  local status, lease, expires, box = unpack(ARGV, 4)
-  local kept = redis.call('HMGET', claim_of(id), 'call', 'status', 'holder')
-  if kept[1] ~= call or kept[2] == 'ended' then return 0 end
-  redis.call('HSET', claim_of(id), 'status', status, 'lease', lease, 'box', box)
-  redis.call('ZADD', name('held:' .. kept[3]), expires, id)
-  redis.call('ZADD', all, expires, id)
+  local status, lease, expires, box, holder, now = unpack(ARGV, 4)
+  local kept = redis.call('HMGET', claim_of(id), 'call', 'status')
+  if kept[1] and (kept[1] ~= call or kept[2] == 'ended') then return 0 end
+  redis.call('HSET', claim_of(id), 'call', call, 'holder', holder, 'status', status, 'lease', lease, 'box', box)
+  keep(holder, expires, now)
   return 1
 elseif op == 'lose' then
   local now, box = unpack(ARGV, 4)
   local kept = redis.call('HMGET', claim_of(id), 'call', 'status', 'lease')
   if kept[1] ~= call or kept[2] ~= 'running' or tonumber(kept[3]) > tonumber(now) then return 0 end
-  redis.call('HSET', claim_of(id), 'status', 'ended', 'box', box)
+  redis.call('HSET', claim_of(id), 'status', 'lost', 'box', box) -- its call may still say how it ended
   return 1
 elseif op == 'release' then
   if redis.call('HGET', claim_of(id), 'call') ~= call then return 0 end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolgen.state.call_states import Kind
-from toolgen.state.invocations import Held, Invocation, Invocations, Room, as_json
+from toolgen.state.invocations import Fate, Held, Invocation, Invocations, Room, as_json
 
 __all__ = ["RememberedCalls"]
 
@@ -84,6 +84,27 @@ class RememberedCalls:
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
         await self._store.renew(call_ids, until, unless_due=unless_due)
 
+    async def fate(self, known: Invocation) -> Fate:
+        return await self._store.fate(known)
+
+    async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
+        self._own.pop(known.id, None)
+        return await self._store.restore(known, over=over)
+
+    async def missing(self, before: float) -> tuple[Invocation, ...]:
+        return await self._store.missing(before)
+
+    async def awaited(self, call_id: str) -> Invocation | None:
+        return await self._store.awaited(call_id)
+
+    async def begin_epoch(self) -> bool:
+        self._own.clear()
+        return await self._store.begin_epoch()
+
+    @property
+    def loss(self) -> str:
+        return self._store.loss
+
     async def now(self) -> float:
         return await self._store.now()
 
@@ -91,7 +112,7 @@ class RememberedCalls:
         await self._store.close()
 
     def _remember(self, known: Invocation) -> None:
-        own = known.kind == "call" and (known.status == "ended" or (known.status == "running" and not known.asks))
+        own = known.kind == "call" and (known.final or (known.status == "running" and not known.asks))
         self._own.pop(known.id, None)
         if own and not (known.status != "ended" and known.cancel) and len(as_json(known)) <= _MAX_SIZE:
             self._own[known.id] = known

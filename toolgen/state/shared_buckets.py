@@ -19,12 +19,13 @@ from toolgen.background import Background
 from toolgen.clock import Clock
 from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
 from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, MemoryBuckets, Refusal
+from toolgen.state.store_watch import StoreWatch
 
 __all__ = ["SharedBuckets"]
 
 _logger = logging.getLogger(__name__)
 
-_SCRIPT = Script.named("buckets")
+_SCRIPT = Script.named("buckets", "epoch")
 _RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
 _MAX_BATCH = 256
 _MAX_KEY_LENGTH = 512
@@ -54,8 +55,11 @@ class SharedBuckets:
         *,
         lease_s: float = 20.0,
         background: Background | None = None,
+        watch: StoreWatch | None = None,
     ) -> None:
         self._background = background or Background()
+        self._watch = watch
+        self._epoch = ""  # in which the calls in flight were last named
         self._link = link
         self._clock = clock
         self._changed = changed
@@ -106,6 +110,7 @@ class SharedBuckets:
         looks = [[key, rate, burst, most] for key, _, rate, burst, most in map(_written, charges)]
         none: list[object] = []
         given = {"prefix": self._link.prefix, "process": self._process, "lease_ms": 0, "beat": False, "looks": looks}
+        given["epoch"] = self._known_epoch()
         try:
             answer = await self._link.run(
                 _SCRIPT, orjson.dumps({**given, "releases": none, "renewals": none, "takes": none})
@@ -142,11 +147,14 @@ class SharedBuckets:
 
     async def _run(self, batch: Sequence[_Asked], *, beat: bool = False) -> None:
         released, self._released = self._released, []
+        epoch = self._known_epoch()
+        beat, self._epoch = beat or epoch != self._epoch, epoch
         renewals = [(_text(key), lease) for lease, keys in self._leases.items() for key in keys] if beat else []
         given = {
             "prefix": self._link.prefix,
             "process": self._process,
             "lease_ms": round(self._lease_s * 1000),
+            "epoch": epoch,
             "beat": beat or not self._processes,
             "releases": released,
             "renewals": renewals,
@@ -191,9 +199,16 @@ class SharedBuckets:
 
     async def _beat(self) -> None:
         """Says that this process and its calls in flight live, and finds out when the count is back, also while nobody calls."""
+        due = 0.0
         while True:
-            await asyncio.sleep(self._lease_s / 4 if self._reachable else _RETRY_S)
-            await self._run((), beat=True)
+            await asyncio.sleep(min(_RETRY_S, self._lease_s / 4))
+            now = self._clock.monotonic()
+            if now >= due or not self._reachable or self._known_epoch() != self._epoch:
+                due = now + self._lease_s / 4
+                await self._run((), beat=True)
+
+    def _known_epoch(self) -> str:
+        return "" if self._watch is None else self._watch.epoch
 
     def _lost(self, why: str) -> None:
         self._down_until = self._clock.monotonic() + _RETRY_S

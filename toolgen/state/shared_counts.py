@@ -125,7 +125,7 @@ class _Worker:
                 case "turns":
                     value = self._turn(msgspec.json.decode(asked.arguments[0], type=_Steps))
                 case "history":
-                    value = self._server.boxes.replace(asked.arguments[2:])
+                    value = self._server.boxes.replace(asked.arguments[3:])
         except (ValueError, LookupError, ArithmeticError, msgspec.MsgspecError):
             value = None  # the caller takes it for no answer
         self.frames.send(_Told(asked.number, value))
@@ -216,7 +216,7 @@ class _Boxes:
         self._forgotten: Filter | None = None
 
     def replace(self, arguments: Sequence[bytes]) -> _Answer:
-        """`history.lua`, of what stands behind its time to live: four for each name."""
+        """`history.lua`, of what follows its time to live and its epoch: four for each name."""
         rows = [
             (name.decode(), known.decode(), version.decode(), box)
             for name, known, version, box in zip(*(arguments[at::4] for at in range(4)), strict=True)

@@ -25,6 +25,7 @@ from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.history import Entry, Ledger, Number, Page, Tally, View, exact
+from toolgen.state.store_watch import StoreWatch
 
 __all__ = ["Kept", "SharedHistories", "Turn", "read", "written"]
 
@@ -139,7 +140,7 @@ def _number(text: str) -> Number:
     return Fraction(text) if "/" in text else int(text)
 
 
-_SCRIPT = Script.named("history")
+_SCRIPT = Script.named("history", "epoch")
 _IDLE_S = 24 * 3600.0
 _KEPT_MS = str(48 * 3600 * 1000)
 _MAX_CACHED = 4_096
@@ -177,10 +178,11 @@ class SharedHistories:
 
     shared = True
 
-    def __init__(self, link: Link, seal: Callable[[], Seal], clock: Clock) -> None:
+    def __init__(self, link: Link, seal: Callable[[], Seal], clock: Clock, watch: StoreWatch | None = None) -> None:
         self._link = link
         self._seal = cache(seal)
         self._clock = clock
+        self._watch = watch
         self._root = f"{link.prefix}:history"
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._calls: dict[str, tuple[_Whose, str]] = {}  # and the name of its flight: a call that waited flies twice
@@ -302,7 +304,7 @@ class SharedHistories:
     async def write(self, whose: _Whose) -> bool:
         """`Turn.commit`."""
         seal, names, settled = self._seal(), _names(whose), tuple(self._ended.get(whose, ()))
-        arguments: list[str | bytes] = [_KEPT_MS]
+        arguments: list[str | bytes] = [_KEPT_MS, "" if self._watch is None else self._watch.epoch]
         versions: dict[str, str] = {}
         for name in names:
             kept = self._known(name)

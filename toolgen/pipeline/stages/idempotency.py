@@ -13,6 +13,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.canonical import canonical, digest, encodable
 from toolgen.clock import Clock
@@ -46,6 +47,13 @@ _LOST = Error(
 )
 
 
+_FORGOTTEN = Error(
+    code="outcome_unknown",
+    message="this key was used for call {}, and how that ended was lost by the gateway's shared state; the audit record has it",
+    suggestion="find out what happened before trying again with another key",
+)
+
+
 def key_digest(principal: Principal, tool: str, key: str) -> str:
     """What a caller's key is behind the gateway: no two callers', users' or tools' keys are ever the same, and none can be read from it."""
     said = canonical([list(parties(principal)), tool, key])
@@ -73,7 +81,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             known = await self._settled(self.ledger, mine)
             if known is not None and known.call_id == call.id and call.approval:
                 # Its arguments may be those that an approver changed: the key stays bound to what its caller sent.
-                mine = msgspec.structs.replace(mine, arguments=known.arguments)
+                mine = replace(mine, arguments=known.arguments)
             if known is not None and known.call_id == call.id and known.status == "waiting":
                 await self.ledger.settle(mine)  # a person agreed to it
         except CanonicalError:
@@ -113,12 +121,11 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
                 return known
             if known.arguments != mine.arguments:
                 return known
-            if known.lease <= now:
-                await ledger.lose(self._sealed(known, Failed(error=_LOST)), now)
-            elif self.clock.monotonic() >= until:
+            if known.lease <= now and await ledger.lose(self._sealed(known, Failed(error=_LOST)), now):
+                continue
+            if self.clock.monotonic() >= until:
                 return known
-            else:
-                await ledger.changed(_POLL_S)
+            await ledger.changed(_POLL_S)
 
     async def _carry(self, ledger: Ledger, mine: Claim, call: Call, trail: Trail, proceed: Next) -> Result:
         """The call itself, while others are told that it is under way; and how it ended, on the disk before anybody is told."""
@@ -137,35 +144,38 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         while True:
             await asyncio.sleep(LEASE_S / 3)
             try:
-                await ledger.settle(msgspec.structs.replace(mine, lease=await ledger.now() + LEASE_S))
+                await ledger.settle(replace(mine, lease=await ledger.now() + LEASE_S))
             except StateError:
                 pass  # the next one may be in time
             except Exception as error:  # noqa: BLE001 - a lease that is not renewed would have its call taken for lost
                 _logger.error("the lease of call %s was not renewed: %s", mine.call_id, place_of(error))  # noqa: TRY400
 
     async def _settle(self, ledger: Ledger, mine: Claim, result: Result, *, idempotent: bool) -> None:
+        settled: Claim | None = None  # the key may be used again
+        match result:
+            case Pending(error=Error(code="input_required")):
+                pass  # it is made again, with the answer
+            case Pending():
+                settled = replace(mine, status="waiting", lease=0.0)
+            case Refused() | Cancelled():
+                pass
+            case Failed() if _undone(result, idempotent=idempotent):
+                pass
+            case _:
+                settled = self._sealed(mine, result)
         try:
-            match result:
-                case Pending(error=Error(code="input_required")):
-                    await ledger.release(mine)  # it is made again, with the answer
-                case Pending():
-                    await ledger.settle(msgspec.structs.replace(mine, status="waiting", lease=0.0))
-                case Refused() | Cancelled():
-                    await ledger.release(mine)
-                case Failed() if _undone(result, idempotent=idempotent):
-                    await ledger.release(mine)
-                case _:
-                    await ledger.settle(self._sealed(mine, result))
-        except StateError as error:  # its lease lapses, and then nobody knows how it ended: the safe side
-            message = "how call %s ended could not be kept for its idempotency key: %s"
+            await (ledger.release(mine) if settled is None else ledger.settle(settled))
+        except StateError as error:
+            message = "how call %s ended is kept for its idempotency key once it can be: %s"
             _logger.error(message, mine.call_id, place_of(error))  # noqa: TRY400 - as above
+            ledger.later.add(lambda: ledger.release(mine) if settled is None else ledger.settle(settled))
 
     def _sealed(self, claim: Claim, result: Result) -> Claim:
         """The claim, ended. What was answered can be read with the log's key alone, and for this claim alone."""
         nonce = secrets.token_bytes(12)
         body = _written(result)
         sealed = nonce + self._cipher(claim).encrypt(nonce, body, claim.call_id.encode())
-        return msgspec.structs.replace(claim, status="ended", lease=0.0, outcome=sealed)
+        return replace(claim, status="ended", lease=0.0, outcome=sealed)
 
     def _told(self, claim: Claim) -> Result:
         """What a caller that repeats a key is told."""
@@ -175,6 +185,8 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
                     code="approval_required", message=f"the call with this key, {claim.call_id}, waits for a person"
                 )
             )
+        if claim.status == "lost":
+            return Failed(error=replace(_FORGOTTEN, message=_FORGOTTEN.message.format(claim.call_id)))
         if claim.status == "running":
             return Pending(
                 error=Error(

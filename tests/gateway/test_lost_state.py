@@ -1,0 +1,222 @@
+"""Shared state that is emptied, set back to an older copy, or away: each call ends once, and its caller and the record agree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.gateway.governed import Upstream
+from tests.gateway.test_shared_calls import POLICY, ask, both
+from tests.patient import until
+from tests.redis_server import RedisServer
+from toolgen.audit.reader import entries
+from toolgen.errors import StateError
+from toolgen.gateway import approval_runner, background_calls, waiting_calls
+from toolgen.gateway.service import Gateway
+from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.stages import idempotency
+from toolgen.state import store_watch
+
+LEASE_S = 1.0
+
+
+@pytest.fixture(autouse=True)
+def _short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (approval_runner, background_calls, waiting_calls, idempotency, store_watch):
+        monkeypatch.setattr(module, "LEASE_S", LEASE_S)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+class Copies:
+    """Copies of all that a Redis holds, which can be put back."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.redis = Redis(host="127.0.0.1", port=server.port)
+
+    async def take(self) -> dict[bytes, tuple[bytes, int]]:
+        return {name: (await self.redis.dump(name), await self.redis.pttl(name)) for name in await self.redis.keys()}
+
+    async def put_back(self, copy: dict[bytes, tuple[bytes, int]]) -> None:
+        async with self.redis.pipeline(transaction=True) as pipeline:
+            pipeline.flushall()
+            for name, (body, ttl) in copy.items():
+                pipeline.restore(name, max(0, ttl), body)
+            await pipeline.execute()
+
+
+async def approve(gateway: Gateway, call_id: str) -> object:
+    return await gateway.approvals.decide(call_id, approve=True, note="", principal=gateway.principal("eve"))
+
+
+async def told(gateway: Gateway, call_id: str, wait: float = 60) -> str:
+    """How a call stands for its caller, or ended within `wait` seconds."""
+    while True:
+        try:
+            envelope = await gateway.approvals.outcome(call_id, gateway.principal("bot"), wait)
+        except StateError:  # it is asked again while Redis is away
+            await asyncio.sleep(0.05)
+            continue
+        assert envelope is not None
+        return envelope.status if envelope.error is None else envelope.error.code
+
+
+def outcomes(gateways: list[Gateway], call_id: str) -> list[str]:
+    """What the records say of how a call ended, other than that it waits."""
+    found = []
+    for gateway in gateways:
+        for entry in entries(gateway.settings.audit_dir):
+            ended = entry["event"] == "outcome" or (entry["event"] == "decision" and "code" in entry)
+            if entry.get("call_id") == call_id and ended and entry["status"] != "pending":
+                found.append(str(entry.get("code") or entry["status"]))
+    return found
+
+
+def losses(gateway: Gateway) -> list[object]:
+    return [entry["arguments"] for entry in entries(gateway.settings.audit_dir) if entry.get("code") == "state_lost"]
+
+
+Steps = Callable[[Gateway, Gateway, Upstream, Copies], Awaitable[None]]
+
+
+def over_redis(root: Path, server: RedisServer, steps: Steps, policy: dict[str, Any] = POLICY) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+        copies = Copies(server)
+        try:
+            await steps(first, second, seen, copies)
+        finally:
+            await copies.redis.aclose()
+
+    both(root, server, work, policy)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
+    tmp_path: Path, server: RedisServer, restarted: bool
+) -> None:
+    short = {**POLICY, "approvals": {**POLICY["approvals"], "expires": "3s"}}
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        calls = [await ask(gateway, "x") for gateway in (first, second) for _ in range(2)]
+        copy = await copies.take()
+        for call_id, gateway in zip(calls, (second, first, first, second), strict=True):
+            await approve(gateway, call_id)
+        assert [await told(first, call_id) for call_id in calls] == ["ok"] * 4
+        await copies.put_back(copy)
+        if restarted:
+            async with Gateway.load(first.settings.path) as third:
+                assert {await told(third, call_id) for call_id in calls} <= {"ok", "outcome_unknown"}
+        for gateway in (first, second):
+            assert {await told(gateway, call_id) for call_id in calls} <= {"ok", "outcome_unknown"}
+        later = await ask(first, "later")
+        assert await told(first, later) == "expired"  # so all others are due by now
+        for gateway in (first, second):
+            assert {await told(gateway, call_id, 0) for call_id in calls} <= {"ok", "outcome_unknown"}
+        assert [outcomes([first, second], call_id) for call_id in calls] == [["ok"]] * 4
+        assert len(seen.requests) == 4
+
+    over_redis(tmp_path, server, work, short)
+
+
+def test_a_call_that_cannot_be_used_holds_up_no_other(tmp_path: Path, server: RedisServer) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        broken, asked = await ask(first), await ask(first)
+        for name in (f"call:{broken}", *(f"call:junk{number}" for number in range(1_100))):
+            await copies.redis.hset(
+                f"toolgen:calls:{name}", mapping={"version": "1", "status": "pending", "box": b"x" * 60}
+            )  # type: ignore[misc]
+            await copies.redis.zadd("toolgen:calls:due", {name.removeprefix("call:"): 0})
+        assert not hasattr(await approve(second, asked), "code")
+        assert await told(first, asked) == "ok"
+        assert (first.operations.ready(), second.operations.ready()) == ((), ())
+        assert await told(first, broken) == "expired"
+        assert outcomes([first, second], broken) == ["expired"]
+
+    over_redis(tmp_path, server, work)
+
+
+def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path, server: RedisServer) -> None:
+    policy = {
+        "rules": [
+            *POLICY["rules"],
+            {"id": "writes", "to": ["bot"], "tools": ["orders__create_orders"], "verdict": "allow"},
+        ],
+        "approvals": POLICY["approvals"],
+    }
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        waiting, agreed = await ask(first), await ask(second)
+        seen.answers.clear()
+        left = asyncio.create_task(
+            second.approvals.background.call(
+                "orders__get_health",
+                second.tool_calls.call(
+                    "orders__get_health", {}, principal=second.principal("bot"), presence=(here := Presence())
+                ),
+                caller=second.principal("bot"),
+                wait=0.05,
+                presence=here,
+            )
+        )
+        running = (await left).call_id
+        await approve(first, agreed)
+        await asyncio.to_thread(seen.reached, 2)
+        await copies.redis.flushall()
+        assert await told(first, waiting, 0) in {"approval_required", "expired"}
+        await until(lambda: losses(first) and losses(second))
+        seen.answers.set()
+        assert [await told(second, call_id) for call_id in (running, agreed)] == ["ok", "ok"]
+        assert await told(first, waiting) == "expired"
+        found = [outcomes([first, second], call_id) for call_id in (waiting, agreed, running)]
+        assert found == [["expired"], ["ok"], ["ok"]]
+        for gateway in (first, second):
+            assert losses(gateway) == [{"what": "it was emptied"}]
+            assert [warning for warning in gateway.operations.warnings() if "it was emptied" in warning]
+            assert gateway.operations.state_losses == 1
+            assert b"\ntoolgen_state_losses_total{" in await gateway.operations.measured()
+
+    over_redis(tmp_path, server, work, policy)
+
+
+def test_calls_that_ran_while_the_store_was_away_for_longer_than_a_lease_end_as_they_ended(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        agreed = [await ask(gateway) for gateway in (first, second)]
+        seen.answers.clear()
+        for call_id in agreed:
+            await approve(first, call_id)
+        await asyncio.to_thread(seen.reached, 2)
+        await copies.redis.execute_command("CLIENT", "PAUSE", str(int(3000 * LEASE_S)), "ALL")
+        seen.answers.set()
+        assert [await told(gateway, call_id) for call_id in agreed for gateway in (first, second)] == ["ok"] * 4
+        assert [outcomes([first, second], call_id) for call_id in agreed] == [["ok"]] * 2
+
+    over_redis(tmp_path, server, work)
+
+
+def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path: Path, server: RedisServer) -> None:
+    allowed = {**POLICY, "rules": [{**rule, "verdict": "allow"} for rule in POLICY["rules"]]}
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        async def send() -> Any:
+            return await first.call("orders__send_mail", {"to": "x"}, principal="bot", idempotency_key="k")
+
+        made = await send()
+        await copies.redis.flushall()
+        again = await send()
+        assert (made.status, again.error.code, again.call_id) == ("ok", "outcome_unknown", made.call_id)
+        assert len(seen.requests) == 1
+
+    over_redis(tmp_path, server, work, allowed)

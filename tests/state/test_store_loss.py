@@ -1,0 +1,236 @@
+"""A store that was emptied or set back: what is counted there begins used up, and each process notices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from tests.redis_server import RedisServer
+from tests.state.test_invocations import invocation
+from tests.state.test_redis_buckets import charge
+from toolgen.clock import FixedClock, SystemClock
+from toolgen.errors import StateUnavailableError
+from toolgen.state.call_journal import OVER, CallJournal
+from toolgen.state.encryption import Seal
+from toolgen.state.invocations import BehindError
+from toolgen.state.invocations_redis import RedisInvocations
+from toolgen.state.rate_limits import Refusal
+from toolgen.state.redis_connection import RedisLink, RedisLocation
+from toolgen.state.shared_buckets import SharedBuckets
+from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.store_watch import LEASE_S, StoreWatch
+
+KEY = b"k" * 32
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+class Process:
+    """What one worker of a gateway has of the store."""
+
+    def __init__(self, server: RedisServer, home: str = "one") -> None:
+        self._server = server
+        self.watch = StoreWatch(clock=SystemClock())
+        self.journal = CallJournal(server.folder / home / "begun.db")
+        self.calls = RedisInvocations(self._link(), lambda: Seal(KEY), self.journal, self.watch)
+        self.buckets = SharedBuckets(self._link(), SystemClock(), watch=self.watch)
+        self.histories = SharedHistories(self._link(), lambda: Seal(KEY), SystemClock(), self.watch)
+
+    def _link(self) -> RedisLink:
+        return RedisLink(RedisLocation(host="127.0.0.1", port=self._server.port), lambda: "")
+
+    async def open(self) -> Process:
+        self.watch.epoch = await self.journal.epoch()
+        await self.calls.changed()
+        return self
+
+    async def close(self) -> None:
+        for place in (self.calls, self.buckets, self.histories):
+            await place.close()
+
+
+async def emptied(server: RedisServer) -> None:
+    async with Redis(port=server.port) as redis:
+        await redis.flushall()
+
+
+def test_buckets_and_places_in_flight_begin_used_up_in_an_emptied_store(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        taken = charge(burst=3, per_second=0.001)
+        assert not isinstance(await one.buckets.acquire((taken,)), Refusal)
+        await emptied(server)
+        for _ in range(3):
+            refused = await one.buckets.acquire((taken,))
+            assert isinstance(refused, Refusal)
+            assert refused.retry_after_s > 100
+        crowded = await one.buckets.acquire((charge("places", burst=0, concurrency=2),))
+        assert isinstance(crowded, Refusal)
+        assert crowded.reason == "crowded"
+        # A gateway without a journal of its own comes to the same.
+        other = await Process(server, "two").open()
+        assert isinstance(await other.buckets.acquire((taken,)), Refusal)
+        for process in (one, other):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_store_that_is_new_to_all_begins_full(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        await one.calls.changed()
+        assert (one.calls.loss, one.watch.epoch.endswith(":0")) == ("", True)
+        assert not isinstance(await one.buckets.acquire((charge(burst=3),)), Refusal)
+        await one.close()
+
+    asyncio.run(main())
+
+
+def test_histories_have_no_answer_in_an_emptied_store(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        await emptied(server)
+        async with one.histories.turn(("bot",), "s") as turn:
+            assert not await turn.commit()
+            assert [view.forgotten for view in one.histories.views("bot", "s")] == [True, True]
+        await one.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("written_since", [False, True])
+def test_a_process_notices_that_its_last_write_is_gone(server: RedisServer, written_since: bool) -> None:
+    async def main() -> None:
+        one, sibling = await Process(server).open(), await Process(server).open()
+        assert await one.calls.add(invocation(1), each=9, total=9)
+        async with Redis(port=server.port) as redis:
+            copy = {name: await redis.dump(name) for name in await redis.keys()}
+            assert await one.calls.add(invocation(2), each=9, total=9)
+            await redis.flushall()
+            for name, body in copy.items():
+                await redis.restore(name, 0, body)
+        if written_since:  # the number that is kept is as high as before
+            assert await one.calls.add(invocation(3), each=9, total=9)
+        await one.calls.changed()
+        assert one.calls.loss == "it was set back to an older copy"
+        assert await one.calls.begin_epoch()
+        assert (one.calls.loss, one.watch.settled) == ("", False)
+        await sibling.calls.changed()
+        assert sibling.calls.loss
+        assert not await sibling.calls.begin_epoch()  # the other worker of its gateway told
+        assert [found.id for found in await one.calls.missing(1e12)] == [invocation(2).id]
+        for process in (one, sibling):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_gateway_that_starts_over_an_emptied_store_notices(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        assert await one.calls.add(invocation(1), each=9, total=9)
+        await one.close()
+        await emptied(server)
+        again = await Process(server).open()
+        assert again.calls.loss == "it was emptied"
+        assert [found.id for found in await again.calls.missing(1e12)] == [invocation(1).id]
+        await again.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_whose_keeping_was_not_acknowledged_is_never_carried_out(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        assert await one.calls.get("call_of_nobody") is None
+        async with Redis(port=server.port) as redis:
+            await redis.client_pause(2500)
+        with pytest.raises(StateUnavailableError):
+            await one.calls.add(invocation(1), each=9, total=9)
+        assert await one.journal.attempt(invocation(1).id) == OVER
+        await one.close()
+
+    asyncio.run(main())
+
+
+def test_an_older_version_is_known_as_what_it_is(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        first = await one.calls.add(invocation(1), each=9, total=9)
+        assert first is not None
+        name = f"toolgen:calls:call:{first.id}"
+        async with Redis(port=server.port) as redis:
+            old = await redis.dump(name)
+            agreed = await one.calls.replace(first, msgspec.structs.replace(first, status="approved"))
+            assert agreed is not None
+            begun = await one.calls.replace(agreed, msgspec.structs.replace(agreed, status="running", owner="o"))
+            assert begun is not None
+            await redis.restore(name, 0, old, replace=True)
+        with pytest.raises(BehindError) as raised:
+            await one.calls.get(first.id)
+        assert await one.calls.fate(raised.value.known) == "begun"
+        put_back = await one.calls.restore(begun)
+        assert put_back is not None
+        assert (await one.calls.get(first.id), put_back.status) == (put_back, "running")
+        assert await one.calls.restore(first, over=1) is None  # another version is kept by now
+        await one.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_of_another_gateway_is_its_own_until_that_is_gone(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        known = await one.calls.add(invocation(1), each=9, total=9)
+        assert known is not None
+        clock = FixedClock()
+        two.watch.clock = clock
+        await one.calls.due(0)
+        await two.calls.due(0)
+        assert await two.calls.fate(known) == "foreign"
+        clock.advance(LEASE_S + 1)
+        await two.calls.due(0)
+        assert await two.calls.fate(known) == "orphaned"
+        await one.calls.due(0)
+        await two.calls.due(0)
+        assert await two.calls.fate(known) == "foreign"
+        for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_process_that_could_not_ask_takes_nothing_for_lost_until_a_lease_later() -> None:
+    clock = FixedClock()
+    watch = StoreWatch(clock=clock)
+    watch.heard()
+    assert watch.settled
+    clock.advance(LEASE_S / 2)
+    assert not watch.settled
+    watch.heard()
+    for _ in range(10):
+        clock.advance(LEASE_S / 10 - 0.001)
+        assert not watch.settled
+        watch.heard()
+    clock.advance(0.1)
+    assert watch.settled
+
+
+def test_a_process_that_was_stopped_takes_nothing_for_lost_either() -> None:
+    clock = FixedClock()
+    watch = StoreWatch(clock=clock)
+    watch.heard()
+    clock.advance(100)
+    assert not watch.settled

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 
-import orjson
+import msgspec
 
 from tests.emit.providers import ACCEPTED
 from toolgen.builder.build import build
@@ -63,7 +63,7 @@ def judged(name: str, tools: Sequence[Tool]) -> tuple[int, str, float]:
 
 def mistaken(name: str, tool: Tool) -> bool:
     """Whether a refusal is the SDK's mistake: LangChain takes a property that is named `$ref` for a reference."""
-    return name == "langchain" and b'"$ref":{' in orjson.dumps(tool.input_schema)
+    return name == "langchain" and b'"$ref":{' in msgspec.json.encode(tool.input_schema)
 
 
 def unfit(tools: Sequence[Tool]) -> Counter[str]:

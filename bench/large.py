@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from bench.build import measured
 
@@ -282,7 +282,7 @@ def main() -> int:
     parser.add_argument("--operations", type=int, default=OPERATIONS)
     options = parser.parse_args()
     document = description(options.operations)
-    options.file.write_bytes(orjson.dumps(document))
+    options.file.write_bytes(msgspec.json.encode(document))
     size = options.file.stat().st_size
     print(f"{options.operations} operations, {len(document['components']['schemas'])} schemas, {size / 1e6:.1f} MB")
     if not options.measure:

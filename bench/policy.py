@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import orjson
+import msgspec
 
 from tests.catalogs import catalog, http_tool
 from toolgen.clock import SystemClock
@@ -124,7 +124,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "policies"
         path.mkdir()
-        (path / "policy.yaml").write_bytes(orjson.dumps(policy()))
+        (path / "policy.yaml").write_bytes(msgspec.json.encode(policy()))
         loads, decisions, firsts = [], [], []
         for _ in range(ROUNDS):
             started = time.process_time()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import orjson
+import msgspec
 
 from toolgen.builder.build import usable
 from toolgen.builder.callability import uncallable
@@ -173,7 +173,7 @@ def _references(node: Any, *, is_schema: bool) -> Iterator[str]:
 
 
 def _written(tool: Tool) -> bytes:
-    return orjson.dumps(tool.to_dict())
+    return msgspec.json.encode(tool.to_dict())
 
 
 def _bytes(found: Reading) -> bytes:

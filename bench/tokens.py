@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from bench.formats import CORPUS
 from toolgen.builder.build import build
@@ -31,7 +31,7 @@ BUDGET = {"github": 280_000}
 def static_list(tools: list[Tool]) -> bytes:
     """The list as it stands in a prompt: compact JSON, without output schemas."""
     shown = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
-    return orjson.dumps(shown)
+    return msgspec.json.encode(shown)
 
 
 def words(schema: Any) -> int:
@@ -62,7 +62,7 @@ def main() -> int:
         cost = tokens(whole.decode())
         told = sum(len(tool.description.encode()) for tool in tools)
         inner = sum(words(tool.input_schema) for tool in tools)
-        shared = sum(len(orjson.dumps(tool.input_schema.get("$defs", {}))) for tool in tools)
+        shared = sum(len(msgspec.json.encode(tool.input_schema.get("$defs", {}))) for tool in tools)
         print(f"{name:20} {len(tools):6} {len(whole):10} {len(whole) // 4:9} {cost:9}   {told}, {inner}, {shared}")
         over |= cost > BUDGET.get(name, cost)
         if options.dump is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-import orjson
+import msgspec
 
 from tests.services.local import LocalServer, running
 
@@ -29,7 +29,7 @@ class Delivered:
         return self.headers["webhook-id"]
 
     def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = orjson.loads(self.body)
+        found: dict[str, Any] = msgspec.json.decode(self.body)
         return found
 
 

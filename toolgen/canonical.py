@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
+import msgspec
 
 from toolgen.errors import CanonicalError
 
@@ -25,7 +25,7 @@ __all__ = [
     "written_each",
 ]
 
-# orjson with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
+# msgspec with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
 _OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # what the UTF-8 of such a character begins with
 _MAX_SIZE = 2**53 - 1
@@ -78,11 +78,11 @@ def written(value: object) -> bytes:
 def written_each(values: Sequence[dict[str, object]], others: Sequence[object]) -> list[bytes]:
     """`written` of each, looked at together: this is what every entry of the record passes. `others` is what they hold besides text."""
     found: list[bytes] = []
-    if _same_in_orjson(others):
+    if _same_in_msgspec(others):
         for value in values:
             try:
-                raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-            except TypeError:
+                raw = _sorted(value)
+            except (TypeError, ValueError, RecursionError):
                 raw = b""
             found.append(raw if raw and raw.isascii() else written(value))
         return found
@@ -203,24 +203,29 @@ def _as_it_is(value: object) -> bytes:
 
 
 def _fast(value: object) -> bytes:
-    """The canonical form as orjson writes it; b"" where the two could differ."""
-    if not _same_in_orjson(value):
+    """The canonical form as msgspec writes it; b"" where the two could differ."""
+    if not _same_in_msgspec(value):
         return b""
     try:
-        raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=_known)
-    except TypeError:
+        raw = _sorted(value)
+    except (TypeError, ValueError, RecursionError):
         return b""  # a key that is no string, or a lone surrogate: the slow way says which
     return raw if raw.isascii() or not any(lead in raw for lead in _OUTSIDE_BMP) else b""
 
 
-def _known(value: object) -> orjson.Fragment:
+def _known(value: object) -> object:
     if isinstance(value, Canonical):
-        return orjson.Fragment(value.raw)
+        return msgspec.Raw(value.raw)
+    if isinstance(value, Recorded):
+        return str(value)
     raise TypeError
 
 
-def _same_in_orjson(value: object) -> bool:
-    """Whether orjson writes every number in a value as ECMAScript does: fractions of an ordinary size, and integers that are exact.
+_sorted = msgspec.json.Encoder(enc_hook=_known, order="sorted").encode
+
+
+def _same_in_msgspec(value: object) -> bool:
+    """Test whether msgspec writes a value as RFC 8785 has it: fractions of an ordinary size, exact integers, names that are text.
 
     Level by level and without a call for each value, because this looks at everything that is ever sealed or recorded.
     """
@@ -232,6 +237,10 @@ def _same_in_orjson(value: object) -> bool:
             if kind is str or kind is bool or item is None or kind is Canonical:
                 continue
             if kind is dict:
+                try:
+                    "".join(item)  # raises for a name that is not text, which msgspec would write as text
+                except TypeError:
+                    return False
                 below.extend(item.values())
             elif kind is list or kind is tuple:
                 below.extend(item)
@@ -299,8 +308,8 @@ def _utf16(key: str) -> bytes:
 
 def _string(text: str) -> str:
     try:
-        return orjson.dumps(text).decode("utf-8")
-    except TypeError as error:
+        return msgspec.json.encode(str(text)).decode("utf-8")
+    except UnicodeEncodeError as error:
         raise CanonicalError("a string holds a lone surrogate, which is not Unicode text") from error
 
 

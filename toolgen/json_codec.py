@@ -1,7 +1,7 @@
-"""JSON in and out without failing: whatever a system answers can be read, and whatever was read can be written again.
+"""JSON decoding and encoding without loss: every value that a system answers can be read, and every value that was read can be written.
 
-What JSON programs cannot hold becomes text that says so, where it stood: a number beyond a double, NaN, half a surrogate pair, a value
-nested without end. A call that was carried out is never lost because its answer could not be written.
+Values that JSON programs cannot hold become text that names them: a number beyond a double, NaN, half a surrogate pair. A value nested more
+than `MAX_DEPTH` levels deep is refused with `TooDeepError`, before a decoder has seen it.
 """
 
 from __future__ import annotations
@@ -10,57 +10,122 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-import orjson
+import msgspec
 
-__all__ = ["MAX_DEPTH", "as_text", "carried", "closed", "decode_json", "deeper_than", "encode_json", "without_half"]
+__all__ = [
+    "FRAMED_DEPTH",
+    "MAX_DEPTH",
+    "TooDeepError",
+    "as_text",
+    "carried",
+    "closed",
+    "decode_json",
+    "deeper_than",
+    "encode_json",
+    "file_json",
+    "indented_json",
+    "value_json",
+    "without_half",
+]
 
-MAX_DEPTH = 200
-_MANY_DIGITS = b"0" * 19
+MAX_DEPTH: Final = 64
+"""Levels of lists and objects in any value that comes from outside or is produced by a tool."""
+FRAMED_DEPTH: Final = MAX_DEPTH + 16
+"""Levels of a message of our own that holds such a value."""
+
+_MAX_DIGITS = 300  # of an integer: a double holds that many, and most programs read integers as doubles; Python itself converts 4300
+_MANY_DIGITS = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
-_MAX_DIGITS = 300  # what a double holds, as which most programs read integers; Python itself converts 4300
 _SHOWN = 40
 _UTF8_MARK = b"\xef\xbb\xbf"
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NOT_NESTING = bytes(code for code in range(256) if code not in b'[]{}"')
 _TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _CLOSING = bytes.maketrans(b"[{", b"]}")
+_SMALL = 2048  # bytes in which two counts are faster than one translation
+_PIECE = 12  # brackets that are looked up together: 4096 patterns at most
+_EXPONENT = re.compile(rb"[0-9]e[0-9]")
+_POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
-def decode_json(body: bytes) -> Any:
-    """The value of a JSON text. Raises `ValueError` for what is none, also for one nested too deeply to be read.
+class TooDeepError(ValueError):
+    """A value is nested more than `MAX_DEPTH` levels deep."""
 
-    Of members that stand twice the last counts. Integers are exact; a number that has no value in JSON programs is text.
+    def __init__(self) -> None:
+        super().__init__(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
+    """The value of a JSON text. Raises `TooDeepError` for more than `limit` levels and `ValueError` for text that is not JSON.
+
+    The last of several members with one name counts. Integers are exact; a number without a value in JSON programs is text.
     """
     body = body.removeprefix(_UTF8_MARK)
-    if _MANY_DIGITS not in body.translate(_DIGITS_ALIKE):  # orjson would round an integer beyond 64 bits
+    if deeper_than(body, limit):
+        raise TooDeepError
+    if len(body) <= _MAX_DIGITS or _MANY_DIGITS not in body.translate(_DIGITS_ALIKE):
         try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
-            pass  # a number beyond a double, half a surrogate pair, NaN; or no JSON at all
+            return _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass  # a number beyond a double, half a surrogate pair, NaN, another encoding; or not JSON
+    # Strict: by itself `json` lets halves of surrogate pairs through.
+    text = body.decode(json.detect_encoding(body))
+    if deeper_than(text.encode(), limit):
+        raise TooDeepError
     try:
-        text = body.decode(
-            json.detect_encoding(body)
-        )  # strictly: by itself it would let halves of surrogate pairs through
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=as_text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    except RecursionError as error:  # of text that is not JSON: without matching quotes the count is not exact
+        raise TooDeepError from error
+
+
+class _Pieces(dict[bytes, tuple[int, int]]):
+    """How far a piece of a text of brackets goes up at most, and where it ends, by the piece."""
+
+    def __missing__(self, piece: bytes) -> tuple[int, int]:
+        highest = level = 0
+        for bracket in piece:
+            level += 1 if bracket == 0x5B else -1
+            highest = max(highest, level)
+        self[piece] = found = (highest, level)
+        return found
+
+
+_PIECES = _Pieces()
 
 
 def deeper_than(body: bytes, limit: int) -> bool:
-    """Whether a JSON text is nested more than `limit` levels deep. Programs differ in how deep they read, and so do versions of Python.
+    """Test whether a JSON text is nested more than `limit` levels deep, in one pass over its brackets outside of strings.
 
-    Peels the innermost brackets off, one level a round, without ever recursing: at most `limit` passes at the speed of C.
+    Everything but brackets and quotes goes by at the speed of C. Brackets follow by as many as cannot reach the limit, or by the dozen.
     """
-    if body.count(b"[") + body.count(b"{") <= limit:
+    if len(body) <= _SMALL and body.count(b"[") + body.count(b"{") <= limit:
         return False
-    brackets = _STRING.sub(b"", body).translate(_TO_SQUARE, _NOT_BRACKETS)
-    for _ in range(limit):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+    if b"\\" in body:
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = body.translate(_TO_SQUARE, _NOT_NESTING).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
+    # The innermost pairs, most of all brackets, go at once: what is left of JSON is one level less deep.
+    brackets = brackets.replace(b"[]", b"")
+    level, at, end = 1, 0, len(brackets)
+    while at < end:
+        room = limit - level
+        if room > 2 * _PIECE:
+            piece = brackets[at : at + room]
+            level += 2 * piece.count(b"[") - len(piece)
+            at += room
+        else:
+            highest, change = _PIECES[brackets[at : at + _PIECE]]
+            if highest > room:
+                return True
+            level += change
+            at += _PIECE
+    return False
 
 
 def closed(body: bytes) -> tuple[bytes, int] | None:
@@ -78,14 +143,15 @@ def closed(body: bytes) -> tuple[bytes, int] | None:
     end = sum(map(len, parts[:last])) + last + comma
     outside = b"".join(parts[0:last:2]) + parts[last][:comma]
     open_ = outside.translate(None, _NOT_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        peeled = open_.replace(b"[]", b"").replace(b"{}", b"")
-        if len(peeled) == len(open_):
-            break
-        open_ = peeled
-    if len(open_) > MAX_DEPTH:
+    left = bytearray()
+    for bracket in open_:
+        if bracket in b"[{":
+            left.append(bracket)
+        elif left:
+            left.pop()
+    if len(left) > MAX_DEPTH:
         return None
-    return body[:end] + open_[::-1].translate(_CLOSING), len(open_)
+    return body[:end] + left[::-1].translate(_CLOSING), len(left)
 
 
 def without_half(value: Any, open_: int) -> Any:
@@ -105,17 +171,44 @@ def without_half(value: Any, open_: int) -> Any:
 
 
 def encode_json(value: object, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Compact JSON of any value that is made of what JSON has, and of what `default` makes of the rest. Raises `TypeError` for others."""
+    """Compact JSON of any value that is made of what JSON has, and of what `default` makes of the rest.
+
+    Raises `TypeError` for others, and `TooDeepError` for a value that the encoder refuses to follow to its end. The depth of a value from
+    outside is checked where it comes in (`decode_json`, `value_json`, `carried`).
+    """
     try:
-        return orjson.dumps(value, default=default)
-    except (
-        TypeError
-    ):  # integers beyond 64 bits, halves of surrogate pairs, more levels than orjson takes; or no JSON at all
-        return json.dumps(carried(value, default), separators=(",", ":"), allow_nan=False).encode("ascii")
+        written = _encode(value) if default is None else msgspec.json.encode(value, enc_hook=default)
+        if len(written) <= _MAX_DIGITS or _MANY_DIGITS not in written.translate(_DIGITS_ALIKE):
+            return written
+    except (TypeError, ValueError, RecursionError):
+        pass  # halves of surrogate pairs, integers without an end, names that are not text, more levels than fit; or not JSON
+    plain = carried(value, default, FRAMED_DEPTH)
+    return json.dumps(plain, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def carried(value: object, default: Callable[[Any], Any] | None = None, depth: int = 0) -> Any:
-    """A copy of a value that every JSON program can be given."""
+def value_json(value: object, default: Callable[[Any], Any] | None = None) -> bytes:
+    """`encode_json` of a value that a tool produced. Raises `TooDeepError` for more than `MAX_DEPTH` levels."""
+    written = encode_json(value, default)
+    if deeper_than(written, MAX_DEPTH):
+        raise TooDeepError
+    return written
+
+
+def file_json(value: object, default: Callable[[Any], Any] | None = None, *, sort_keys: bool = False) -> bytes:
+    """Compact JSON for generated files, whose bytes stay the same between versions: exponents keep their sign (`1e+16`)."""
+    written = msgspec.json.encode(value, enc_hook=default, order="sorted" if sort_keys else None)
+    if _EXPONENT.search(written) is None:
+        return written
+    return _POSITIVE_EXPONENT.sub(lambda found: found[0] if found[1] is None else found[1] + b"e+", written)
+
+
+def indented_json(value: object, default: Callable[[Any], Any] | None = None, *, sort_keys: bool = False) -> bytes:
+    """`file_json` with two spaces for each level and a newline at the end."""
+    return msgspec.json.format(file_json(value, default, sort_keys=sort_keys), indent=2) + b"\n"
+
+
+def carried(value: object, default: Callable[[Any], Any] | None = None, limit: int = MAX_DEPTH) -> Any:
+    """A copy of a value that every JSON program can be given. Raises `TooDeepError` for more than `limit` levels."""
     match value:
         case bool() | None:
             return value
@@ -125,15 +218,15 @@ def carried(value: object, default: Callable[[Any], Any] | None = None, depth: i
             return int(value) if -(10**_MAX_DIGITS) < value < 10**_MAX_DIGITS else as_text(hex(value))
         case float():
             return value if math.isfinite(value) else as_text(repr(value))
-        case Mapping() | list() | tuple() if depth > MAX_DEPTH:
-            return f"(nested more than {MAX_DEPTH} levels deep)"
+        case Mapping() | list() | tuple() if limit <= 0:
+            raise TooDeepError
         case Mapping():
-            return {_whole(str(name)): carried(item, default, depth + 1) for name, item in value.items()}
+            return {_whole(str(name)): carried(item, default, limit - 1) for name, item in value.items()}
         case list() | tuple():
-            return [carried(item, default, depth + 1) for item in value]
+            return [carried(item, default, limit - 1) for item in value]
     if default is None:
         raise TypeError(type(value).__name__)
-    return carried(default(value), default, depth + 1)
+    return carried(default(value), default, limit - 1)
 
 
 def as_text(number: str) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import orjson
+import msgspec
 import uvicorn
 from graphql import (
     DocumentNode,
@@ -139,8 +139,8 @@ def main() -> None:
 
 def _run(request: Request, schema: GraphQLSchema, body: bytes) -> Response:
     try:
-        asked = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        asked = msgspec.json.decode(body)
+    except ValueError:
         return _answer(request, 400, _refusal("the request is no JSON"))
     if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
         return _answer(request, 400, _refusal("the request has no `query`"))
@@ -161,7 +161,7 @@ def _run(request: Request, schema: GraphQLSchema, body: bytes) -> Response:
 
 def _answer(request: Request, status: int, body: object, headers: Mapping[str, str] | None = None) -> Response:
     media_type = _MODERN if _accepts_modern(request) else _LEGACY
-    return Response(orjson.dumps(body), status, headers, f"{media_type}; charset=utf-8")
+    return Response(msgspec.json.encode(body), status, headers, f"{media_type}; charset=utf-8")
 
 
 def _accepts_modern(request: Request) -> bool:

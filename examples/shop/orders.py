@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -236,8 +236,8 @@ async def _body(request: Request, known: set[str]) -> dict[str, Any]:
         if len(received) > _MAX_BODY_SIZE:
             raise HTTPException(400, f"the body is larger than {_MAX_BODY_SIZE} bytes")
     try:
-        body = orjson.loads(received)
-    except orjson.JSONDecodeError as error:
+        body = msgspec.json.decode(received)
+    except ValueError as error:
         raise HTTPException(400, "the body is not JSON") from error
     if not isinstance(body, dict) or set(body) - known:
         raise HTTPException(400, f"the body is an object with {', '.join(sorted(known))} and nothing else")
@@ -251,7 +251,7 @@ async def _error(_: Request, error: Exception) -> Response:
 
 
 def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(value), status, {**(headers or {}), "content-type": "application/json"})
+    return Response(msgspec.json.encode(value), status, {**(headers or {}), "content-type": "application/json"})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 import pytest
 import yaml
 
@@ -51,7 +50,7 @@ def test_the_agent_is_told_the_same_and_the_record_is_not(config: str) -> None:
                 meta = Meta(duration_ms=1.0, truncated=envelope.meta.truncated)
                 plain = msgspec.structs.replace(envelope, tool="NAME", call_id="ID", meta=meta)
                 shown = {"rest": envelope_json(plain), "mcp": tool_result(plain, name, listing)}
-                told.append(orjson.dumps(shown).replace(name.encode(), b"NAME"))
+                told.append(msgspec.json.encode(shown).replace(name.encode(), b"NAME"))
         return told
 
     hidden, unknown = asyncio.run(main())

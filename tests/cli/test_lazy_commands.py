@@ -83,7 +83,7 @@ def test_help_imports_no_command(arguments: tuple[str, ...], tmp_path: Path) -> 
         "toolgen.errors",
         "toolgen.garbage",
     }
-    assert parts(modules) & {*HEAVY, "asyncio", "msgspec", "orjson", "ssl"} == set()
+    assert parts(modules) & {*HEAVY, "asyncio", "msgspec", "ssl"} == set()
 
 
 @pytest.mark.parametrize("name", ["list", "show", "tail", "verify", "stats"])

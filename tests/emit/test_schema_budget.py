@@ -7,7 +7,6 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +55,7 @@ def large(schema: dict[str, Any]) -> Tool:
 
 
 def cost_of(value: Any) -> int:
-    return tokens(orjson.dumps(value, default=dict).decode())
+    return tokens(msgspec.json.encode(value, enc_hook=dict).decode())
 
 
 @pytest.mark.parametrize(

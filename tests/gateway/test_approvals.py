@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 import msgspec
-import orjson
 import pytest
 
 from tests.audit.drawn_logs import calls
@@ -672,9 +671,9 @@ def test_mcp_says_at_once_what_the_call_waits_for(project: Path) -> None:
                 "method": "tools/call",
                 "params": {"name": "shop__change", "arguments": UPDATE},
             }
-            message = parse(orjson.dumps(request))
+            message = parse(msgspec.json.encode(request))
             reply = await mcp.answer(message, era=Era.HANDSHAKE, caller=Caller(principal=gateway.principal("bot")))
-            result = orjson.loads(reply.body)["result"]
+            result = msgspec.json.decode(reply.body)["result"]
             text = result["content"][0]["text"]
             assert text.startswith("approval_required: a person with the role ops has to agree")
             call_id = (await only(gateway.approvals)).id

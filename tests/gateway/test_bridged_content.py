@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from tests.cli.commands import Run, runner
@@ -54,7 +54,7 @@ def answers(root: Path, toolgen: Run, results: list[Any], name: str = "says", **
         for result in results:
             envelope = await gateway.call(f"far__{name}", {"result": result}, principal="bot")
             shown = tool_result(envelope, f"far__{name}", listing)
-            made.append((envelope, orjson.loads(orjson.dumps(shown, default=dict))))
+            made.append((envelope, msgspec.json.decode(msgspec.json.encode(shown, enc_hook=dict))))
         return made
 
     found: list[Said] = with_gateway(path, work)

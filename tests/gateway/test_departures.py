@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, BinaryIO
 
 import httpx
-import orjson
+import msgspec
 import pytest
 
 from tests.exhaustive import EXHAUSTIVE
@@ -60,7 +60,7 @@ async def post(url: str, path: str, body: object, headers: dict[str, str], paddi
     """Sends a request; what is returned closes its connection."""
     host, port = url.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port))
-    content = orjson.dumps(body) + b" " * padding
+    content = msgspec.json.encode(body) + b" " * padding
     lines = {"host": f"{host}:{port}", "content-type": "application/json", "content-length": len(content), **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in {**lines, **bearer(KEY)}.items())
     writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
@@ -122,7 +122,7 @@ async def over_stdio(gateway: Gateway) -> AsyncIterator[tuple[BinaryIO, BinaryIO
     (source, feed), (answers, sink) = pipe(), pipe()
     with source, feed, answers, sink:
         serving = asyncio.create_task(serve_streams(gateway, gateway.principal("bot"), source, sink))
-        feed.write(orjson.dumps(message("tools/call", 1, **CALL)) + b"\n")
+        feed.write(msgspec.json.encode(message("tools/call", 1, **CALL)) + b"\n")
         yield feed, answers, serving
         feed.close()
         await asyncio.gather(serving, return_exceptions=True)
@@ -133,7 +133,7 @@ async def over_stdio_by_notification(gateway: Gateway) -> AsyncIterator[Leave]:
     async with over_stdio(gateway) as (feed, _, _):
 
         async def leave() -> None:
-            feed.write(orjson.dumps(message("notifications/cancelled", requestId=1)) + b"\n")
+            feed.write(msgspec.json.encode(message("notifications/cancelled", requestId=1)) + b"\n")
 
         yield leave
 
@@ -295,10 +295,10 @@ def test_a_piped_request_is_answered_after_the_pipe_was_closed(project: SlowProj
         async with Gateway.load(project.root / "toolgen.yaml") as gateway:
             (source, feed), (answers, sink) = pipe(), pipe()
             with source, feed, answers, sink:
-                feed.write(orjson.dumps(message("tools/call", 1, name="shop__query", arguments=QUICK)) + b"\n")
+                feed.write(msgspec.json.encode(message("tools/call", 1, name="shop__query", arguments=QUICK)) + b"\n")
                 feed.close()
                 await serve_streams(gateway, gateway.principal("bot"), source, sink)
-                told = orjson.loads(answers.read(65_536))
+                told = msgspec.json.decode(answers.read(65_536))
             assert not told["result"]["isError"]
 
     run(main())

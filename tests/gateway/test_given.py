@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from tests.gateway.raw import CLOSE, Served, request, serving, statuses
@@ -61,7 +61,7 @@ def test_what_is_no_json_is_a_validation_that_says_where(
     assert (answer.status, answer.error and answer.error.code) == ("refused", "validation")
     assert answer.error is not None
     assert answer.error.message.startswith(where)
-    assert orjson.loads(orjson.dumps(answer.to_dict()))["status"] == "refused"
+    assert msgspec.json.decode(msgspec.json.encode(answer.to_dict()))["status"] == "refused"
     assert recorded == 0  # it never became a call
 
 

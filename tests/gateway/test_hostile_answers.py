@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
+import msgspec
 import pytest
 
 from tests.exhaustive import size
@@ -96,7 +96,7 @@ def _text(chance: random.Random) -> bytes:
 
 async def rest(http: httpx.AsyncClient, _: Gateway) -> None:
     answer = await http.post(f"/v1/tools/{TOOL}/call", json={"arguments": {}})
-    envelope = orjson.loads(answer.content)
+    envelope = msgspec.json.decode(answer.content)
     assert (answer.status_code, envelope["status"]) == (200, "ok"), envelope
     assert envelope["call_id"]
 
@@ -109,7 +109,7 @@ async def batch(http: httpx.AsyncClient, _: Gateway) -> None:
         {"type": "function", "id": "4", "function": {"name": TOOL, "arguments": "{}"}},
     ]
     answer = await http.post("/v1/tool_calls", json=forms)
-    first, second, *rest = orjson.loads(answer.content)
+    first, second, *rest = msgspec.json.decode(answer.content)
     assert (answer.status_code, first["status"], second["is_error"], len(rest)) == (200, "success", False, 2)
 
 
@@ -118,7 +118,7 @@ async def _mcp(http: httpx.AsyncClient, headers: dict[str, str], meta: dict[str,
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"accept": "application/json, text/event-stream", **headers}
     answer = await http.post("/mcp", json=message, headers=headers)
-    result = orjson.loads(answer.content)["result"]
+    result = msgspec.json.decode(answer.content)["result"]
     assert (answer.status_code, result["isError"]) == (200, False), result
     assert result["structuredContent"]["call_id"]
 
@@ -137,7 +137,7 @@ async def command_line(_: httpx.AsyncClient, gateway: Gateway) -> None:
     assert envelope.status == "ok"
     print_json(envelope.to_dict())
     print_json(envelope.data)
-    orjson.loads(json_line(envelope.to_dict()))
+    msgspec.json.decode(json_line(envelope.to_dict()))
 
 
 async def adapters(_: httpx.AsyncClient, gateway: Gateway) -> None:

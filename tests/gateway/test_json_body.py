@@ -5,7 +5,6 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +68,7 @@ def test_json_nested_beyond_the_cap_is_refused_and_up_to_it_is_not(pair: tuple[b
 
 def test_brackets_inside_strings_are_no_depth() -> None:
     text = "[{" * 500 + '\\"' + "[" * 500
-    assert decode(orjson.dumps([text]), object) == [text]
+    assert decode(msgspec.json.encode([text]), object) == [text]
 
 
 def test_wide_json_is_no_deep_json() -> None:
@@ -88,7 +87,7 @@ def test_more_values_than_anybody_means_are_refused_before_there_are_any() -> No
     for value in (b"1", b"[]", b"{}", b'{"a":1}'):
         with pytest.raises(Malformed, match="values"):
             decode(b"[" + b",".join([value] * MAX_VALUES) + b"]", list)
-    assert decode(orjson.dumps(["," * MAX_VALUES * 2]), list)
+    assert decode(msgspec.json.encode(["," * MAX_VALUES * 2]), list)
 
 
 def test_the_deepest_body_that_fits_is_refused_without_recursion() -> None:
@@ -105,7 +104,7 @@ def test_the_deepest_body_that_fits_is_refused_without_recursion() -> None:
         {"a": MappingProxyType({"b": 10**30}), "c": [None, True, 1.5, "é"]},
     ],
 )
-def test_values_orjson_refuses_are_encoded_all_the_same(value: dict[str, Any]) -> None:
+def test_values_of_other_kinds_are_encoded_all_the_same(value: dict[str, Any]) -> None:
     decoded = decode(encode(value), object)
     assert decoded == {"a": 10**30} or decoded["a"]["b"] in ([1, 2], 10**30)  # type: ignore[index]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import httpx
-import orjson
+import msgspec
 import pytest
 from agents import FunctionTool
 from agents.tool_context import ToolContext
@@ -170,9 +170,9 @@ async def over_mcp_2026(gateway: Gateway, name: str, arguments: dict[str, Any]) 
 
 async def over_stdio(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
     sink = io.BytesIO()
-    source = io.BytesIO(orjson.dumps(message(name, arguments)) + b"\n")
+    source = io.BytesIO(msgspec.json.encode(message(name, arguments)) + b"\n")
     await serve_streams(gateway, gateway.principal("bot"), source, sink)
-    return of_mcp(orjson.loads(sink.getvalue()))
+    return of_mcp(msgspec.json.decode(sink.getvalue()))
 
 
 async def in_process(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import httpx2
-import orjson
+import msgspec
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -90,7 +90,7 @@ def test_the_sdk_client_queries_the_database(project: Path, mode: str) -> None:
             assert names == ["shop__describe_table", "shop__explain", "shop__list_tables", "shop__query"]
             rows = await client.call_tool("shop__query", {"sql": "select name from customers order by id"})
             assert rows.is_error is False
-            assert '[["Ann"],["Bo"]]' in orjson.dumps(rows.structured_content).decode()
+            assert '[["Ann"],["Bo"]]' in msgspec.json.encode(rows.structured_content).decode()
             refused = await client.call_tool("shop__query", {"sql": "select phone from customers"})
             assert refused.is_error is True
             assert refused.content[0].type == "text"
@@ -102,7 +102,7 @@ def test_the_sdk_client_queries_the_database(project: Path, mode: str) -> None:
 def test_rest_queries_the_database_and_the_record_names_the_conversation(project: Path) -> None:
     async def main() -> None:
         async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
-            body = orjson.dumps({"arguments": {"sql": "select name from customers where id = 2"}})
+            body = msgspec.json.encode({"arguments": {"sql": "select name from customers where id = 2"}})
             headers = JSON | {"x-conversation-id": "talk-1", "user-agent": "tester/1"}
             answer = await http.post(CALL, headers=headers, content=body)
             assert (answer.status_code, answer.json()["data"]["rows"]) == (200, [["Bo"]])
@@ -131,7 +131,7 @@ def test_refusals_have_their_status(
 ) -> None:
     async def main() -> None:
         async with gateway_of(project) as gateway, http_on(gateway, key) as http:
-            body = orjson.dumps({"arguments": arguments})
+            body = msgspec.json.encode({"arguments": arguments})
             answer = await http.post(f"/v1/tools/{name}/call", headers=JSON, content=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
@@ -144,7 +144,7 @@ def test_a_forbidden_tool_and_an_unknown_one_look_the_same(project: Path) -> Non
         async with gateway_of(project) as gateway, http_on(gateway, CLERK_KEY) as http:
             for name in ("shop__query", "shop__absent"):
                 answer = (await http.post(f"/v1/tools/{name}/call", headers=JSON, content=b"{}")).json()
-                shapes.append(orjson.dumps(answer["error"]).decode().replace(name, "NAME"))
+                shapes.append(msgspec.json.encode(answer["error"]).decode().replace(name, "NAME"))
         assert shapes[0] == shapes[1]
 
     run(main())
@@ -167,7 +167,7 @@ def test_each_principal_is_listed_what_it_may_call(project: Path) -> None:
 def test_a_call_whose_client_has_gone_leaves_its_outcome_on_record(project: Path) -> None:
     async def main() -> None:
         async with gateway_of(project) as gateway, http_on(gateway, BOT_KEY) as http:
-            body = orjson.dumps({"arguments": {"sql": "select name from customers"}})
+            body = msgspec.json.encode({"arguments": {"sql": "select name from customers"}})
             request = asyncio.create_task(http.post(CALL, headers=JSON, content=body))
             while not gateway._running._tasks:  # noqa: ASYNC110  (nothing to wait on: the gateway announces no beginning)
                 await asyncio.sleep(0)

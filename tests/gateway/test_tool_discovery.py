@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import httpx2
 import msgspec
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
@@ -220,11 +219,11 @@ def test_what_a_principal_may_not_see_might_as_well_not_be_there(tmp_path: Path)
     async def answers(gateway: Gateway) -> list[bytes]:
         bot, said = gateway.principal("bot"), []
         async with gateway:
-            said.append(orjson.dumps([item.to_dict() for item in gateway.tool_calls.offered(bot)]))
+            said.append(msgspec.json.encode([item.to_dict() for item in gateway.tool_calls.offered(bot)]))
             for query in QUERIES:
                 found = await gateway.tool_calls.search(bot, query, 50)
                 assert not isinstance(found, Error)
-                said.append(orjson.dumps([item.to_dict() for item in found]))
+                said.append(msgspec.json.encode([item.to_dict() for item in found]))
             calls: list[tuple[str, dict[str, Any]]] = [("search_tools", {"query": query}) for query in QUERIES]
             for name in NAMES:
                 calls += [("describe_tool", {"name": name}), ("call_tool", {"name": name})]
@@ -232,7 +231,7 @@ def test_what_a_principal_may_not_see_might_as_well_not_be_there(tmp_path: Path)
             for name, arguments in calls:
                 envelope = await gateway.call(name, arguments, principal=bot)
                 plain = envelope.to_dict()
-                said.append(orjson.dumps({key: plain.get(key) for key in ("status", "tool", "data", "error")}))
+                said.append(msgspec.json.encode({key: plain.get(key) for key in ("status", "tool", "data", "error")}))
         return said
 
     async def main() -> None:
@@ -414,7 +413,7 @@ def test_input_beyond_its_bounds_is_refused(tmp_path: Path, name: str, arguments
         async with Gateway.load(project(tmp_path)) as gateway:
             answer = await gateway.call(name, arguments, principal="bot")
         assert (answer.status, answer.error and answer.error.code) == ("refused", "validation")
-        assert len(orjson.dumps(answer.to_dict())) < 3_000
+        assert len(msgspec.json.encode(answer.to_dict())) < 3_000
 
     run(main())
 
@@ -487,13 +486,13 @@ def test_rest_lists_the_three_and_finds_the_rest_in_every_format(tmp_path: Path,
             assert [_name(item) for item in listed["tools"]] == THREE
             found = await http.get("/v1/tools", params={"format": form, "q": "run a sql query", "limit": 1})
             assert [_name(item) for item in found.json()["tools"]] == ["shop__query"]
-            body = orjson.dumps({"arguments": {"name": "shop__query", "arguments": {"sql": "select 1"}}})
+            body = msgspec.json.encode({"arguments": {"name": "shop__query", "arguments": {"sql": "select 1"}}})
             called = await http.post("/v1/tools/call_tool/call", headers=JSON, content=body)
             assert (called.status_code, called.json()["tool"]) == (200, "shop__query")
-            calls = orjson.dumps([{"id": "1", "name": "search_tools", "args": {"query": "sql", "limit": 1}}])
+            calls = msgspec.json.encode([{"id": "1", "name": "search_tools", "args": {"query": "sql", "limit": 1}}])
             (message,) = (await http.post("/v1/tool_calls", headers=JSON, content=calls)).json()
             assert (message["name"], message["status"]) == ("search_tools", "success")
-            assert orjson.loads(message["content"])["tools"][0]["name"].startswith("shop__")
+            assert msgspec.json.decode(message["content"])["tools"][0]["name"].startswith("shop__")
 
     run(main())
 
@@ -546,7 +545,7 @@ def test_a_tool_too_large_to_be_listed_is_opened_by_describe_tool(tmp_path: Path
         async with Gateway.load(path) as gateway:
             bot = gateway.principal("bot")
             shown = Listings(gateway).of(bot).page("anthropic", cursor="", limit=50)
-            by_name = {tool["name"]: tool for tool in json.loads(orjson.dumps(shown.tools))}
+            by_name = {tool["name"]: tool for tool in json.loads(msgspec.json.encode(shown.tools))}
             assert set(by_name) == {*BOT_SEES, "describe_tool"}
             inner = by_name["pets__get_pet"]["input_schema"]["properties"]["filter"]["properties"]["inner"]
             assert inner == {"type": "object", "description": "(parts: describe_tool)"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from tests.gateway.gateways import BOT, OTHER, PET, TOOLS, FakeGateway, tool
@@ -13,7 +13,7 @@ from toolgen.gateway.tool_lists import LISTED, Listing, Listings, Page
 
 def shown(page: Page) -> Any:
     """The tools of a page as JSON has them."""
-    return orjson.loads(orjson.dumps(page.tools))
+    return msgspec.json.decode(msgspec.json.encode(page.tools))
 
 
 @pytest.mark.parametrize("form", sorted(LISTED))

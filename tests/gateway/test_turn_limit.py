@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
+import msgspec
 import pytest
 
 from tests.gateway.governed import Upstream, project, upstream
@@ -137,12 +137,12 @@ def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
         assert audit_entries(caller.gateway, limit=2)[1]["session"] == "0" * 32
         params = {"name": HEALTH, "arguments": {}}
         lines = b"".join(
-            orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}) + b"\n"
+            msgspec.json.encode({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}) + b"\n"
             for number in range(6)
         )
         sink = io.BytesIO()
         await serve_streams(caller.gateway, caller.gateway.principal("bot"), io.BytesIO(lines), sink)
-        answers = [orjson.loads(line) for line in sink.getvalue().splitlines()]
+        answers = [msgspec.json.decode(line) for line in sink.getvalue().splitlines()]
         assert [answer["result"]["isError"] for answer in answers] == [False] * 6
 
     play(tmp_path, steps, gateway={"turn_limit": 1})
@@ -151,12 +151,12 @@ def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
 def test_the_conversation_that_stdio_names_is_counted(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         params = {"name": HEALTH, "arguments": {}, "_meta": {"conversationId": "c"}}
-        line = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) + b"\n"
+        line = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) + b"\n"
         ends = []
         for _ in range(2):
             sink = io.BytesIO()
             await serve_streams(caller.gateway, caller.gateway.principal("bot"), io.BytesIO(line), sink)
-            ends.append(orjson.loads(sink.getvalue())["result"]["isError"])
+            ends.append(msgspec.json.decode(sink.getvalue())["result"]["isError"])
         assert ends == [False, True]
 
     play(tmp_path, steps, gateway={"turn_limit": 1})

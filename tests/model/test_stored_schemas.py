@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from tests.sources.openapi.readings import document, operation
@@ -61,7 +61,11 @@ def stored(manifest: Manifest) -> bytes:
 def whole(manifest: Manifest) -> list[Any]:
     """All that a manifest says, without anything that is shared."""
     return [
-        [tool.name, tool.digest, json.loads(orjson.dumps([tool.input_schema, tool.output_schema], default=dict))]
+        [
+            tool.name,
+            tool.digest,
+            json.loads(msgspec.json.encode([tool.input_schema, tool.output_schema], enc_hook=dict)),
+        ]
         for tool in manifest.tools.values()
     ]
 
@@ -117,7 +121,7 @@ def test_what_was_changed_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, old: bytes, new: bytes
 ) -> None:
     monkeypatch.setattr("toolgen.model.manifest.MAX_REPEATED", most)
-    data = orjson.dumps(orjson.loads(stored(built(tmp_path, linked()))))
+    data = msgspec.json.encode(msgspec.json.decode(stored(built(tmp_path, linked()))))
     old, new = old.replace(b": ", b":"), new.replace(b": ", b":")
     assert old in data
     with pytest.raises(ManifestError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
+import msgspec
 import pytest
 
 import toolgen
@@ -139,13 +139,13 @@ def test_over_rest_the_arguments_are_used_as_meant_and_the_record_says_so(tmp_pa
         transport = httpx.ASGITransport(App(gateway))
         async with gateway, httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer(KEY)) as http:
             arguments = {"sql": "select name from customers where id = 1", "parameters": None}
-            body = orjson.dumps({"arguments": arguments})
+            body = msgspec.json.encode({"arguments": arguments})
             called = (await http.post("/v1/tools/shop__query/call", headers=JSON, content=body)).json()
             assert called["data"]["rows"] == [["Ada"]]
-            calls = orjson.dumps([{"name": "shop__query", "args": arguments}])
+            calls = msgspec.json.encode([{"name": "shop__query", "args": arguments}])
             (message,) = (await http.post("/v1/tool_calls", headers=JSON, content=calls)).json()
             assert message["status"] == "success"
-            needed = orjson.dumps({"arguments": {"sql": None}})
+            needed = msgspec.json.encode({"arguments": {"sql": None}})
             refused = await http.post("/v1/tools/shop__query/call", headers=JSON, content=needed)
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
             entries = audit_entries(gateway)
@@ -176,6 +176,6 @@ def test_a_rule_that_asks_for_an_argument_is_not_met_by_a_null(tmp_path: Path) -
 
 def test_a_tool_is_not_changed_by_what_was_meant() -> None:
     tool = http_tool("pets__list_pets", properties={"limit": {"type": "integer"}})
-    before = orjson.dumps(tool.to_dict())
+    before = msgspec.json.encode(tool.to_dict())
     assert meant(tool.input_schema, {"limit": None}).arguments == {}
-    assert orjson.dumps(tool.to_dict()) == before
+    assert msgspec.json.encode(tool.to_dict()) == before

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import orjson
+import msgspec
 from graphql import ExecutionResult, GraphQLError, GraphQLObjectType, GraphQLSchema, build_schema, graphql_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -168,8 +168,10 @@ def application() -> tuple[Starlette, list[Any]]:
     seen: list[Any] = []
 
     async def serve(request: Request) -> Response:
-        asked = orjson.loads(await request.body())
+        asked = msgspec.json.decode(await request.body())
         seen.append(asked)
-        return Response(orjson.dumps(answer(asked["query"], asked.get("variables"))), media_type="application/json")
+        return Response(
+            msgspec.json.encode(answer(asked["query"], asked.get("variables"))), media_type="application/json"
+        )
 
     return Starlette(routes=[Route("/graphql", serve, methods=["POST"])]), seen

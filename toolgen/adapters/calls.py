@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import orjson
+import msgspec
 from msgspec import Struct
 
 from toolgen.emit.dialects import rooted
@@ -130,7 +130,7 @@ def waits_for_somebody(envelope: Envelope) -> bool:
 
 def schema_of(tool: Tool) -> dict[str, Any]:
     """The arguments of a tool as JSON Schema, in an object of its own: frameworks change what they are given."""
-    schema: dict[str, Any] = orjson.loads(encode(rooted(tool.input_schema)))
+    schema: dict[str, Any] = msgspec.json.decode(encode(rooted(tool.input_schema)))
     return schema
 
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
+from toolgen.json_codec import file_json
 
 __all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_event", "percentile", "stats_of"]
 
@@ -204,7 +204,7 @@ def csv_line(cells: Sequence[object], printable: Callable[[object], str]) -> str
 def _cell(value: object, printable: Callable[[object], str]) -> object:
     if value is None or isinstance(value, int | float):
         return value
-    text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    text = value if isinstance(value, str) else file_json(value).decode()
     shown = _BEHIND.sub(r"\1'\2", printable(text))
     return f"'{shown}" if text.lstrip().startswith(_FORMULA) else shown
 

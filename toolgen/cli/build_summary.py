@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -270,5 +269,5 @@ def tokens_of(tools: Sequence[Tool]) -> int:
     shared = [tool for tool in tools if isinstance(tool.input_schema.get("$defs"), Closure)]
     others = (tool for tool in tools if not isinstance(tool.input_schema.get("$defs"), Closure))
     return sum(map(cost, shared)) + sum(
-        tokens(orjson.dumps(shaped, default=dict).decode()) for shaped in render("anthropic", as_listed(others))
+        tokens(msgspec.json.encode(shaped, enc_hook=dict).decode()) for shaped in render("anthropic", as_listed(others))
     )

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
-import orjson
 
-from toolgen.json_codec import carried
+from toolgen.json_codec import FRAMED_DEPTH, carried, file_json, indented_json
 
 __all__ = [
     "cell",
@@ -36,21 +35,20 @@ def print_json(value: object) -> None:
     """Indented JSON and a line end, on standard output."""
     if sys.stdout is None:
         return  # closed by the process that started us: there is nobody to print for
-    text = _dumped(value, orjson.OPT_INDENT_2)
+    text = _dumped(value, indent=2)
     sys.stdout.buffer.write("\n".join(map(_escaped, text.split("\n"))).encode() + b"\n")
 
 
 def json_line(value: object) -> str:
     """JSON on one line, with its end."""
-    return _escaped(_dumped(value, 0)) + "\n"
+    return _escaped(_dumped(value)) + "\n"
 
 
-def _dumped(value: object, option: int) -> str:
+def _dumped(value: object, indent: int = 0) -> str:
     try:
-        return orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
-    except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
-        indent = 2 if option & orjson.OPT_INDENT_2 else None
-        return json.dumps(carried(value, str), indent=indent, ensure_ascii=False, allow_nan=False)
+        return (indented_json(value, str)[:-1] if indent else file_json(value, str)).decode()
+    except (TypeError, ValueError, RecursionError):  # halves of surrogate pairs, names that are not text
+        return json.dumps(carried(value, str, FRAMED_DEPTH), indent=indent or None, ensure_ascii=False, allow_nan=False)
 
 
 def _escaped(text: str) -> str:

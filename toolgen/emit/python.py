@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
+import msgspec
 
 from toolgen.canonical import digest
 from toolgen.emit.dialects.merge import ANNOTATIONS, kinds, merged, target, unwrapped
@@ -172,7 +172,7 @@ def _closures(definitions: Mapping[str, Any]) -> dict[str, str]:
     names = list(definitions)
     if len(names) > _MAX_SHARED:
         return dict.fromkeys(names, digest({"all": definitions}))
-    texts = [orjson.dumps(definitions[name]) for name in names]
+    texts = [msgspec.json.encode(definitions[name]) for name in names]
     places = {name: index for index, name in enumerate(names)}
     direct = [{places[found] for raw in _REFERENCE.findall(text) if (found := _name(raw)) in places} for text in texts]
     digests = [digest({"text": text.decode("utf-8", "replace")}) for text in texts]
@@ -188,7 +188,7 @@ def _closures(definitions: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _name(raw: bytes) -> str:
-    found: str = orjson.loads(b'"' + raw + b'"')
+    found: str = msgspec.json.decode(b'"' + raw + b'"')
     return found
 
 

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
-import orjson
 
 from toolgen.emit.formats import tokens
 from toolgen.model.excerpt import bounded
@@ -70,7 +69,7 @@ def cost(tool: Tool) -> int:
 
 
 def _cost(value: Any) -> int:
-    return tokens(orjson.dumps(value, default=dict).decode("utf-8", "replace"))
+    return tokens(msgspec.json.encode(value, enc_hook=dict).decode("utf-8", "replace"))
 
 
 def listed(tool: Tool) -> Tool:
@@ -80,7 +79,10 @@ def listed(tool: Tool) -> Tool:
             tool, input_schema=_within(tool.input_schema, MAX_LISTED_TOKENS, _SHARED_DEPTH)[0]
         )
     # No text has more tokens than bytes, and counting those is quick.
-    if len(orjson.dumps(tool.input_schema, default=dict)) < MAX_LISTED_TOKENS // 2 or cost(tool) <= MAX_LISTED_TOKENS:
+    if (
+        len(msgspec.json.encode(tool.input_schema, enc_hook=dict)) < MAX_LISTED_TOKENS // 2
+        or cost(tool) <= MAX_LISTED_TOKENS
+    ):
         return tool
     room = MAX_LISTED_TOKENS - _cost({"name": tool.name, "description": tool.description})
     return msgspec.structs.replace(tool, input_schema=_within(tool.input_schema, room)[0])

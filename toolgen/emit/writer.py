@@ -19,7 +19,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-import orjson
 
 from toolgen.canonical import digest
 from toolgen.emit.formats import DEFAULT_FORMATS, FORMATS, render
@@ -27,6 +26,7 @@ from toolgen.emit.python import MODULE, python_module
 from toolgen.emit.schema_budget import as_listed
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.files import digest_of
+from toolgen.json_codec import file_json, indented_json
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
 
@@ -145,7 +145,7 @@ def _pretty(value: object) -> bytes:
     lined = BytesIO()  # a manifest is megabytes, which its `getvalue` does not copy
     _add_lined(lined, value, "", 2)  # indented, it is several times as long
     if lined.tell() <= _MAX_INDENTED:
-        written = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        written = indented_json(value, _plain)
         if len(written) <= _MAX_INDENTED:
             return written
     lined.write(b"\n")
@@ -155,7 +155,7 @@ def _pretty(value: object) -> bytes:
 def _add_lined(file: BytesIO, value: object, indent: str, levels: int) -> None:
     """Members and items of the outer levels on lines of their own, what is in them on one."""
     if not levels or not isinstance(value, Mapping | list | tuple):
-        file.write(orjson.dumps(value, default=_plain))
+        file.write(file_json(value, _plain))
         return
     inner = f"{indent}  "
     named = isinstance(value, Mapping)
@@ -164,7 +164,7 @@ def _add_lined(file: BytesIO, value: object, indent: str, levels: int) -> None:
     for item in value:
         file.write(before)
         if isinstance(value, Mapping):
-            file.write(orjson.dumps(item) + b": ")
+            file.write(file_json(item) + b": ")
             _add_lined(file, value[item], inner, levels - 1)
         else:
             _add_lined(file, item, inner, 0)

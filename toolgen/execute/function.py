@@ -17,7 +17,6 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
-import orjson
 
 from toolgen.errors import DescriptionError, place_of
 from toolgen.execute.base import FunctionCounts, InnerCalls
@@ -28,7 +27,7 @@ from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
 from toolgen.functions.pydantic_types import is_model
 from toolgen.functions.signature import Broken, Offer, load_offers
-from toolgen.json_codec import carried, encode_json
+from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, deeper_than, encode_json
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
 from toolgen.model.excerpt import bounded
@@ -231,7 +230,9 @@ class FunctionExecutor:
         """The answer as JSON, held against what the function says that it answers."""
         try:
             data, size = _portable(offer.written(answer, _plain))
-        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        except (TooDeepError, RecursionError):
+            return _unusable(f"the function's answer is nested more than {MAX_DEPTH} levels deep")
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
             return _unusable(f"the function's answer has no JSON form: {type(error).__name__}")
         if size > _MAX_SIZE:
             message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the most"
@@ -315,15 +316,21 @@ def _unusable(message: str) -> Failed:
 
 
 def _portable(data: Json) -> tuple[Json, int]:
-    """An answer that every JSON program can be given, and its size. Raises `ValueError` for NaN and infinities, which no JSON has."""
-    with suppress(TypeError):  # of what orjson has no form for
-        written = orjson.dumps(data)
-        if b"null" not in written:  # which it writes for NaN and infinities too
-            return data, len(written)
-    if not _is_finite(data):
-        raise ValueError("a number that is none")
-    data = carried(data)
-    return data, len(encode_json(data))
+    """An answer that every JSON program can be given, and its size.
+
+    Raises `ValueError` for NaN and infinities, which no JSON has, and `TooDeepError` for more than `MAX_DEPTH` levels.
+    """
+    written = b""
+    with suppress(TypeError, ValueError):  # half a surrogate pair, an integer without an end
+        written = msgspec.json.encode(data)
+    if not written or b"null" in written:  # which msgspec writes for NaN and infinities too
+        if not _is_finite(data):
+            raise ValueError("a number that is none")
+        data = carried(data)
+        written = encode_json(data)
+    if deeper_than(written, MAX_DEPTH):
+        raise TooDeepError
+    return data, len(written)
 
 
 def _is_finite(data: Json) -> bool:

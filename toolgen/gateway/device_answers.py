@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
-import orjson
 
 from toolgen.canonical import canonical
 from toolgen.gateway.json_body import Malformed, decode, encode
@@ -82,7 +81,7 @@ def faults(binding: DeviceBinding, answer: Mapping[str, Any]) -> tuple[str, ...]
 @lru_cache(_MAX_VALIDATORS)
 def _validator(schema: bytes) -> Validator:
     """By the bytes of a schema, so that another one is never held against what this one says."""
-    return Validator(orjson.loads(schema), formats=False)
+    return Validator(msgspec.json.decode(schema), formats=False)
 
 
 def result_of(call: Call, binding: DeviceBinding, answer: Mapping[str, Any]) -> Result:

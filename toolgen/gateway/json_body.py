@@ -9,10 +9,9 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-import orjson
 from msgspec.structs import replace
 
-from toolgen.json_codec import decode_json, deeper_than, encode_json
+from toolgen.json_codec import FRAMED_DEPTH, MAX_DEPTH, decode_json, deeper_than, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import plain_data
@@ -44,7 +43,6 @@ __all__ = [
 ]
 
 MAX_BODY_SIZE = 1_048_576
-MAX_DEPTH = 64
 MAX_VALUES = 65_536
 
 _MAX_DROPPED = 20
@@ -102,8 +100,8 @@ def identifier(text: str) -> bool:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, orjson.Fragment):
-        return decode_json(orjson.dumps(value))
+    if isinstance(value, msgspec.Raw):  # in a value that the encoder did not take
+        return decode_json(bytes(value), FRAMED_DEPTH)
     raise TypeError(type(value).__name__)
 
 
@@ -154,7 +152,7 @@ def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, ob
     """contracts.md's Envelope, ready for `encode`. `data` are its data's bytes where they were made already."""
     shaped: dict[str, object] = {"status": envelope.status, "tool": envelope.tool, "call_id": envelope.call_id}
     if envelope.data is not None:
-        shaped["data"] = envelope.data if data is None else orjson.Fragment(data)
+        shaped["data"] = envelope.data if data is None else msgspec.Raw(data)
     if envelope.error is not None:
         shaped["error"] = msgspec.to_builtins(envelope.error)
     shaped["meta"] = msgspec.to_builtins(envelope.meta)

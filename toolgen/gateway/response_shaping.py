@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
-import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
@@ -242,7 +241,7 @@ def _piece(result: Success, value: Json, start: Position, key: bytes, bound: byt
     cursor = ""
     if key:
         nonce = secrets.token_bytes(_NONCE)
-        sealed = AESGCM(key[_CIPHER_KEY]).encrypt(nonce, orjson.dumps(part.after), _POSITION + bound)
+        sealed = AESGCM(key[_CIPHER_KEY]).encrypt(nonce, msgspec.json.encode(part.after), _POSITION + bound)
         cursor = base64.urlsafe_b64encode(key + nonce + sealed).decode().rstrip("=")
     return replace(result, data=part.value, truncated=True, next_cursor=cursor, cut_at=path_text(part.after))
 
@@ -256,7 +255,7 @@ def _opened_position(token: bytes, bound: bytes) -> Position | None:
         written = AESGCM(token[_CIPHER_KEY]).decrypt(nonce, sealed, _POSITION + bound)
     except InvalidTag:
         return None
-    return tuple(orjson.loads(written))
+    return tuple(msgspec.json.decode(written))
 
 
 def _bound(governance: Governance, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None) -> bytes:

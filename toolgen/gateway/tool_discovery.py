@@ -10,7 +10,6 @@ from difflib import SequenceMatcher
 from typing import Any
 
 import msgspec
-import orjson
 from msgspec import Struct, field
 
 from toolgen.clock import Clock
@@ -267,7 +266,7 @@ def _entries(found: Sequence[Tool]) -> list[Json]:
     shown: list[Json] = []
     for place, tool in enumerate(found):
         entry = _entry(tool)
-        spent = tokens(orjson.dumps(tool.input_schema, default=dict).decode("utf-8", "replace"))
+        spent = tokens(msgspec.json.encode(tool.input_schema, enc_hook=dict).decode("utf-8", "replace"))
         if place < _MAX_SCHEMAS and spent <= left:
             left -= spent
             entry["input_schema"] = tool.input_schema

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import jsonschema_rs
-import orjson
+import msgspec
 from msgspec import Struct
 
 from toolgen.emit.formats import FORMATS
@@ -58,7 +58,7 @@ _WRITERS = {**LISTED, WITH_TASKS: _with_tasks, WITH_BINDINGS: Tool.to_dict}
 class Page(Struct, frozen=True, kw_only=True):
     """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
 
-    tools: tuple[orjson.Fragment, ...]
+    tools: tuple[msgspec.Raw, ...]
     next_cursor: str
 
 
@@ -75,7 +75,7 @@ class Listing:
         # A client may have had the tools that search listed while the catalog was longer.
         searching = stand_ins(self.catalog) if self.catalog else ()
         self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools)}
-        self._rendered: dict[tuple[str, str], orjson.Fragment] = {}
+        self._rendered: dict[tuple[str, str], msgspec.Raw] = {}
         self._headers: dict[str, Mapping[str, str]] = {}
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
 
@@ -104,7 +104,7 @@ class Listing:
             next_cursor=_cursor(shown[-1].name) if more else "",
         )
 
-    def _rendered_as(self, form: str, tool: Tool) -> orjson.Fragment:
+    def _rendered_as(self, form: str, tool: Tool) -> msgspec.Raw:
         key = (form, tool.name)
         rendered = self._rendered.get(key)
         if rendered is None:
@@ -115,7 +115,7 @@ class Listing:
                 else listed(tool)
             )
             write = _WRITERS[form]
-            rendered = self._rendered[key] = orjson.Fragment(encode(write(shown)))
+            rendered = self._rendered[key] = msgspec.Raw(encode(write(shown)))
         return rendered
 
     def tool(self, name: str) -> Tool | None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import yaml
 from msgspec import Struct
 from msgspec.structs import replace
@@ -158,7 +158,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     def fingerprint(self) -> str:
         """Hex SHA-256 of what stays the same when texts are reworded and lines move."""
         parts = (self.rule, self.source, self.origin, self.about)
-        return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; what is not known is left out."""
@@ -234,7 +234,7 @@ def _of_catalog(manifest: Manifest) -> Iterator[Finding]:
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in manifest.tools.values()
     ]
-    size = tokens(orjson.dumps(listed, default=str).decode("utf-8", "replace"))
+    size = tokens(msgspec.json.encode(listed, enc_hook=str).decode("utf-8", "replace"))
     view = CatalogView(tools=tuple(manifest.tools.values()), tokens=size)
     for rule in CATALOG_RULES:
         for hit in rule.check(view):

@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import jsonschema_rs
-import orjson
 import uvicorn
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgen.errors import ConfigError
+from toolgen.json_codec import decode_json
 from toolgen.mock.description import Description, Endpoint
 from toolgen.mock.responses import Reply, preference, problem, reply
 from toolgen.model.schema import Json
@@ -146,9 +146,9 @@ def _body_faults(description: Description, endpoint: Endpoint, request: Request)
     if not JSON.match(body.media_type) or not JSON.match(request.headers.get("content-type", "application/json")):
         return
     try:
-        value = orjson.loads(request.body)
-    except orjson.JSONDecodeError as error:
-        yield Fault(in_="body", name="", detail=f"is not JSON: {error.msg}")
+        value = decode_json(request.body)
+    except (ValueError, RecursionError) as error:
+        yield Fault(in_="body", name="", detail=f"is not JSON: {error}")
         return
     schema = description.expected(body.schema)
     if schema is None:

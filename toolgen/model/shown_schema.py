@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-import orjson
 
 from toolgen.model.schema import Schema
 from toolgen.model.tool import GraphQLBinding, Tool
@@ -30,7 +29,7 @@ def is_large(schema: Schema) -> bool:
         return False
     if len(schema.get("$defs", ())) > _MANY:
         return True
-    return len(orjson.dumps(schema, default=dict)) > MAX_SHOWN
+    return len(msgspec.json.encode(schema, enc_hook=dict)) > MAX_SHOWN
 
 
 def shown(tool: Tool) -> Tool:
@@ -111,7 +110,7 @@ def _shortened(schema: Schema) -> Schema:
 
 
 def _size(schema: Schema) -> int:
-    return len(orjson.dumps(schema, default=dict))
+    return len(msgspec.json.encode(schema, enc_hook=dict))
 
 
 def _references(schema: Schema) -> Iterator[str]:

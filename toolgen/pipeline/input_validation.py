@@ -6,17 +6,20 @@ Arguments as they were sent become arguments as they were meant, before anything
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
-import orjson
 
 from toolgen.emit.dialects import without_absent
+from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.policy.arguments import excess, repair
 
 __all__ = ["Meant", "legible", "meant", "no_ids", "no_json", "no_text"]
 
-_EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_NAMES = frozenset({str})
+_MAX_VALUES = 10_000
 _HALF = "holds half a surrogate pair, which is no character"
 
 
@@ -25,11 +28,40 @@ def no_json(arguments: Mapping[str, object]) -> str | None:
 
     What is more than the gateway looks at (`excess`) is left to the record, which says so.
     """
+    if _is_plain(arguments):
+        return None
+    return next(_faults(arguments), None) if excess(arguments) is None else _name_fault(arguments)
+
+
+def _is_plain(arguments: object) -> bool:
+    """Test whether a value is made of Python's own JSON types alone and its text is Unicode; False also where that takes long to see."""
+    level: list[Any] = [arguments]
+    count = 0
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind in _SCALARS:
+                continue
+            if kind is dict and _NAMES.issuperset(map(type, item)):
+                below += item.values()
+            elif kind is list or kind is tuple:
+                below += item
+            else:
+                return False
+        count += len(below)
+        if count > _MAX_VALUES:
+            return False
+        if not below:
+            break
+        level = below
+    else:
+        return False
     try:
-        orjson.dumps(arguments, option=_EXACT)  # a microsecond, where all is well
-    except TypeError:
-        return next(_faults(arguments), None) if excess(arguments) is None else _name_fault(arguments)
-    return None
+        msgspec.json.encode(arguments)
+    except ValueError:  # half a surrogate pair
+        return False
+    return True
 
 
 def no_text(value: object) -> str | None:

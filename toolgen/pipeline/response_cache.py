@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-import orjson
+import msgspec
 from msgspec.structs import replace
 
 from toolgen.canonical import canonical, encodable
@@ -181,7 +181,7 @@ class Caching:
         )
         age = max(0.0, self._clock.monotonic() - kept.made)
         return Success(
-            data=orjson.loads(kept.body),
+            data=msgspec.json.decode(kept.body),
             next_cursor=kept.next_cursor,
             delivery=delivery,
             age_s=round(age, 3),
@@ -213,12 +213,12 @@ def _mark(token: Secret | None) -> str:
 
 
 def _written(data: Json) -> bytes | None:
-    """JSON that reads back as exactly this, None where there is none: a number beyond 64 bits, say."""
+    """JSON that reads back as exactly this, None where there is none: half a surrogate pair, say."""
     try:
-        body = orjson.dumps(data)
-    except orjson.JSONEncodeError:
+        body = msgspec.json.encode(data)
+        return body if msgspec.json.decode(body) == data else None
+    except (TypeError, ValueError, RecursionError):
         return None
-    return body if orjson.loads(body) == data else None
 
 
 def _down(result: Result) -> bool:

@@ -317,7 +317,7 @@ class _OpenedList(list[Json]):
 def opened(value: Json, unread: Unread, deeper: Deeper = withheld, depth: int = 0, layers: int = 0) -> Any:
     """A copy of a value whose strings that hold an object or array are that object or array. `closed` puts them back.
 
-    What is nested more than 200 levels deep is what `deeper` makes of it.
+    Parts nested more than `MAX_DEPTH` levels deep are what `deeper` makes of it.
     """
     match value:
         case str():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from toolgen.canonical import Recorded, encodable
+from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Tool
 from toolgen.policy.hidden_names import last_names
@@ -27,7 +28,6 @@ __all__ = [
     "union",
 ]
 
-_MAX_DEPTH = 200
 _KINDS: Mapping[type, tuple[str, ...]] = {
     str: ("string",),
     bool: ("boolean",),
@@ -84,7 +84,7 @@ class Concealer:
 
     def _walk(self, value: Json, schemas: list[Any], depth: int) -> Json:
         schemas = list(self._expanded(schemas))
-        if depth > _MAX_DEPTH or any(map(_is_secret, schemas)):
+        if depth > MAX_DEPTH or any(map(_is_secret, schemas)):
             return self._digest(value)
         guards = any(map(self._guards, schemas))
         if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.json_codec import encode_json
+from toolgen.json_codec import MAX_DEPTH, encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.field_mask import MAX_FIELDS, Mask
 from toolgen.model.schema import Json, JsonObject, Schema
@@ -173,7 +173,6 @@ def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
 Position = tuple[str | int, ...]
 """Where a piece begins: the keys and indices that lead there; in a long text, how many of its characters came before."""
 
-_MAX_DEPTH = 200
 _MIN = 64
 
 
@@ -196,7 +195,7 @@ def cut(value: Json, most: int, start: Position = ()) -> Piece:
 def _cut(value: Json, most: int, start: Position, depth: int) -> Piece:
     if isinstance(value, str):
         return _cut_text(value, most, start)
-    if (not start and size_of(value) <= most) or depth > _MAX_DEPTH:
+    if (not start and size_of(value) <= most) or depth > MAX_DEPTH:
         return Piece(value=value, after=None)
     if isinstance(value, Mapping):
         names = list(value)

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -145,7 +144,7 @@ def write_pins(root: Path, new: Pins) -> Pins:
                 for name, pins in references.items()
             }
             text = msgspec.json.encode(_Lock(format=_FORMAT, descriptions=entries, references=pulled))
-            indented = orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            indented = msgspec.json.format(text, indent=2) + b"\n"
             _replace(root / LOCK, indented)
         else:
             (root / LOCK).unlink(missing_ok=True)

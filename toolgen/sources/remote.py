@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
-import orjson
 from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import DescriptionError, connection_failure
+from toolgen.json_codec import indented_json
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.references import UnsafeUrlError, canonical, is_below, joined
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
@@ -117,8 +117,7 @@ def _introspection(url: str, headers: Mapping[str, str]) -> Fetched:
         for key in ("types", "directives"):
             if isinstance(listed := schema.get(key), list):
                 listed.sort(key=lambda one: str(one.get("name")) if isinstance(one, dict) else "")
-    options = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    return Fetched(filename="introspection.json", data=orjson.dumps(answer, option=options))
+    return Fetched(filename="introspection.json", data=indented_json(answer, sort_keys=True))
 
 
 def _in_time(work: Callable[[], _Result], where: str, seconds: float) -> _Result:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import orjson
+import msgspec
 import yaml
 from msgspec import Struct, field
 
@@ -16,6 +16,7 @@ __all__ = ["MAX_DOCUMENT_SIZE", "Parsed", "Repeated", "escape", "measure", "pars
 
 MAX_DOCUMENT_SIZE = 64 * 1024 * 1024
 _MAX_DEPTH = 200
+_BYTE = re.compile(r"\(byte (\d+)\)\Z")
 _MAX_EXPANSION = 5_000_000
 _MAX_REPEATED = 50
 _MAX_MERGED = 1_000_000
@@ -192,9 +193,9 @@ def read(data: bytes, *, where: str) -> Parsed:
     json_fault: DescriptionError | None = None
     if start[:1] in b"{[":
         try:
-            value = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            json_fault = DescriptionError(f"is not JSON: {error.msg}", where=f"{where}:{error.lineno}")
+            value = msgspec.json.decode(data)
+        except (ValueError, RecursionError) as error:
+            json_fault = _json_fault(error, data, where)
         else:
             return Parsed(value=value, repeated=_repeated_in_json(data, value))
     text = _text(data, where)
@@ -235,6 +236,14 @@ def _yaml(text: str, where: str) -> Parsed:
         raise DescriptionError("holds a single value, not a description", where=f"{where}:1")
     measure(value, where)
     return Parsed(value=value, repeated=tuple(_repeated_in_yaml(node, loader.repeating)))
+
+
+def _json_fault(error: Exception, data: bytes, where: str) -> DescriptionError:
+    """Description error with the line that a decoder's message (`… (byte 17)`) means; text that ends too early is at fault on its last."""
+    found = _BYTE.search(str(error))
+    end = int(found[1]) if found else len(data.rstrip()) if "truncated" in str(error) else 0
+    line = data.count(b"\n", 0, end) + 1
+    return DescriptionError(f"is not JSON: {error}", where=f"{where}:{line}")
 
 
 def measure(value: Any, where: str) -> None:
@@ -287,7 +296,7 @@ def _repeated_in_yaml(
 
 
 def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
-    """orjson lets the last key win and says nothing, so the colons are counted: written again, a value has lost those of lost keys.
+    """msgspec lets the last key win and says nothing, so the colons are counted: written again, a value has lost those of lost keys.
 
     An escaped colon could make up for a lost one, and then, as for what nests too deeply to be written, every key is looked at.
     """
@@ -295,7 +304,7 @@ def _repeated_in_json(data: bytes, value: Any) -> tuple[Repeated, ...]:
     if b"\\u003a" not in data and b"\\u003A" not in data:
         try:
             lost = data.count(b":") - _colons(value, 2)
-        except orjson.JSONEncodeError:
+        except (TypeError, ValueError, RecursionError):
             lost = -1
         if not lost:
             return ()
@@ -309,7 +318,7 @@ def _colons(value: Any, levels: int) -> int:
     """How many colons the JSON of a value has; written member by member, as all of it at once would be as large as the file."""
     if levels and isinstance(value, dict):
         return sum(1 + name.count(":") + _colons(item, levels - 1) for name, item in value.items())
-    return orjson.dumps(value).count(b":")
+    return msgspec.json.encode(value).count(b":")
 
 
 class _Open(Struct, kw_only=True):
@@ -344,7 +353,7 @@ def _scan(data: bytes, found: list[Repeated]) -> bool:
             if top.keys is None:
                 top.at = str(int(top.at) + 1)
         elif top.keys is not None and top.awaits_key:
-            top.at, top.awaits_key = orjson.loads(token), False
+            top.at, top.awaits_key = msgspec.json.decode(token), False
             if top.at in top.keys:
                 found.append(Repeated(pointer=top.pointer, key=top.at, line=line))
             top.keys.add(top.at)

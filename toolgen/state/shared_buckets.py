@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
-import orjson
+import msgspec
 from msgspec import Struct
 
 from toolgen.background import Background
@@ -113,7 +113,7 @@ class SharedBuckets:
         given["epoch"] = self._known_epoch()
         try:
             answer = await self._link.run(
-                _SCRIPT, orjson.dumps({**given, "releases": none, "renewals": none, "takes": none})
+                _SCRIPT, msgspec.json.encode({**given, "releases": none, "renewals": none, "takes": none})
             )
         except LinkError:
             return None
@@ -161,7 +161,7 @@ class SharedBuckets:
             "takes": [(asked.lease, [_written(charge) for charge in asked.charges]) for asked in batch],
         }
         try:
-            answer = await self._link.run(_SCRIPT, orjson.dumps(given))
+            answer = await self._link.run(_SCRIPT, msgspec.json.encode(given))
             if len(answer) != 1 + 2 * len(batch) or not _fits(batch, answer[1::2]):
                 raise UnreachableError("it answers something else than was asked")
         except LinkError as error:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
-import orjson
+import msgspec
 from msgspec import Struct, field
 
 from toolgen.background import Background
@@ -301,7 +301,7 @@ class SharedTurns:
             }
             answers: list[Excess | None] = [_UNREACHABLE] * len(batch)
             try:
-                told = await self._link.run(_SCRIPT, orjson.dumps(given))
+                told = await self._link.run(_SCRIPT, msgspec.json.encode(given))
                 if len(told) != 2 * len(batch):
                     raise UnreachableError("it answers something else than was asked")
                 answers = [_excess(code, wait_ms) for code, wait_ms in zip(told[::2], told[1::2], strict=True)]

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
+import msgspec
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
@@ -154,7 +154,7 @@ class Deliberate:
         size = 0
         for ref, target in self._reached(schemas):
             if ref not in self._sizes:
-                self._sizes[ref] = len(orjson.dumps(target, default=str, option=orjson.OPT_NON_STR_KEYS))
+                self._sizes[ref] = len(msgspec.json.encode(target, enc_hook=str))
             size += self._sizes[ref]
             if size > MAX_ANSWER_SIZE:
                 return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ METHODS = st.sampled_from(
 
 def dumped(value: object) -> bytes:
     try:
-        return orjson.dumps(value)
+        return msgspec.json.encode(value)
     except TypeError:  # an integer beyond 64 bits
         return b"{}"
 
@@ -35,7 +35,7 @@ def dumped(value: object) -> bytes:
 def test_any_bytes_are_a_message_or_one_error_reply(data: bytes) -> None:
     parsed = parse(data)
     if isinstance(parsed, Reply):
-        body = orjson.loads(parsed.body)
+        body = msgspec.json.decode(parsed.body)
         assert body["jsonrpc"] == "2.0"
         assert body["error"]["code"] in {-32700, -32600, -32602}
     else:
@@ -53,7 +53,7 @@ def test_any_request_gets_exactly_one_reply_with_its_id(method: str, params: dic
         mcp = Mcp(gateway, Listings(gateway))
         message = Message(jsonrpc="2.0", id="r1", method=method, params=params)
         reply = await mcp.answer(message, era=era, caller=Caller(principal=BOT))
-        body = orjson.loads(reply.body)
+        body = msgspec.json.decode(reply.body)
         assert body["id"] == "r1"
         assert ("result" in body) != ("error" in body)
 
@@ -93,4 +93,4 @@ def test_an_id_is_given_back_as_it_came() -> None:
 
 
 def dumped_id(request: int | str) -> bytes:
-    return str(request).encode() if isinstance(request, int) else orjson.dumps(request)
+    return str(request).encode() if isinstance(request, int) else msgspec.json.encode(request)

@@ -5,7 +5,7 @@ import io
 import os
 from typing import Any, BinaryIO
 
-import orjson
+import msgspec
 import pytest
 
 from tests.gateway.clients import run
@@ -19,13 +19,13 @@ from toolgen.model.call import Principal
 
 def line(method: str, request: object = None, **params: Any) -> bytes:
     body = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if request is None else {"id": request})
-    return orjson.dumps(body) + b"\n"
+    return msgspec.json.encode(body) + b"\n"
 
 
 async def answers(gateway: FakeGateway, *lines: bytes) -> list[dict[str, Any]]:
     sink = io.BytesIO()
     await serve_streams(gateway, BOT, io.BytesIO(b"".join(lines)), sink)
-    return [orjson.loads(found) for found in sink.getvalue().splitlines()]
+    return [msgspec.json.decode(found) for found in sink.getvalue().splitlines()]
 
 
 def test_each_line_is_answered_on_one_line() -> None:
@@ -76,7 +76,7 @@ def test_a_message_in_pieces_and_one_without_an_end_are_read() -> None:
     async def main() -> None:
         sink = io.BytesIO()
         await serve_streams(FakeGateway(), BOT, Trickle(line("ping", 1) + b"\r\n" + line("ping", 2).rstrip()), sink)
-        assert sorted(orjson.loads(item)["id"] for item in sink.getvalue().splitlines()) == [1, 2]
+        assert sorted(msgspec.json.decode(item)["id"] for item in sink.getvalue().splitlines()) == [1, 2]
 
     run(main())
 
@@ -111,7 +111,7 @@ def test_calls_run_side_by_side_and_a_cancelled_one_runs_on_without_an_answer() 
             assert gateway.ended == ["test__echo"]
             gateway.gate.set()
             await serving
-        assert [orjson.loads(item)["id"] for item in sink.getvalue().splitlines()] == [2]
+        assert [msgspec.json.decode(item)["id"] for item in sink.getvalue().splitlines()] == [2]
         assert gateway.ended == ["test__echo", "test__slow"]
 
     run(main())
@@ -213,6 +213,6 @@ def test_two_requests_with_one_id_are_both_answered_and_called_off() -> None:
             assert gateway.ended == ["test__echo", "test__pet"]
             gateway.gate.set()
             await serving
-        assert [orjson.loads(item)["id"] for item in sink.getvalue().splitlines()] == [1, 1]
+        assert [msgspec.json.decode(item)["id"] for item in sink.getvalue().splitlines()] == [1, 1]
 
     run(main())

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
-import orjson
+import msgspec
 import pytest
 
 from tests.gateway.clients import JSON, bearer, client, run
@@ -36,7 +36,7 @@ def modern_headers(method: str, name: str | None = None, version: str = MODERN) 
 
 
 async def post(http: httpx.AsyncClient, body: object, headers: Mapping[str, str] | None = None) -> httpx.Response:
-    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    content = body if isinstance(body, bytes) else msgspec.json.encode(body)
     return await http.post("/mcp", headers=JSON | dict(headers or {}), content=content)
 
 
@@ -337,7 +337,7 @@ def test_a_routing_header_sent_twice_is_refused() -> None:
         gateway = FakeGateway()
         headers = [*JSON.items(), *modern_headers("tools/call", "test__echo").items(), ("mcp-name", "test__pet")]
         async with client(gateway) as http:
-            body = orjson.dumps(modern("tools/call", {"name": "test__echo"}))
+            body = msgspec.json.encode(modern("tools/call", {"name": "test__echo"}))
             answer = await http.post("/mcp", headers=[*bearer().items(), *headers], content=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
         assert gateway.calls == []
@@ -357,7 +357,7 @@ def test_the_handshake_era_is_no_way_around_the_routing_headers(headers: list[tu
     async def main() -> None:
         gateway = FakeGateway()
         async with client(gateway) as http:
-            body = orjson.dumps(message("tools/call", {"name": "test__echo"}))
+            body = msgspec.json.encode(message("tools/call", {"name": "test__echo"}))
             answer = await http.post("/mcp", headers=[*bearer().items(), *JSON.items(), *headers], content=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
         assert gateway.calls == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 from pydantic import TypeAdapter
 
@@ -13,7 +13,7 @@ from tests.gateway.clients import JSON, client, run
 from tests.gateway.gateways import FakeGateway
 
 _ARGUMENTS = {"text": "häy"}
-_TEXT = orjson.dumps(_ARGUMENTS).decode()
+_TEXT = msgspec.json.encode(_ARGUMENTS).decode()
 
 
 def langchain(name: str) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ def answered(gateway: FakeGateway, calls: list[Any]) -> list[dict[str, Any]]:
 
     async def main() -> None:
         async with client(gateway) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps(calls))
+            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode(calls))
         assert answer.status_code == 200, answer.text
         found.extend(answer.json())
 
@@ -113,7 +113,7 @@ def answered(gateway: FakeGateway, calls: list[Any]) -> list[dict[str, Any]]:
 def test_a_call_is_answered_in_the_form_it_came_in(written: Any, read: Any) -> None:
     gateway = FakeGateway()
     (answer,) = answered(gateway, [written("test__echo")])
-    assert orjson.loads(read(answer, fine=True)) == _ARGUMENTS
+    assert msgspec.json.decode(read(answer, fine=True)) == _ARGUMENTS
     assert gateway.calls[0]["arguments"] == _ARGUMENTS
 
 
@@ -166,7 +166,7 @@ def test_what_is_no_call_in_its_form_is_named_by_its_place(call: object, pointer
     async def main() -> None:
         gateway = FakeGateway()
         async with client(gateway) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps([call]))
+            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode([call]))
         assert (answer.status_code, answer.json()["error"]["pointer"]) == (400, pointer)
         assert gateway.calls == []
 

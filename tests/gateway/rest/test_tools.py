@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import openapi_spec_validator
-import orjson
 import pytest
 
 from tests.gateway.clients import JSON, bearer, client, run
@@ -24,7 +24,7 @@ def test_a_call_reaches_the_gateway_as_sent_and_its_envelope_comes_back() -> Non
         body = {"arguments": {"text": "hi", "n": 10**25 // 10**16}, "wait": 5, "idempotency_key": "once"}
         async with client(gateway) as http:
             headers = JSON | {"x-conversation-id": "talk-1", "user-agent": "tester/2"}
-            answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=orjson.dumps(body))
+            answer = await http.post("/v1/tools/test__echo/call", headers=headers, content=msgspec.json.encode(body))
         assert answer.status_code == 200
         assert answer.json() == {
             "status": "ok",
@@ -159,7 +159,7 @@ def test_tool_calls_come_back_as_tool_messages_in_order() -> None:
             {"id": "c", "name": "test__echo", "args": {"text": "hi"}},
         ]
         async with client(gateway) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps(calls))
+            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode(calls))
         assert answer.status_code == 200
         messages = answer.json()
         assert [(item["tool_call_id"], item["name"], item["status"]) for item in messages] == [
@@ -178,7 +178,7 @@ def test_a_tool_call_without_an_id_is_given_one_of_its_own() -> None:
     async def main() -> None:
         calls = [{"name": "test__pet"}, {"name": "test__pet", "id": None}, {"name": "test__fail", "args": {}}]
         async with client(FakeGateway()) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps(calls))
+            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode(calls))
         ids = [message["tool_call_id"] for message in answer.json()]
         assert len(set(ids)) == 3
         assert all(isinstance(id_, str) and len(id_) > 20 for id_ in ids)
@@ -205,7 +205,7 @@ def test_one_bad_tool_call_refuses_them_all(body: object, pointer: str) -> None:
     async def main() -> None:
         gateway = FakeGateway()
         async with client(gateway) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=orjson.dumps(body))
+            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode(body))
         assert (answer.status_code, answer.json()["error"]["pointer"]) == (400, pointer)
         assert gateway.calls == []
 
@@ -372,7 +372,7 @@ def test_the_credential_decides_whose_call_it_is_and_nothing_in_the_body_does() 
     async def main() -> None:
         gateway = FakeGateway()
         async with client(gateway) as http:
-            body = orjson.dumps({"arguments": {"principal": "reviewer"}})
+            body = msgspec.json.encode({"arguments": {"principal": "reviewer"}})
             await http.post("/v1/tools/test__echo/call", headers=JSON | bearer(), content=body)
         assert gateway.calls[0]["principal"] is BOT
 

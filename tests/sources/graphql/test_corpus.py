@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -37,4 +37,4 @@ def test_every_root_field_of_a_published_schema_is_a_tool_or_a_problem(path: Pat
         assert binding(tool).operation.startswith(f"{binding(tool).type} {tool.name}")
         Draft202012Validator.check_schema(tool.output_schema)
     manifest = assemble({"s": reading.info}, reading.tools, reading.problems)
-    assert load(orjson.dumps(manifest.to_dict(), default=dict), where="manifest") == manifest
+    assert load(msgspec.json.encode(manifest.to_dict(), enc_hook=dict), where="manifest") == manifest

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 from graphql import build_schema
 from jsonschema import Draft202012Validator
@@ -35,7 +35,7 @@ def built(root: Path, sdl: str) -> Manifest:
 
 
 def cost(schema: Any) -> int:
-    return tokens(orjson.dumps(schema, default=dict).decode())
+    return tokens(msgspec.json.encode(schema, enc_hook=dict).decode())
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

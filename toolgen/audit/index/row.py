@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from toolgen.audit.entry import Entry, unsealed
@@ -257,7 +256,7 @@ def _glob(column: str, pattern: str, dialect: str) -> Condition:
 
 def _holds(column: str, text: str, dialect: str) -> Condition:
     """A text as JSON has it within a string: quotes and control characters are escaped there."""
-    written = orjson.dumps(_kept(text)).decode()[1:-1]
+    written = msgspec.json.encode(_kept(text)).decode()[1:-1]
     like = "LIKE" if dialect == "sqlite" else "ILIKE"
     return f"{column} {like} ? ESCAPE '!'", (f"%{_plain(written)}%",)
 

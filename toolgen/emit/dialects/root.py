@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
 from toolgen.emit.dialects.merge import merged
+from toolgen.json_codec import file_json
 from toolgen.model.schema import Schema
 
 __all__ = ["described", "rooted"]
@@ -86,7 +85,7 @@ def _shown(value: Any) -> str:
     elif isinstance(value, str):
         text = value if value and value == value.strip() else f'"{value}"'
     else:
-        text = orjson.dumps(value).decode()
+        text = file_json(value).decode()
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.code.signatures import is_callable, signature, stubs
 from toolgen.execute.inner_calls import UnderWay
-from toolgen.json_codec import carried, encode_json
+from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Delivery, Envelope, Error, Failed, Refused, Success
@@ -26,7 +26,7 @@ __all__ = ["CodeExecutor"]
 _MAX_AT_ONCE = 8
 _PLACE_S = 10.0
 _GRACE_S = 1.0
-_MAX_DEPTH = 200
+_MAX_RECURSION = 200
 _MAX_SIGNATURES = 50
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ALWAYS = 200
@@ -130,7 +130,7 @@ class _Functions:
             raise RuntimeError(f"unknown_tool: there is no tool {bounded(name, 100)!r} that you may call")
         try:
             given = carried(arguments, _plain)
-        except TypeError as error:
+        except (TypeError, TooDeepError) as error:
             told |= {"status": "refused", "code": "validation"}
             raise TypeError(f"{name}: an argument has no JSON form: {error}") from None
         envelope = await self.under_way.made(self._called(name, given, told))
@@ -201,7 +201,7 @@ def _limits(limits: CodeBinding) -> dict[str, Any]:
         "max_feed_duration_secs": limits.time_s,
         "max_turn_duration_secs": limits.time_s,
         "max_memory": limits.memory,
-        "max_recursion_depth": _MAX_DEPTH,
+        "max_recursion_depth": _MAX_RECURSION,
         "max_suspensions": 3 * limits.calls + _ALWAYS,
         "max_total_sleep_secs": 0.0,
     }
@@ -217,7 +217,9 @@ def _raised(error: Any) -> str:
 def _answered(value: Any, limits: CodeBinding, printed: Any, functions: _Functions) -> Success | Failed:
     try:
         data: Json = carried(value, _plain)
-    except (TypeError, RecursionError) as error:
+    except (TooDeepError, RecursionError):
+        return _failed(f"its answer is nested more than {MAX_DEPTH} levels deep", printed, functions)
+    except TypeError as error:
         return _failed(f"its answer has no JSON form: {error}", printed, functions)
     told: dict[str, Json] = {"result": data, "output": printed.output, "calls": list(functions.made)}
     size = len(encode_json(data))

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
+import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
 from toolgen.execute.graphql.subscription_events import HEARD, Refused, Unaccepted
+from toolgen.json_codec import TooDeepError, decode_json
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["messages_of"]
@@ -100,7 +101,7 @@ async def _conversation(
             case "next" | "error" | "complete" if received.get("id") != _ID:
                 raise Refused("it told something that nobody subscribed to")
             case "next" | "error":
-                yield orjson.dumps(received.get("payload"))
+                yield msgspec.json.encode(received.get("payload"))
                 if received["type"] == "error":
                     return
             case "complete":
@@ -113,13 +114,15 @@ async def _conversation(
 
 
 async def _send(socket: ClientConnection, message: dict[str, Json]) -> None:
-    await socket.send(orjson.dumps(message, default=dict).decode())
+    await socket.send(msgspec.json.encode(message, enc_hook=dict).decode())
 
 
 def _parsed(message: str | bytes) -> dict[str, Any]:
     try:
-        received = orjson.loads(message)
-    except orjson.JSONDecodeError:
+        received = decode_json(message.encode() if isinstance(message, str) else message)
+    except TooDeepError as error:
+        raise Refused(f"it sent a message {error}") from None
+    except ValueError:
         received = None
     if not isinstance(received, dict):
         raise Refused("it sent a message that is no JSON object")

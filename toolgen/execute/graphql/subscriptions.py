@@ -8,7 +8,7 @@ from contextlib import aclosing
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-import orjson
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pyreqwest.exceptions import PyreqwestError
@@ -24,6 +24,7 @@ from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.oauth.call_tokens import NoTokenError
+from toolgen.json_codec import TooDeepError
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
@@ -106,7 +107,7 @@ class Listener:
         principal: Principal,
     ) -> Signed:
         url = "http" + subscription.url.removeprefix("ws") if subscription.url.startswith("ws") else subscription.url
-        body = orjson.dumps(request, default=dict)
+        body = msgspec.json.encode(request, enc_hook=dict)
         plain = Request(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
         signed = await self._selector.sign(plain, security, principal)
         if signed.certificate is not None and subscription.transport == "websocket":
@@ -191,10 +192,13 @@ async def _collect(
                 if heard.size > MAX_ANSWER_SIZE:
                     heard.ended = "bytes"
                     return
-                payload = decode(
-                    Answer(status=200, content_type="application/json", body=event, truncated=False, headers={}),
-                    heard.scrubber,
-                )
+                try:
+                    payload = decode(
+                        Answer(status=200, content_type="application/json", body=event, truncated=False, headers={}),
+                        heard.scrubber,
+                    )
+                except TooDeepError as error:
+                    raise Refused(f"it sent JSON that is {error}") from None
                 if isinstance(payload, list) or (isinstance(payload, Mapping) and payload.get("errors")):
                     heard.errors = payload if isinstance(payload, list) else payload["errors"]
                 if isinstance(payload, Mapping) and "data" in payload:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
@@ -89,8 +88,8 @@ def multipart(
     arguments: dict[str, Json] = {
         "accept": accept,
         "preflight": "true",
-        "operations": orjson.dumps(request, default=dict).decode(),
-        "map": orjson.dumps(places).decode(),
+        "operations": msgspec.json.encode(request, enc_hook=dict).decode(),
+        "map": msgspec.json.encode(places).decode(),
         **{str(index): one.content for index, one in enumerate(files)},
     }
     names = ("operations", "map", *places)

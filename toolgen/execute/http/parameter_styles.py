@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, quote_plus, unquote
 
-import orjson
+import msgspec
 
 from toolgen.errors import ToolgenError
 from toolgen.model.http import JSON
@@ -67,11 +67,11 @@ def reserved(text: str, *, keep: str = _RESERVED) -> str:
 def encode_json(value: Json) -> bytes:
     """Compact JSON that keeps every integer exact. Raises `UnbindableError` for NaN and infinities, which JSON has no form for."""
     try:
-        # orjson writes NaN as null and refuses integers beyond 64 bits; Python's own writer handles both.
-        raw = orjson.dumps(value, default=_plain)
+        # msgspec writes NaN as null; Python's own writer refuses it.
+        raw = msgspec.json.encode(value, enc_hook=_plain)
         if b"null" not in raw:
             return raw
-    except TypeError:
+    except (TypeError, ValueError, RecursionError):
         pass
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)

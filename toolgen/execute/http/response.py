@@ -11,13 +11,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import MappingProxyType
 
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
-from toolgen.json_codec import MAX_DEPTH, closed, decode_json, without_half
+from toolgen.json_codec import TooDeepError, closed, decode_json, without_half
 from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.model.result import Delivery, Error, Failed, Success
@@ -86,7 +87,7 @@ class Answer(Unprinted, frozen=True, kw_only=True):
 
 
 def decode(answer: Answer, scrubber: Scrubber) -> Json:
-    """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body."""
+    """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body. Raises `TooDeepError`."""
     if not answer.body:
         return None
     media_type, _, parameters = answer.content_type.partition(";")
@@ -94,7 +95,9 @@ def decode(answer: Answer, scrubber: Scrubber) -> Json:
     if _JSON.match(media_type) or not media_type:
         try:
             return _json(answer.body, scrubber)
-        except (ValueError, RecursionError):
+        except TooDeepError:
+            raise
+        except ValueError:
             pass  # it is not what it says it is; what it is may still be read
     if _JSON.match(media_type) or _TEXT.match(media_type) or (not media_type and _is_text(answer.body)):
         text = scrubber.text(answer.body.decode(_charset(parameters), "replace"))
@@ -125,9 +128,9 @@ def _charset(parameters: str) -> str:
 def _json(body: bytes, scrubber: Scrubber) -> Json:
     value: Json = decode_json(body)
     text = body.decode("utf-8", "replace")
-    # An escape can hide what the raw text does not show, and only brackets nest; most answers have nothing to look for.
-    if "\\" in text or _unseen(body, text) or scrubber.touches(text) or text.count("[") + text.count("{") > MAX_DEPTH:
-        return _clean(value, scrubber, 0)
+    # An escape can hide what the raw text does not show; most answers have nothing to look for.
+    if "\\" in text or _unseen(body, text) or scrubber.touches(text):
+        return _clean(value, scrubber)
     return value
 
 
@@ -143,21 +146,19 @@ def _beginning(body: bytes, scrubber: Scrubber) -> Json:
         return None
     try:
         value = without_half(_json(found[0], scrubber), found[1])
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, (dict, list)) else None
 
 
-def _clean(value: Json, scrubber: Scrubber, depth: int) -> Json:
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deeply")
+def _clean(value: Json, scrubber: Scrubber) -> Json:
     match value:
         case str():
             return scrubber.text(value)
         case list():
-            return [_clean(item, scrubber, depth + 1) for item in value]
+            return [_clean(item, scrubber) for item in value]
         case dict():
-            return {scrubber.text(key): _clean(item, scrubber, depth + 1) for key, item in value.items()}
+            return {scrubber.text(key): _clean(item, scrubber) for key, item in value.items()}
         case bool() | None:
             return value
         case _:
@@ -287,11 +288,24 @@ def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) 
                 ),
                 delivery=delivery,
             )
-    return Success(data=decode(answer, scrubber), truncated=answer.truncated, delivery=delivery)
+    try:
+        return Success(data=decode(answer, scrubber), truncated=answer.truncated, delivery=delivery)
+    except TooDeepError as error:
+        return Failed(
+            error=Error(
+                code="upstream_error",
+                message=f"the server answered {answer.status}, but with JSON that is {error}",
+                suggestion="ask for less: fewer fields or levels; a change that was asked for has been made, so do not repeat it for this",
+            ),
+            delivery=delivery,
+        )
 
 
 def _failed(answer: Answer, scrubber: Scrubber, delivery: Delivery) -> Failed:
-    data = None if answer.truncated else decode(answer, scrubber)
+    data: Json = None
+    if not answer.truncated:
+        with suppress(TooDeepError):  # its status says what matters
+            data = decode(answer, scrubber)
     try:
         phrase = f"{answer.status} {HTTPStatus(answer.status).phrase}"
     except ValueError:

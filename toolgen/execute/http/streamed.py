@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from toolgen.execute.http.response import Answer, decode
 from toolgen.execute.http.scrubber import Scrubber
+from toolgen.json_codec import TooDeepError
 from toolgen.model.client_channel import Line
 from toolgen.model.schema import Json
 
@@ -66,7 +68,8 @@ class Pieces:
         for piece in self._pieces(data):
             self._count += 1
             if self._count <= MAX_PIECES and len(piece) <= MAX_PIECE_SIZE:
-                self._line.partial(self._read(piece))
+                with suppress(TooDeepError):  # the whole answer says what is wrong with it
+                    self._line.partial(self._read(piece))
         if self._count > before:
             self._line.progress(self._count, None, "")
         return False

@@ -36,7 +36,7 @@ from toolgen.execute.mcp.messages import called_off, failed
 from toolgen.execute.mcp.process import Fault, Reply, replied
 from toolgen.execute.mcp.session_table import SessionTable
 from toolgen.frames import MAX_FRAME_SIZE, Frames
-from toolgen.json_codec import decode_json
+from toolgen.json_codec import FRAMED_DEPTH, decode_json
 from toolgen.model.client_channel import Line, Unasked
 from toolgen.model.result import Failed
 from toolgen.model.schema import Json, JsonObject
@@ -267,7 +267,7 @@ class _Session:
             self.send(Begun(number=said.number, epoch=begun or 0))
 
     def _ask(self, said: Ask, command: _SharedCommand) -> None:
-        message, number = decode_json(said.message), command.number()
+        message, number = decode_json(said.message, FRAMED_DEPTH), command.number()
         line = _RemoteLine(self, said.number) if said.listens else None
         answer = command.ask(message, number, line, said.epoch)
         asked = _Asked(command, number, (said.source, message["id"]), message.get("method"), answer)
@@ -288,7 +288,7 @@ class _Session:
         self.send(Answer(number=number, line=reply.line, fault=reply.fault, reason=reply.reason))
 
     def _tell(self, said: Tell, command: _SharedCommand) -> None:
-        message = decode_json(said.message)
+        message = decode_json(said.message, FRAMED_DEPTH)
         if message.get("method") != "notifications/cancelled":
             command.tell_soon(message)
         elif number := self._numbers.pop((said.source, message["params"]["requestId"]), None):

@@ -14,7 +14,6 @@ from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from toolgen.clock import Clock, SystemClock
@@ -267,8 +266,8 @@ def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *
 def _as_written(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """A listing, without what was sent in confidence, but with all that nobody sees: its reader has to know that it is there."""
     if answer.status == 200 and not answer.truncated:
-        with suppress(orjson.JSONDecodeError):
-            return Success(data=orjson.loads(scrubber.raw(answer.body)), delivery=delivery)
+        with suppress(ValueError):
+            return Success(data=decode_json(scrubber.raw(answer.body)), delivery=delivery)
     return result(answer, scrubber, method, delivery)
 
 

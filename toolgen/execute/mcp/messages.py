@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeGuard
 from msgspec import Struct
 
 from toolgen.execute.http.scrubber import Scrubber
+from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
 from toolgen.model.excerpt import bounded
@@ -37,6 +38,7 @@ __all__ = [
     "result_of",
     "speaks",
     "tell_progress",
+    "too_deep",
     "too_large",
     "unreadable",
 ]
@@ -154,6 +156,12 @@ def unreadable(call: Call, method: str, delivery: Delivery) -> Failed:
         return failed("upstream_error", said, delivery=delivery)
     message = f"{said}; the call may or may not have taken effect"
     return failed("outcome_unknown", message, "find out what happened before trying again", delivery)
+
+
+def too_deep(delivery: Delivery) -> Failed:
+    """The call was answered, and its answer is not given."""
+    message = f"the server answered with JSON that is nested more than {MAX_DEPTH} levels deep"
+    return failed("upstream_error", message, "ask for less; do not repeat a change for this", delivery)
 
 
 def too_large(delivery: Delivery) -> Failed:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.child_process import Descendants, ErrorLog, Lines, LongLine
 from toolgen.execute.mcp.messages import addressed, claimed, tell_progress
-from toolgen.json_codec import decode_json, encode_json
+from toolgen.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.model.client_channel import Line
 from toolgen.model.schema import Json, JsonObject
 
@@ -29,6 +29,7 @@ class Fault(StrEnum):
 
     TOO_LONG = "too_long"
     UNREADABLE = "unreadable"
+    TOO_DEEP = "too_deep"
     ENDED = "ended"
     NOT_SENT = "not_sent"
 
@@ -138,6 +139,9 @@ class ServerProcess(asyncio.BaseProtocol):
             return
         try:
             message = decode_json(line)
+        except TooDeepError:
+            self._spoiled(addressed(line, line), line, Fault.TOO_DEEP)
+            return
         except ValueError:
             self._spoiled(addressed(line, line), line, Fault.UNREADABLE)
             return

@@ -9,7 +9,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.response import Answer, decode
 from toolgen.execute.mcp.command import NOT_SENT, Command, CommandSpec, LocalCommand
-from toolgen.execute.mcp.messages import Agreed, failed, harmless, too_large, unreadable
+from toolgen.execute.mcp.messages import Agreed, failed, harmless, too_deep, too_large, unreadable
 from toolgen.execute.mcp.process import Fault
 from toolgen.execute.secrets import Secrets
 from toolgen.json_codec import decode_json
@@ -66,6 +66,8 @@ class StdioWire:
                 return _untold(reply.reason, "upstream_error" if harmless(call, method) else "outcome_unknown")
             case Fault.TOO_LONG:
                 return too_large(delivery)
+            case Fault.TOO_DEEP:
+                return too_deep(delivery)
             case Fault.UNREADABLE:
                 return unreadable(call, method, delivery)
         delivery = Delivery(attempts=1, bytes=len(reply.line))

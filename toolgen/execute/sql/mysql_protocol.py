@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 import aiomysql
-import orjson
+import msgspec
 from msgspec import Struct
 from pymysql.constants import CLIENT, COMMAND, FIELD_TYPE, FLAG
 from pymysql.err import OperationalError
@@ -21,6 +21,7 @@ from pymysql.protocol import MysqlPacket
 
 from toolgen.execute.sql.connections import TooLargeError
 from toolgen.execute.sql.result_rows import shortest_float
+from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json
 
 __all__ = ["Field", "NamedContext", "Prepared", "WireConnection"]
@@ -345,6 +346,8 @@ def _time(data: bytes) -> str:
 def _json(data: bytes, most: int) -> object:
     """A document as itself; one that is far over what is given of a cell, or not read, as text."""
     try:
-        return orjson.loads(data) if len(data) <= 2 * most else data.decode("utf-8", "replace")
-    except orjson.JSONDecodeError:
-        return data.decode("utf-8", "replace")
+        if len(data) <= 2 * most and not deeper_than(data, MAX_DEPTH):
+            return msgspec.json.decode(data)
+    except ValueError:
+        pass
+    return data.decode("utf-8", "replace")

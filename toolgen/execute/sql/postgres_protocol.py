@@ -16,7 +16,7 @@ import termios
 from collections.abc import Generator, Iterator
 from typing import Any, Final, TypeAlias, TypeVar
 
-import orjson
+import msgspec
 import psycopg
 from msgspec import Struct
 from psycopg import sql
@@ -28,6 +28,7 @@ from psycopg.waiting import wait_async
 
 from toolgen.execute.sql.connections import TooLargeError
 from toolgen.execute.sql.result_rows import iso_interval, iso_timestamp
+from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade
 
@@ -253,12 +254,13 @@ class _Interval(Loader):
 
 
 class _Json(Loader):
-    """A document as itself; one orjson does not read (a number beyond its range, too deep) as text."""
+    """JSON document; one that is not read (a number beyond a double, too many levels) is text."""
 
     def load(self, data: Buffer) -> object:
+        document = bytes(data)
         try:
-            return orjson.loads(bytes(data))
-        except orjson.JSONDecodeError:
+            return _text(data) if deeper_than(document, MAX_DEPTH) else msgspec.json.decode(document)
+        except ValueError:
             return _text(data)
 
 

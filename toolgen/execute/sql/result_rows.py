@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -129,7 +129,7 @@ class Answer(Struct):
             case list() | tuple() | dict():
                 cell = self._nested(value, column, 0)
                 weight = _weight(cell)
-                return (cell, weight) if weight <= most else self._text(orjson.dumps(cell).decode())
+                return (cell, weight) if weight <= most else self._text(msgspec.json.encode(cell).decode())
             case _:
                 cell = _plain(value, column)
                 return self._text(cell) if isinstance(cell, str) else (cell, _weight(cell))
@@ -286,7 +286,7 @@ def _storage_class(value: object) -> str:
 
 def _weight(cell: Json) -> int:
     """How many bytes the cell is in JSON."""
-    return len(orjson.dumps(cell))
+    return len(msgspec.json.encode(cell))
 
 
 def failed(code: str, message: str, suggestion: str, delivery: Delivery = UNTRIED) -> Failed:

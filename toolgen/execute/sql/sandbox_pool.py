@@ -21,7 +21,6 @@ from threading import RLock
 from typing import Final, TypeVar
 
 import msgspec
-import orjson
 
 from toolgen.clock import Clock
 from toolgen.core_dumps import ALLOWED
@@ -360,7 +359,7 @@ def _end(idle: list[_Child]) -> None:
 def _read(data: bytes) -> Success | Failed:
     """What a child wrote. Raises `_BrokeError` for what is no answer."""
     try:
-        told = orjson.loads(data)
+        told = msgspec.json.decode(data)
         if "error" in told:
             return Failed(
                 error=msgspec.convert(told["error"], Error), delivery=msgspec.convert(told["delivery"], Delivery)
@@ -371,5 +370,5 @@ def _read(data: bytes) -> Success | Failed:
             next_cursor=told["next_cursor"],
             delivery=msgspec.convert(told["delivery"], Delivery),
         )
-    except (orjson.JSONDecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise _BrokeError from error

@@ -19,7 +19,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import orjson
 from msgspec import Struct
 from msgspec.structs import astuple
 
@@ -193,8 +192,8 @@ def _written(result: Success | Failed, order: Order) -> bytes:
                 "delivery": msgspec.to_builtins(result.delivery),
             }
     try:
-        return orjson.dumps(shown)
-    except (orjson.JSONEncodeError, MemoryError):
+        return msgspec.json.encode(shown)
+    except (TypeError, ValueError, RecursionError, MemoryError):
         return _written(failed("response_too_large", *OUT_OF_MEMORY), order)
 
 

@@ -10,7 +10,7 @@ from toolgen.errors import StateError
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.workflow.run import Run, Sleep, Waiting, arguments_of
 from toolgen.execute.workflow.values import MissingError, Scope
-from toolgen.json_codec import carried, encode_json
+from toolgen.json_codec import FRAMED_DEPTH, TooDeepError, carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.expressions import ExpressionError
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
@@ -38,8 +38,12 @@ class WorkflowExecutor:
         if isinstance(ended, Waiting):
             return await self._suspended(self._inner, call, ended)
         if ended.error is not None:
-            return Failed(error=ended.error, data=carried(ended.report, str))
-        data: Json = carried(ended.outputs, str)
+            return Failed(error=ended.error, data=carried(ended.report, str, FRAMED_DEPTH))
+        try:
+            data: Json = carried(ended.outputs, str)
+        except TooDeepError as error:
+            message = f"what the workflow gives is {error}; all of its steps were made"
+            return Failed(error=Error(code="step_failed", message=message, suggestion="let it give less"))
         size = len(encode_json(data))
         if size > _MAX_SIZE:
             message = (
@@ -49,7 +53,7 @@ class WorkflowExecutor:
         return Success(data=data, truncated=ended.truncated, delivery=Delivery(bytes=size))
 
     async def _suspended(self, inner: InnerCalls, call: Call, waiting: Waiting) -> Failed:
-        state = carried(waiting.state, str)
+        state = carried(waiting.state, str, FRAMED_DEPTH)
         size = len(encode_json(state))
         try:
             if size <= _MAX_SIZE:

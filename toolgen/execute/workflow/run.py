@@ -16,7 +16,7 @@ from toolgen.clock import Clock
 from toolgen.execute.base import Answered, InnerCalls
 from toolgen.execute.workflow.report import brief, called_as, failure, fault, said
 from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
-from toolgen.json_codec import carried, encode_json
+from toolgen.json_codec import FRAMED_DEPTH, carried, encode_json
 from toolgen.model.call import Call
 from toolgen.model.expressions import ExpressionError
 from toolgen.model.result import Envelope, Error, Meta
@@ -385,7 +385,7 @@ def _repeatable(tool: Tool | None) -> bool:
 
 
 def _size(found: Mapping[str, Any]) -> int:
-    return 0 if found.get("data") is None else len(encode_json(carried(found["data"], str)))
+    return 0 if found.get("data") is None else len(encode_json(carried(found["data"], str, FRAMED_DEPTH)))
 
 
 def _gone(tool: str, call_id: str) -> Answered:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 import msgspec
-import orjson
 
 from toolgen.gateway.json_body import data_json, data_text, dropped_text, encode, envelope_json, error_text
 from toolgen.gateway.protocol import Facade
@@ -91,7 +90,7 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
         ):
             return {"content": [text, link], "structuredContent": structured, "isError": False}
     elif listing.fits(name, envelope.data):
-        structured = orjson.Fragment(data)
+        structured = msgspec.Raw(data)
     else:
         return {"content": [_broken(envelope), text], "isError": True}
     return {"content": [text], "structuredContent": structured, "isError": False}

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import orjson
 
 from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json, Schema, json_type
@@ -83,7 +82,7 @@ def text_of(value: Json) -> str:
             return str(value)
         case _:
             try:
-                return orjson.dumps(value, default=_plain).decode()
+                return msgspec.json.encode(value, enc_hook=_plain).decode()
             except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
                 return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
 

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import orjson
 from graphql import (
     GraphQLArgument,
     GraphQLEnumType,
@@ -65,7 +64,7 @@ def load_description(location: str) -> Description:
     Raises `DescriptionError` when there is nothing in it a schema could be built from.
     """
     if is_url(location):
-        raw = orjson.dumps(introspect(location, largest=MAX_SIZE))
+        raw = msgspec.json.encode(introspect(location, largest=MAX_SIZE))
         return _from_introspection(raw, location)
     raw = _read(location)
     if raw.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _is_json(raw):
@@ -108,8 +107,8 @@ def _from_sdl(raw: bytes, where: str) -> Description:
 def _from_introspection(raw: bytes, where: str) -> Description:
     suggestion = "save the whole answer to the introspection query, or write the schema as SDL"
     try:
-        document: Any = orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError as error:
+        document: Any = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as error:
         raise DescriptionError(f"is not JSON: {error}", where=where) from error
     if isinstance(document, Mapping) and isinstance(document.get("data"), Mapping):
         document = document["data"]

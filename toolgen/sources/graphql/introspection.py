@@ -14,7 +14,6 @@ from typing import Annotated, Any, TypeAlias
 
 import httpx
 import msgspec
-import orjson
 from graphql import GraphQLError, get_introspection_query, parse_const_value
 from msgspec import Struct
 
@@ -46,8 +45,8 @@ class _Answer(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, response: httpx.Response, body: bytes) -> _Answer:
         try:
-            payload = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            payload = msgspec.json.decode(body)
+        except (ValueError, RecursionError):
             payload = None
         given = payload if isinstance(payload, dict) else {}
         data, errors = given.get("data"), given.get("errors")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
-import orjson
+import msgspec
 from graphql import GraphQLField, GraphQLSchema, get_named_type, get_nullable_type, is_leaf_type, is_list_type, parse
 from msgspec import Struct
 
@@ -170,7 +170,7 @@ def is_long(config: SourceConfig, fields: list[RootField]) -> bool:
     total = 0
     for one in fields:
         with suppress(TooLargeError):
-            total += len(orjson.dumps(inputs.arguments(one.definition.args), default=dict))
+            total += len(msgspec.json.encode(inputs.arguments(one.definition.args), enc_hook=dict))
         total += len(one.definition.description or "")
         if total > _BRIEF_ABOVE:
             return True
@@ -288,8 +288,8 @@ class _Maker:
         definitions = schema.get("$defs", {})
         for name, one in definitions.items():
             if name not in self._known:
-                self._known[name] = (len(orjson.dumps(one, default=dict)), holds_file(one))
-        own = len(orjson.dumps({key: one for key, one in schema.items() if key != "$defs"}, default=dict))
+                self._known[name] = (len(msgspec.json.encode(one, enc_hook=dict)), holds_file(one))
+        own = len(msgspec.json.encode({key: one for key, one in schema.items() if key != "$defs"}, enc_hook=dict))
         return own + sum(self._known[name][0] for name in definitions)
 
     def _holds_file(self, schema: Schema) -> bool:

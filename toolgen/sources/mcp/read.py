@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from toolgen.errors import CanonicalError, DescriptionError
@@ -169,7 +168,7 @@ class _Texts(Struct):
         where it cannot be taken out: in names and values."""
         if schema.get("type") != "object":
             raise _UnusableError(f"its {what} schema describes no object")
-        if len(orjson.dumps(schema)) > _MAX_SCHEMA_SIZE:
+        if len(msgspec.json.encode(schema)) > _MAX_SCHEMA_SIZE:
             raise _UnusableError(f"its {what} schema is larger than {_MAX_SCHEMA_SIZE} bytes")
         made = self._walk(schema, what, 0)
         assert isinstance(made, dict)  # noqa: S101 - as it came

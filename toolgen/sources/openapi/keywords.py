@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import orjson
+import msgspec
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
@@ -158,7 +158,7 @@ def shared(schema: dict[str, Any], taken: Collection[str]) -> tuple[dict[str, An
 
     Names come from the property a part was first found under, so the same schema always gets the same ones. Nothing passed in is changed.
     """
-    if len(orjson.dumps(schema)) < 2 * _WORTHWHILE:
+    if len(msgspec.json.encode(schema)) < 2 * _WORTHWHILE:
         return schema, {}
     sharing = _Sharing(taken)
     sharing.count(schema)
@@ -180,7 +180,7 @@ class _Sharing:
     def count(self, schema: dict[str, Any]) -> None:
         """How often each part would be written if all larger ones were shared: what is in a repeated part counts once."""
         for _, part in subschemas(schema):
-            text = orjson.dumps(part)
+            text = msgspec.json.encode(part)
             if len(text) < _WORTHWHILE:
                 continue
             self._texts[id(part)] = text
@@ -199,7 +199,7 @@ class _Sharing:
         return built
 
     def _placed(self, part: dict[str, Any], under: str) -> dict[str, Any]:
-        text = self._texts.get(id(part)) or orjson.dumps(part)
+        text = self._texts.get(id(part)) or msgspec.json.encode(part)
         if self.counts[text] < 2:
             return self.rewrite(part, under) if len(text) >= _WORTHWHILE else part
         name = self._names.get(text)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-import orjson
+import msgspec
 
 from toolgen.model.schema import Schema
 from toolgen.sources.documents import Documents, UnresolvedRefError
@@ -79,7 +79,7 @@ class Outputs:
     def _size(self, name: str, definition: Callable[[str], Schema]) -> int:
         size = self._sizes.get(name)
         if size is None:
-            size = self._sizes[name] = len(orjson.dumps(definition(name)))
+            size = self._sizes[name] = len(msgspec.json.encode(definition(name)))
         return size
 
     def _relax(self, name: str, schema: Schema) -> Schema:

@@ -17,6 +17,7 @@ from toolgen.audit.entry import Entry, seal, shortened, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
 from toolgen.audit.left_open import left_open
 from toolgen.audit.maintenance import Maintenance
+from toolgen.audit.reader import entries
 from toolgen.audit.segment import ENDING_BYTES, EndingRoom, Head, Mark, NoRoomError, Segment
 from toolgen.audit.writer_thread import Writer
 from toolgen.clock import Clock
@@ -27,6 +28,7 @@ __all__ = ["AuditCounts", "AuditLog", "Position"]
 
 _logger = logging.getLogger(__name__)
 _STREAMS = 64
+_WHO = ("call_id", "principal", "on_behalf_of", "tool", "session", "client", "parent")
 _MAX_BATCH = 256
 _RETRY_S, _MAX_WAIT_S = 1.0, 30.0
 _BEGINNING_BYTES = 2 * ENDING_BYTES  # an intent of usual size, and the room that is kept for its ending
@@ -137,6 +139,33 @@ class AuditLog:
         with contextlib.suppress(RuntimeError):  # opened where no loop runs: the first append knows it
             self._loop = asyncio.get_running_loop()
         self._open(None)
+
+    def end_abandoned(self) -> int:
+        """Record how the calls ended that the last writer of this stream had in flight when it died: `outcome_unknown`.
+
+        Returns how many there were. Nothing is read where the stream was closed in order.
+        """
+        segment = self._segment
+        if segment is None or not segment.crashed:
+            return 0
+        segment.crashed = False
+        begun: dict[str, Entry] = {}
+        for entry in entries(self._directory, self._stream, max(1, segment.first - 1)):
+            match entry.get("event"):
+                case "intent":
+                    begun[entry["call_id"]] = entry
+                case "outcome":
+                    begun.pop(entry["call_id"], None)
+                case "decision" if "code" in entry:
+                    begun.pop(entry["call_id"], None)
+        try:
+            for intent in begun.values():
+                who = {name: intent[name] for name in _WHO if name in intent}
+                self._write_now({"event": "outcome", **who, "status": "error", "code": "outcome_unknown"})
+        except OSError as error:
+            self._fail(error)
+        self._acknowledged = segment.mark
+        return len(begun)
 
     async def append(self, fields: Entry) -> Position:
         """Adds an entry and returns its place once it is durable.

@@ -345,6 +345,7 @@ class Gateway(Standing):
             if self._meaning is not None:
                 await self._meaning.open()
             self._log.open()
+            self._log.end_abandoned()
             await self._shared.start()
             await self.tools.start(self._background)
             await self._role_grants.start()

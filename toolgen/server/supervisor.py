@@ -34,6 +34,7 @@ MAX_WORKERS = 64
 _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _STABLE_S = 60.0
+_HUNG_S = 5.0
 """A worker that lived so long was well: the next is started without much ado."""
 SILENT_S = 15.0
 """A worker whose event loop does not run for so long is ended: it would keep its share of the connections for ever."""
@@ -94,6 +95,7 @@ class _Workers:
         self._up = asyncio.Event()
         self._fine = True
         self._stop: Stop | None = None
+        self._drain_s = settings.drain_s
 
     async def run(self) -> bool:
         loop, stop = asyncio.get_running_loop(), Stop()
@@ -101,8 +103,10 @@ class _Workers:
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._pass_on, number)
         tasks = [asyncio.create_task(self._keep(index)) for index in range(len(self._listeners))]
+        killer = asyncio.create_task(self._kill_hung())
         try:
             await asyncio.wait(tasks)
+            killer.cancel()
         finally:
             await self._commands.close()
             if self._counts is not None:
@@ -127,6 +131,14 @@ class _Workers:
             # One that is not up yet reads the policy anyway, and has nothing to drain: the signal's default ends it.
             if number != signal.SIGHUP or index in self._ready:
                 process.send_signal(number)
+
+    async def _kill_hung(self) -> None:
+        """Kill workers that are still there some time after they should have drained: one that hangs must not keep the others' port."""
+        await self._stopping.wait()
+        await asyncio.sleep(self._drain_s + _HUNG_S)
+        for index, process in self._running.items():
+            _say(f"worker {index + 1} does not end; it is killed")
+            process.kill()
 
     async def _keep(self, index: int) -> None:
         """Runs one worker after the other until the end."""

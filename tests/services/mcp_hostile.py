@@ -53,6 +53,11 @@ def called(params: dict[str, Any], ask: Ask) -> dict[str, Any]:
     match name:
         case "big":
             return text("x" * 3_000_000)
+        case "nested":
+            value: Any = 1
+            for _ in range(arguments["levels"]):
+                value = [value, 0, 0, 0] if arguments["where"] == "structuredContent" else {"k": value}
+            return text("x", **{arguments["where"]: {"value": [value] * 3}})
         case "crash":
             os._exit(3)
         case "hang":

@@ -1,0 +1,133 @@
+"""Values nested too deeply, by each way in: the call ends with an error of its source, and the gateway goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import runner
+from tests.gateway.governed import project, upstream
+from tests.gateway.sandboxes import coded, ran
+from tests.services.bridged import hostile, listed, over_http, with_gateway, write_project
+from toolgen.gateway.service import Gateway
+from toolgen.json_codec import MAX_DEPTH
+from toolgen.model.result import Envelope
+
+RULE = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
+TOLD = f"nested more than {MAX_DEPTH} levels deep"
+FUNCTIONS = '''
+"""Functions whose answers are nested as deep as they are told."""
+from typing import Any
+
+import toolgen
+
+
+@toolgen.tool(effect="read")
+def nest(levels: int) -> Any:
+    """Nests lists."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value, 0, 0, 0]
+    return value
+'''
+
+
+def tailed(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value, 0, 0, 0]
+    return [value] * 3
+
+
+def test_an_answer_of_a_service_is_given_up_to_the_limit(tmp_path: Path) -> None:
+    async def work(path: Path, seen: Any) -> list[Envelope]:
+        found = []
+        async with Gateway.load(path) as gateway:
+            for levels in (MAX_DEPTH - 1, MAX_DEPTH, 195, MAX_DEPTH - 1):
+                seen.body = json.dumps(tailed(levels)).encode()
+                found.append(await gateway.call("orders__send_mail", {"to": "x"}, principal="bot"))
+                seen.status = 200
+        return found
+
+    with upstream() as (seen, server):
+        path = project(tmp_path, server, {"rules": [RULE], "limits": []})
+        fits, deep, deeper, again = asyncio.run(work(path, seen))
+    assert fits.data == again.data == tailed(MAX_DEPTH - 1)
+    for refused in (deep, deeper):
+        assert (refused.status, refused.data) == ("error", None)
+        assert refused.error is not None
+        assert refused.error.code == "upstream_error"
+        assert TOLD in refused.error.message
+
+
+@pytest.mark.parametrize("where", ["structuredContent", "_meta"])
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_an_answer_of_an_mcp_server_is_given_up_to_the_limit(
+    tmp_path: Path,
+    where: str,
+    transport: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = hostile(tmp_path, *listed("nested"))
+
+    async def work(gateway: Gateway) -> list[Envelope]:
+        return [
+            await gateway.call("far__nested", {"levels": levels, "where": where}, principal="bot")
+            for levels in (50, MAX_DEPTH, 195, 50)
+        ]
+
+    def made(**source: Any) -> list[Envelope]:
+        path = write_project(tmp_path, mcp=source)
+        assert runner(capfdbinary)("build").code == 0
+        found: list[Envelope] = with_gateway(path, work)
+        return found
+
+    if transport == "stdio":
+        fits, deep, deeper, again = made(command=command)
+    else:
+        with over_http(*command) as url:
+            fits, deep, deeper, again = made(url=url)
+    assert (fits.status, again.status) == ("ok", "ok"), (fits, again)
+    for refused in (deep, deeper):
+        assert refused.status == "error"
+        assert refused.error is not None
+        assert refused.error.code == "upstream_error"
+        assert TOLD in refused.error.message
+
+
+def test_a_result_of_code_is_given_up_to_the_limit(tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty", reason="the extra `code` is not installed")
+
+    async def work(gateway: Gateway, _: Any) -> list[Envelope]:
+        code = "d = 1\nfor _ in range({}):\n    d = [d, 0, 0, 0]\n[d] * 3"
+        return [await ran(gateway, code.format(levels)) for levels in (MAX_DEPTH - 1, MAX_DEPTH, 195)]
+
+    (fits, *deep), _, _ = coded(tmp_path, work)
+    assert fits.data["result"] == tailed(MAX_DEPTH - 1)
+    for refused in deep:
+        assert (refused.status, refused.error.code) == ("error", "code_failed")
+        assert TOLD in refused.error.message
+
+
+def test_an_answer_of_a_function_is_given_up_to_the_limit(tmp_path: Path) -> None:
+    async def work(path: Path) -> list[Envelope]:
+        async with Gateway.load(path) as gateway:
+            return [
+                await gateway.call("own__nest", {"levels": levels}, principal="bot")
+                for levels in (MAX_DEPTH, MAX_DEPTH + 1, 195, 50_000)
+            ]
+
+    path = project(tmp_path, "", {"rules": [RULE]}, sources={"own": {"python": "deep_functions"}})
+    (tmp_path / "deep_functions.py").write_text(FUNCTIONS)
+    fits, *deep = asyncio.run(work(path))
+    assert fits.status == "ok"
+    for refused in deep:
+        assert refused.error is not None
+        assert (refused.status, refused.error.code) == ("error", "handler_error")
+        assert TOLD in refused.error.message

@@ -18,6 +18,7 @@ from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.result import Envelope
 
 RULE = {"id": "all", "to": ["bot"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
+TAKES = {"type": "object", "properties": {"levels": {"type": "integer"}, "where": {"type": "string"}}}
 TOLD = f"nested more than {MAX_DEPTH} levels deep"
 FUNCTIONS = '''
 """Functions whose answers are nested as deep as they are told."""
@@ -74,7 +75,7 @@ def test_an_answer_of_an_mcp_server_is_given_up_to_the_limit(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = hostile(tmp_path, *listed("nested"))
+    command = hostile(tmp_path, *listed("nested", inputSchema=TAKES))
 
     async def work(gateway: Gateway) -> list[Envelope]:
         return [

@@ -29,12 +29,11 @@ POLICY: dict[str, Any] = {
     "limits": [],
 }
 TOOL = "orders__send_mail"
-DEEP = 150
+DEEP = 60
 EXAMPLES = [
     b'{"x":1e999,"id":123456789012345678901234567890}',
     b"[NaN, Infinity, -Infinity]",
     b'{"a":"\\ud800","\\udfff":1}',
-    b"[" * 5000 + b"]" * 5000,
     b'{"a":' * DEEP + b"1e400" + b"}" * DEEP,
     b'{"a":1,"a":2}',
     b'{"%s":1}' % (b"k" * 200_000),

@@ -258,8 +258,9 @@ def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *
     for event in events(answer.body):
         one = msgspec.structs.replace(answer, body=event, content_type="application/json")
         found = read(one, scrubber, method, delivery)
-        if isinstance(found, Success):
-            messages.append(found.data)
+        if isinstance(found, Failed):  # nested too deeply
+            return found
+        messages.append(found.data)
     return Success(data=messages, delivery=delivery)
 
 

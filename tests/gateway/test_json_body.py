@@ -115,7 +115,7 @@ def test_half_a_surrogate_pair_is_spelled_out() -> None:
 
 def test_not_a_number_is_never_written() -> None:
     assert encode([float("nan")]) == b"[null]"
-    assert decode(encode([float("nan"), 10**30]), object) == ["nan (a number that JSON cannot carry)", 10**30]
+    assert decode(encode([float("nan"), 10**30]), object) == [None, 10**30]
 
 
 @pytest.mark.parametrize(

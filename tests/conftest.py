@@ -69,6 +69,7 @@ WAITING = (
     "test_bad_listings",
 )
 LONG = (
+    "test_simulation",
     "test_browser",
     "test_departures",
     "test_examination",

@@ -1,0 +1,250 @@
+"""Invariants of calls under faults, checked over the evidence of a run, whichever way it was made.
+
+`INVARIANTS` has them by name. `TOOLGEN_INVARIANTS` names those that a run is held to, with a comma between, or, each with a minus sign
+before it, those that it is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from tests.simulation.evidence import Entry, Evidence
+
+__all__ = ["INVARIANTS", "Anomaly", "check", "latest", "wanted"]
+
+_DONE = {"ok", "error"}
+_NOT_DONE = {"expired", "cancelled", "approval_denied"}
+_NOT_BEGUN = {"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"}
+_GONE = {"kill", "stop", "restart", "cut", "delay"}
+_UNSAID_S = 1.0
+"""How long a worker may take to say elsewhere what it has recorded."""
+_TOGETHER_S = 2.0
+"""Time by which what a client is told may be older, or newer, than what is on record."""
+_TOKENS = 2.0
+"""Tokens whose requests may reach the upstream later, or sooner, than they were taken."""
+
+
+class Anomaly(Struct, frozen=True, kw_only=True, order=True):
+    """A broken invariant, and the operation at which it was seen."""
+
+    invariant: str
+    operation: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.operation}: {self.text}"
+
+
+Found = Iterator[Anomaly]
+
+
+def executed_once(evidence: Evidence) -> Found:
+    """Each operation is carried out at most once. A key that the store lost may be used once more, but never at the same gateway."""
+    for name, effects in evidence.effects.items():
+        if len(effects) < 2:
+            continue
+        homes = [one.gateway for one in effects]
+        lost = evidence.befell({"loss"}, effects[0].at - 60, effects[-1].at)
+        if evidence.operations[name].kind == "keyed" and lost and len(set(homes)) == len(homes) and all(homes):
+            continue
+        yield Anomaly(invariant="executed_once", operation=name, text=f"carried out {len(effects)} times, at {homes}")
+
+
+def ended_once(evidence: Evidence) -> Found:
+    """Each call has one ending on record; after `lose` that of its owner may follow, and is then the last. Another gateway may also take a
+    call for lost whose own gateway was gone, or cut off, when it had recorded the ending and could not say so."""
+    for call_id, entries in evidence.by_call.items():
+        endings = _endings(entries)
+        if len(endings) < 2:
+            continue
+        first, second = endings[:2]
+        if len(endings) == 2 and first.verdict == "lose" and second.event == "outcome":
+            continue
+        if len(endings) == 2 and first.event == "outcome" and second.verdict == "lose":
+            if first.gateway != second.gateway and _was_gone(evidence, first.gateway, first.at, second.at):
+                continue
+            if evidence.befell({"kill"}, first.at, first.at + _UNSAID_S, first.gateway):
+                continue
+        text = " then ".join(_said(one) for one in endings)
+        yield Anomaly(invariant="ended_once", operation=_operation(evidence, call_id), text=f"{call_id}: {text}")
+
+
+def ended(evidence: Evidence) -> Found:
+    """Each call that was kept has an ending on record. One whose caller waited may have none where its worker was killed."""
+    for call_id, entries in evidence.by_call.items():
+        intents = [one for one in entries if one.event == "intent"]
+        if not intents or _endings(entries):
+            continue
+        kept = any(one.status == "pending" for one in entries) or any(
+            one.status == "pending" and one.call_id == call_id for one in evidence.told
+        )
+        if not kept and evidence.befell({"kill"}, intents[0].at, evidence.over, intents[0].gateway):
+            continue
+        if latest(evidence, intents[-1].at, _own_s(evidence, call_id)) > evidence.over:
+            continue
+        yield Anomaly(
+            invariant="ended", operation=_operation(evidence, call_id), text=f"{call_id} has no ending on record"
+        )
+
+
+def told_as_recorded(evidence: Evidence) -> Found:
+    """What a client was told of how a call ended is on record by then, or that it is unknown."""
+    for told in evidence.told:
+        if not told.final or not told.call_id or told.code == "outcome_unknown":
+            continue
+        endings = [
+            one
+            for one in evidence.by_call.get(told.call_id, ())
+            if one.ends and one.at <= told.at + _TOGETHER_S  # clocks and files of two processes
+        ]
+        current = {(one.status, one.code) for one in endings[-1:]}
+        current |= {(one.status, one.code) for one in endings if one.at >= told.at - _TOGETHER_S}
+        if (told.status, told.code) not in current and (endings or told.asked != "call"):
+            yield Anomaly(
+                invariant="told_as_recorded",
+                operation=told.operation,
+                text=f"{told.call_id}: told {told.status} {told.code} at {told.at:.2f}, on record {sorted(current)}",
+            )
+
+
+def not_called_undone(evidence: Evidence) -> Found:
+    """Nobody is told that a call was not made, and may be made again, which was carried out."""
+    for told in evidence.told:
+        operation = evidence.operations[told.operation]
+        keyed = operation.kind == "keyed"  # which is made again, with its key
+        undone = told.code in _NOT_DONE or (told.status == "refused" and not keyed)
+        effects = [one for one in evidence.effects.get(told.operation, ()) if not keyed or one.at <= told.at]
+        if told.final and undone and effects and operation.effect == "write":
+            yield Anomaly(
+                invariant="not_called_undone",
+                operation=told.operation,
+                text=f"{told.call_id}: told {told.status} {told.code} at {told.at:.2f}, carried out at {effects[0].at:.2f}",
+            )
+
+
+def told_in_time(evidence: Evidence) -> Found:
+    """A client that was told that its call waits is told how it ended: within the time of the call and one lease, counted anew from the end
+    of each fault that comes before that."""
+    for name, operation in evidence.operations.items():
+        mine = [one for one in evidence.told if one.operation == name]
+        waits = next((one for one in mine if one.status == "pending" and one.call_id), None)
+        if waits is None:
+            continue
+        bound = latest(evidence, waits.at, operation.own_s)
+        same = [one for one in mine if one.final and (one.call_id == waits.call_id or operation.kind == "keyed")]
+        if (same and same[0].at > bound) or (not same and evidence.over > bound):
+            last = mine[-1]
+            text = (
+                f"{waits.call_id} waits since {waits.at:.2f}, by {bound:.2f} told {last.status} {last.code} {last.text}"
+            )
+            yield Anomaly(invariant="told_in_time", operation=name, text=text)
+
+
+def lost_with_reason(evidence: Evidence) -> Found:
+    """A call is taken for lost only where its worker was gone or hung, its gateway was cut off, or the store lost something."""
+    for call_id, entries in evidence.by_call.items():
+        intents = [one for one in entries if one.event == "intent"]
+        for one in entries:
+            if one.verdict != "lose" or not intents:
+                continue
+            home, since = intents[-1].gateway, intents[-1].at - 30
+            apart = any(
+                cut.kind == "cut" and cut.gateway == home and cut.at <= one.at and cut.until >= since
+                for cut in evidence.planted
+            )
+            if apart or evidence.befell({"kill", "stop", "restart"}, intents[0].at, one.at, home):
+                continue
+            if evidence.befell({"loss"}, since, one.at):
+                continue
+            text = f"{call_id} was taken for lost at {one.at:.2f} while its worker lived"
+            yield Anomaly(invariant="lost_with_reason", operation=_operation(evidence, call_id), text=text)
+
+
+def limits_hold(evidence: Evidence) -> Found:
+    """Between any two requests of a limited tool no more passed than the bucket held and got in that time."""
+    for limit in evidence.limits:
+        times = sorted(one.at for one in evidence.received if one.operation.startswith(limit.prefix))
+        for first, start in enumerate(times):
+            for last in range(first, len(times)):
+                most = limit.burst + (times[last] - start) * limit.per_second + _TOKENS
+                if last - first + 1 > most:
+                    text = f"{last - first + 1} requests from {start:.2f} to {times[last]:.2f}, at most {most:.1f}"
+                    yield Anomaly(invariant="limits_hold", operation=limit.prefix, text=text)
+                    return
+
+
+INVARIANTS: Mapping[str, Callable[[Evidence], Found]] = {
+    one.__name__: one
+    for one in (
+        executed_once,
+        ended_once,
+        ended,
+        told_as_recorded,
+        not_called_undone,
+        told_in_time,
+        lost_with_reason,
+        limits_hold,
+    )
+}
+
+
+def wanted(text: str | None = None) -> tuple[str, ...]:
+    """Names of the invariants that runs are held to: what `TOOLGEN_INVARIANTS` says, by default all. Raises `ValueError`."""
+    said = [one.strip() for one in (os.environ.get("TOOLGEN_INVARIANTS", "") if text is None else text).split(",")]
+    named = [one for one in said if one]
+    if unknown := {one.removeprefix("-") for one in named} - INVARIANTS.keys():
+        raise ValueError(f"no such invariants: {', '.join(sorted(unknown))}; there are {', '.join(INVARIANTS)}")
+    chosen = [one for one in named if not one.startswith("-")] or list(INVARIANTS)
+    return tuple(one for one in chosen if f"-{one}" not in named)
+
+
+def check(evidence: Evidence, names: tuple[str, ...] | None = None) -> list[Anomaly]:
+    """Every anomaly of a run."""
+    return [found for name in (wanted() if names is None else names) for found in INVARIANTS[name](evidence)]
+
+
+def _was_gone(evidence: Evidence, gateway: str, start: float, end: float) -> bool:
+    """True if another gateway had reason, for a lease before `end`, to believe that this one was gone."""
+    return any(
+        one.kind in _GONE
+        and one.gateway == gateway
+        and one.at <= end
+        and one.until >= max(start, end - evidence.lease_s)
+        for one in evidence.planted
+    )
+
+
+def latest(evidence: Evidence, start: float, own_s: float) -> float:
+    """Time by which a call has ended that began at `start` and takes `own_s` at most."""
+    patience = own_s + evidence.lease_s + evidence.slack_s
+    bound = start + patience
+    for fault in sorted(evidence.planted, key=lambda one: one.at):
+        if start - evidence.lease_s <= fault.at <= bound:
+            bound = max(bound, fault.until + patience)
+    return bound
+
+
+def _endings(entries: list[Entry]) -> list[Entry]:
+    """Entries that say how a call ended. One that was approved and then refused before it began is tried again."""
+    approved = any(one.verdict == "approve" for one in entries)
+    return [
+        one
+        for one in entries
+        if one.ends and not (approved and one.event == "outcome" and one.status == "refused" and one.code in _NOT_BEGUN)
+    ]
+
+
+def _said(entry: Entry) -> str:
+    return f"{entry.verdict or entry.event} {entry.status} {entry.code} at {entry.at:.2f} by {entry.gateway}/{entry.stream}"
+
+
+def _operation(evidence: Evidence, call_id: str) -> str:
+    return evidence.operation_of.get(call_id, "?")
+
+
+def _own_s(evidence: Evidence, call_id: str) -> float:
+    operation = evidence.operations.get(_operation(evidence, call_id))
+    return 60.0 if operation is None else operation.own_s

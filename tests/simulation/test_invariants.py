@@ -1,0 +1,114 @@
+"""Each invariant of calls under faults finds what it is for, and nothing in what may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.evidence import Entry, Evidence, Limit, Operation, Planted, Received, Told
+from tests.simulation.invariants import INVARIANTS, check, wanted
+
+
+def evidence(kind: str = "ask", effect: str = "write", **parts: Any) -> Evidence:
+    operation = Operation(name="op", kind=kind, effect=effect, own_s=5.0)
+    return Evidence(operations={"op": operation}, **{"over": 100.0, **parts})
+
+
+def told(status: str, code: str = "", at: float = 10.0, asked: str = "poll") -> Told:
+    call_id = "" if status == "fault" else "c"
+    return Told(at=at, operation="op", gateway="A", status=status, code=code, call_id=call_id, asked=asked)
+
+
+def entry(
+    event: str, status: str = "", code: str = "", at: float = 5.0, verdict: str = "", gateway: str = "A"
+) -> Entry:
+    operation = "op" if event == "intent" else ""
+    return Entry(
+        at=at, gateway=gateway, stream="gateway-1", seq=int(at * 10), event=event, call_id="c", operation=operation, status=status,
+        code=code, verdict=verdict,
+    )  # fmt: skip
+
+
+def done(at: float = 5.0, gateway: str = "A") -> Received:
+    return Received(at=at, operation="op", gateway=gateway)
+
+
+INTENT, OK = entry("intent", at=1.0), entry("outcome", "ok", at=6.0)
+LOST = entry("decision", "error", "outcome_unknown", at=20.0, verdict="lose")
+EXPIRED = entry("decision", "refused", "expired", at=20.0, verdict="expire")
+ASKED = entry("outcome", "pending", "approval_required", at=1.1)
+LIMITS = (Limit(prefix="op", burst=2, per_second=1.0),)
+KILLED, STOPPED = (Planted(at=6.5, until=7, kind=kind, gateway="A") for kind in ("kill", "stop"))
+HUNG = Planted(at=6.5, until=19, kind="stop", gateway="A")
+CUT = Planted(at=3.0, until=40.0, kind="cut")
+FLUSHED = Planted(at=4, until=4, kind="loss")
+
+CASES: list[tuple[Evidence, set[str]]] = [
+    (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")]), set()),
+    (evidence(received=[done(), done(7.0)]), {"executed_once"}),
+    (evidence("keyed", received=[done(3.0), done(5.0)], planted=[FLUSHED]), {"executed_once"}),
+    (evidence("keyed", received=[done(3.0), done(5.0, "B")], planted=[FLUSHED]), set()),
+    (evidence("keyed", received=[done(3.0), done(5.0, "B")]), {"executed_once"}),
+    (evidence(entries=[INTENT, OK, EXPIRED]), {"ended_once"}),
+    (evidence(entries=[INTENT, OK, LOST]), {"ended_once", "lost_with_reason"}),
+    (evidence(entries=[INTENT, OK, LOST], planted=[KILLED]), set()),
+    (evidence(entries=[INTENT, OK, LOST], planted=[STOPPED]), {"ended_once"}),
+    (evidence(entries=[INTENT, entry("outcome", "ok", at=25), LOST], planted=[STOPPED]), set()),
+    (
+        evidence(entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 20, "lose", "B")], planted=[HUNG]),
+        set(),
+    ),
+    (
+        evidence(
+            entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 30, "lose", "B")], planted=[STOPPED]
+        ),
+        {"ended_once"},
+    ),
+    (
+        evidence(entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 20, "lose", "B")], planted=[CUT]),
+        {"ended_once", "lost_with_reason"},
+    ),
+    (evidence(entries=[INTENT]), {"ended"}),
+    (evidence(entries=[INTENT], planted=[KILLED]), set()),
+    (evidence(entries=[INTENT, ASKED], planted=[KILLED]), {"ended"}),
+    (evidence(entries=[INTENT, ASKED], over=10.0), set()),
+    (evidence(entries=[INTENT, OK], told=[told("cancelled", "cancelled")]), {"told_as_recorded"}),
+    (evidence(entries=[INTENT, OK], told=[told("error", "outcome_unknown")]), set()),
+    (evidence(entries=[INTENT, EXPIRED], told=[told("ok", at=21.0)]), {"told_as_recorded"}),
+    (evidence(received=[done()], told=[told("refused", "expired", asked="call")]), {"not_called_undone"}),
+    (
+        evidence(received=[done(20.0)], told=[told("refused", "upstream_unavailable", asked="call")]),
+        {"not_called_undone"},
+    ),
+    (evidence("keyed", received=[done(20.0)], told=[told("refused", "upstream_unavailable", asked="call")]), set()),
+    (evidence(effect="read", received=[done()], told=[told("refused", "expired", asked="call")]), set()),
+    (evidence(told=[told("pending", at=1.0), told("gone", at=30)]), {"told_in_time"}),
+    (evidence(told=[told("pending", at=1.0), told("error", "outcome_unknown", at=50)]), {"told_in_time"}),
+    (evidence(told=[told("pending", at=1.0), told("error", "outcome_unknown", at=50)], planted=[CUT]), set()),
+    (evidence(entries=[INTENT, LOST]), {"lost_with_reason"}),
+    (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="cut")]), {"lost_with_reason"}),
+    (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="cut", gateway="A")]), set()),
+    (evidence(effect="read", received=[done(), done(), done(), done()], limits=LIMITS), {"executed_once"}),
+    (evidence(effect="read", received=[done()] * 5, limits=LIMITS), {"executed_once", "limits_hold"}),
+]
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=[f"{number}-{'-'.join(sorted(names)) or 'fine'}" for number, (_, names) in enumerate(CASES)]
+)
+def test_an_invariant_finds_what_it_is_for_and_nothing_else(case: tuple[Evidence, set[str]]) -> None:
+    made, names = case
+    assert {one.invariant for one in check(made, tuple(INVARIANTS))} == names
+
+
+def test_every_invariant_is_broken_by_a_case() -> None:
+    assert set().union(*(names for _, names in CASES)) == set(INVARIANTS)
+
+
+def test_invariants_are_chosen_by_name() -> None:
+    assert wanted("") == tuple(INVARIANTS)
+    assert wanted("ended,limits_hold") == ("ended", "limits_hold")
+    assert wanted("-ended") == tuple(name for name in INVARIANTS if name != "ended")
+    with pytest.raises(ValueError, match="endings"):
+        wanted("endings")

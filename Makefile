@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive test-all check reference browser proxies deploy-tools console-test bench conformance frameworks servers hybrid classifier peers docs golden lock clean
+.PHONY: setup demo serve test exhaustive faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -45,6 +45,10 @@ test: setup
 exhaustive: setup
 	@$(NO_BROWSER)
 	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
+
+# Calls under faults with real processes: gateways, Redis with a replica and Sentinel, clients. Three minutes, or TOOLGEN_FAULTS_S seconds.
+faults: setup
+	$(BIN)/python -m tests.faults.campaign
 
 test-all: test exhaustive
 

@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from hashlib import sha1
 from pathlib import Path
@@ -39,6 +39,7 @@ from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.pipeline.middleware import Presence
+from toolgen.state.redis_connection import RedisLink
 
 __all__ = ["Run", "run"]
 
@@ -68,8 +69,8 @@ def run(plan: Plan, *, steps: bool = False) -> Run:
             simulate(world.main, random)
         finally:
             world.close()
-    if world.store.faults:
-        raise world.store.faults[0]
+    for fault in (*world.store.faults, *world.failures):
+        raise fault
     return Run(evidence=world.evidence, trace=world.trace, steps=world.store.seen or [])
 
 
@@ -94,6 +95,8 @@ class World:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._said: dict[str, tuple[str, ...]] = {}
         self.links: list[Link] = [Link(), Link()]
+        self.failures: list[Exception] = []
+        """Faults of the simulation itself: workers that could not start while nothing was wrong."""
         self.context = contextvars.copy_context()
         """Context that belongs to no process."""
 
@@ -360,14 +363,14 @@ class Link:
 
 
 class MemoryClient:
-    """Stand-in for `redis.asyncio.Redis`, as far as `RedisLink` uses it."""
-
-    connection = None
+    """Stand-in for `redis.asyncio.Redis`, as far as `RedisLink` uses it. It has no connection that could be looked at."""
 
     def __init__(self, **_: object) -> None:
         process = current_process()
         assert isinstance(process, WorkerProcess)
         self._home = process.home
+
+    async def initialize(self) -> None: ...
 
     async def evalsha(self, digest: str, numkeys: int, *arguments: str | bytes) -> Any:
         text = _TEXTS.get(digest)
@@ -480,13 +483,18 @@ class Worker:
         home = self.home
         _, manifest, policy = served_project()
         executor = Executor(home.world, home.name)
-        async with Gateway(
-            settings=home.settings,
-            manifest=manifest,
-            policy=policy,
-            clock=Clock(home.world),
-            stand_in=dict.fromkeys(manifest.sources, executor),
-        ) as gateway:
+        try:
+            made = Gateway(
+                settings=home.settings,
+                manifest=manifest,
+                policy=policy,
+                clock=Clock(home.world),
+                stand_in=dict.fromkeys(manifest.sources, executor),
+            )
+        except Exception as error:
+            home.world.failures.append(error)
+            raise
+        async with made as gateway:
             self.gateway = gateway
             await self._leaving.wait()
         home.world.say(self.process.name, "left")
@@ -535,9 +543,10 @@ class AuditList:
     key = b"k" * 32
     fault: str | None = None
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, directory: Path, *_: object, **__: object) -> None:
         process = current_process()
         assert isinstance(process, WorkerProcess)
+        self.directory = directory
         self._home, self.stream = process.home, f"gateway-{process.number + 1}"
         self._open = False
 
@@ -587,6 +596,19 @@ class AuditList:
         self._open = False
 
 
+def _outcomes(_: Path, call_ids: Collection[str], since: float) -> frozenset[str]:
+    """Stand-in for `recorded_outcomes`: what the record of this worker's gateway says, in the evidence."""
+    process = current_process()
+    assert isinstance(process, WorkerProcess)
+    ended: dict[str, bool] = {}
+    for entry in process.home.world.evidence.entries:
+        if entry.gateway == process.home.name and entry.call_id in call_ids and entry.event in {"intent", "outcome"}:
+            ended[entry.call_id] = entry.ends
+        elif entry.gateway == process.home.name and entry.call_id in call_ids and entry.ends:
+            ended[entry.call_id] = True
+    return frozenset(call_id for call_id, found in ended.items() if found)
+
+
 def _memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
@@ -610,8 +632,11 @@ def _seeded(random: Random) -> Iterator[None]:
             patch.object(secrets, "token_hex", lambda count=32: random.randbytes(count).hex()),
             patch.object(os, "urandom", random.randbytes),
             patch.object(redis.asyncio, "Redis", MemoryClient),
+            patch.object(RedisLink, "_watch", lambda *_: None),
+            patch.object(RedisLink, "_has_ended", lambda _: False),
             patch("toolgen.state.sqlite_file.ThreadPoolExecutor", InlineExecutor),
             patch("toolgen.gateway.service.AuditLog", AuditList),
+            patch("toolgen.gateway.waiting_calls.recorded_outcomes", _outcomes),
             patch.object(sqlite3, "connect", connect),
             ExitStack() as rare,
         ):

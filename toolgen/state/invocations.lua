@@ -201,12 +201,12 @@ elseif op == 'replace' then
   return wrote()
 elseif op == 'held' then
   local own, all = held(ARGV[2])
-  local first, own_first = redis.call('ZRANGE', ended, 0, 0, 'WITHSCORES')[2] or '0', '0'
+  local first, own_first = redis.call('ZRANGE', ended, 0, 0, 'WITHSCORES')[2] or '0', nil
   for _, id in ipairs(redis.call('ZRANGE', all_of(ARGV[2]), 0, 99)) do
     local at = redis.call('ZSCORE', ended, id)
-    if at and (own_first == '0' or tonumber(at) < tonumber(own_first)) then own_first = at end
+    if at and (not own_first or tonumber(at) < tonumber(own_first)) then own_first = at end
   end
-  return {own, all, own_first, first}
+  return {own, all, own_first or '0', first}
 elseif op == 'restore' then
   local id, known, version, status, principal, asked, at, box, kind = unpack(ARGV, 2)
   local kept = name('call:' .. id)

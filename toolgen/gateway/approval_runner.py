@@ -68,7 +68,8 @@ class Runner:
         self._carry_out = carry_out
         self._watch = watch
         self._lost = lost
-        self._claims: dict[str, Invocation] = {}
+        self._claims = approvals.claimed
+        self._behind: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -167,8 +168,10 @@ class Runner:
         if await self._background_calls.took(known, now) or known.id in self._claims or known.lease > now:
             return
         fate = await self._store.fate(known)
-        if fate in {"behind", "begun", "over"}:
+        if fate == "over" or (fate in {"behind", "begun"} and self._waited(known.id)):
             await self._approvals.give_up(known, verdict="lose", error=forgotten(known))
+        elif fate in {"behind", "begun"}:
+            pass  # a worker that carries it out puts it back
         elif known.status == "running" and (resume := self._approvals.resumes.get(known.kind)) is not None:
             await resume(known)
         elif known.status == "running":
@@ -188,20 +191,24 @@ class Runner:
         if self._watch.settled:
             await self._approvals.give_up(known, verdict=verdict, error=error)
 
+    def _waited(self, call_id: str) -> bool:
+        """True if a call of which the store has an older version was not put back for a lease."""
+        now = self._clock.monotonic()
+        self._behind = {one: at for one, at in self._behind.items() if now - at < 3 * LEASE_S}
+        return now - self._behind.setdefault(call_id, now) >= LEASE_S
+
     async def _put_back(self, loss: str) -> None:
         """Put back what this worker knows, and end what is known to be over, where the store has lost something."""
         first = await self._store.begin_epoch()
         if first:
             await self._lost(loss)
         self._sweep_at = 0.0
-        for claimed in list(self._claims.values()):
-            if (known := await self._approvals.regain(claimed)) is not None and claimed.id in self._claims:
-                self._claims[claimed.id] = known
-        await self._background_calls.put_back()
+        await self._approvals.put_back()
+        await self._store.restore_endings()
         await self._approvals.keep_unkept()
         for kind in get_args(Kind):
             for known in await self._store.unfinished(kind):
-                if await self._store.fate(known) in {"begun", "over"} and known.id not in self._claims:
+                if self._approvals.carried_out(known.id) is None and await self._store.fate(known) == "over":
                     await self._guarded(known)
         self._approvals.announce()
 
@@ -209,7 +216,7 @@ class Runner:
         """End calls that this gateway took on and the store knows no more."""
         await self._approvals.look_up(missing)
         for known in missing:
-            if known.id in self._claims or self._background_calls.runs(known.id):
+            if self._approvals.carried_out(known.id) is not None:
                 continue
             error = _lost(known) if known.status == "running" else forgotten(known)
             try:

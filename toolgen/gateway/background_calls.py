@@ -47,7 +47,6 @@ class BackgroundCalls:
         self._waiting = waiting
         self.pending_after_s = pending_after_s
         self._running: dict[str, Presence] = {}
-        self._known: dict[str, Invocation] = {}
         self._renewed = 0.0
         self._each = Counter[tuple[str, ...]]()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -140,7 +139,7 @@ class BackgroundCalls:
                 presence.line.decide(kept=kept)
         if known is None:
             return None
-        self._known[call.id] = known
+        self._waiting.mine[call.id] = known
         presence.stay()
         self._each[parties(call.principal)] += 1
         self._running[call.id] = presence
@@ -191,7 +190,7 @@ class BackgroundCalls:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
         try:
             if not task.cancelled():
-                await self._settle(self._known[call.id], task.result(), presence.line)
+                await self._settle(self._waiting.mine[call.id], task.result(), presence.line)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - what it came from may quote anything
                 "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
@@ -200,7 +199,7 @@ class BackgroundCalls:
             if (telling := self._telling.get(call.id)) is not None:
                 telling.cancel()
             del self._running[call.id]
-            del self._known[call.id]
+            del self._waiting.mine[call.id]
             del self._waiting.left[call.id]
             who = parties(call.principal)
             self._each[who] -= 1
@@ -222,7 +221,7 @@ class BackgroundCalls:
                 if known is None or known.status != "running":
                     return
                 if (said := await self._waiting.store.replace(known, line.added_to(known, now))) is not None:
-                    self._known[call_id] = said
+                    self._waiting.mine[call_id] = said
                     self._waiting.announce(call_id)
                 else:
                     line.news = True  # its question, say, was kept meanwhile
@@ -239,15 +238,6 @@ class BackgroundCalls:
             return await waiting.end(known, envelope) is not None
 
         await waiting.keep_outcome(mine, settle)
-
-    def runs(self, call_id: str) -> bool:
-        """True if a call is carried out by this worker."""
-        return call_id in self._running
-
-    async def put_back(self) -> None:
-        """Put back the calls of this worker that the store has lost. Raises `StateError`."""
-        for mine in list(self._known.values()):
-            await self._waiting.regain(mine)
 
     async def renew(self, now: float) -> None:
         """Says of all calls that were left here that their worker is there."""

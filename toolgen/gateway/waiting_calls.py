@@ -55,6 +55,10 @@ class WaitingCalls:
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
         self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
+        self.mine: dict[str, Invocation] = {}
+        """The calls of this worker that go on without their callers, as they were kept last."""
+        self.claimed: dict[str, Invocation] = {}
+        """The approved calls that this worker carries out, as they were kept last."""
         self._looked_up: dict[str, bool] = {}
         self.news = asyncio.Event()
         """Set with the next announcement: taken before calls are looked at, so that no change is missed in between."""
@@ -73,8 +77,10 @@ class WaitingCalls:
             return await self.store.get(call_id)
         except BehindError as error:
             known = error.known
-            if await self.store.fate(known) in {"foreign", "orphaned"}:
-                return known
+            if (mine := self.carried_out(call_id)) is not None:
+                return await self.regain(mine)
+            if await self.store.fate(known) != "over":
+                return known  # it is put back by whoever carries it out, or ended a lease later
             return await self.give_up(known, verdict="lose", error=forgotten(known)) or known
         except StateError as error:
             if isinstance(error, StateUnavailableError) or (awaited := await self.store.awaited(call_id)) is None:
@@ -191,7 +197,7 @@ class WaitingCalls:
             or (fate == "orphaned" and known.status == "approved")
         )
         recorded = fate == "over" or (begun and await self._is_recorded(known))
-        if recorded or fate in {"begun", "over"}:
+        if recorded or fate in {"begun", "over"} or (fate == "behind" and begun):
             error = _on_record(known)
         elif fate == "orphaned":
             error = _orphaned(known, begun=begun)
@@ -242,6 +248,18 @@ class WaitingCalls:
             Envelope(status=status, tool=held.tool, call_id=held.id, data=data, error=error, meta=meta),
             lost=lost,
         )
+
+    def carried_out(self, call_id: str) -> Invocation | None:
+        """A call that this worker carries out, as it was kept last."""
+        return self.claimed.get(call_id) or self.mine.get(call_id)
+
+    async def put_back(self) -> None:
+        """Put back the calls that this worker carries out, where the store has lost them. Raises `StateError`."""
+        for calls in (self.claimed, self.mine):
+            for mine in list(calls.values()):
+                known = await self.regain(mine)
+                if known is not None and mine.id in calls:
+                    calls[mine.id] = known
 
     async def regain(self, mine: Invocation) -> Invocation | None:
         """A call that this worker carries out, as it is kept; it is put back where the store has lost it."""

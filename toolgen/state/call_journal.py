@@ -23,12 +23,15 @@ CREATE TABLE IF NOT EXISTS machine (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS begun (call_id TEXT PRIMARY KEY, attempt INTEGER NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS waiting (call_id TEXT PRIMARY KEY, asked REAL NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS used_keys (id TEXT PRIMARY KEY, call_id TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS endings (call_id TEXT PRIMARY KEY, at REAL NOT NULL, box BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ended ON endings (at);
 CREATE TABLE IF NOT EXISTS epoch (value TEXT NOT NULL)
 """
 OVER = 2**31
 """Attempt number of a call that has ended."""
 _LONGER_S = 8 * 24 * 3600.0
 """How long a call is remembered beyond its time: longer than the store keeps one."""
+_MAX_ENDINGS = 1000
 
 
 class CallJournal:
@@ -66,8 +69,8 @@ class CallJournal:
 
         return await self._file.run(work)
 
-    async def end(self, call_id: str, expires: float) -> None:
-        """Note that a call is over, however it ended."""
+    async def end(self, call_id: str, expires: float, *, at: float = 0.0, box: bytes = b"") -> None:
+        """Note that a call is over, however it ended. `box` is its ending, sealed, which ended `at` a time (seconds since the epoch)."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -75,8 +78,19 @@ class CallJournal:
                 (call_id, OVER, expires + _LONGER_S),
             )
             connection.execute("DELETE FROM waiting WHERE call_id = ?", (call_id,))
+            if box:
+                connection.execute("INSERT OR REPLACE INTO endings VALUES (?, ?, ?)", (call_id, at, box))
 
         await self._file.write(work)
+
+    async def endings(self) -> tuple[tuple[str, bytes], ...]:
+        """The last calls that ended here, each with its ending, sealed."""
+
+        def work(connection: sqlite3.Connection) -> tuple[tuple[str, bytes], ...]:
+            last = "SELECT call_id, box FROM endings ORDER BY at DESC LIMIT ?"
+            return tuple((str(call_id), bytes(box)) for call_id, box in connection.execute(last, (_MAX_ENDINGS,)))
+
+        return await self._file.run(work) if self._file else ()
 
     async def attempt(self, call_id: str) -> int | None:
         """Last attempt at a call that was begun here, `OVER` for a call that ended here, None for one that was never begun."""
@@ -176,6 +190,10 @@ class CallJournal:
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM begun WHERE until < ?", (now,))
             connection.execute("DELETE FROM used_keys WHERE until < ?", (now,))
+            connection.execute(
+                "DELETE FROM endings WHERE at <= (SELECT at FROM endings ORDER BY at DESC LIMIT 1 OFFSET ?)",
+                (_MAX_ENDINGS,),
+            )
 
         if self._file:
             await self._file.run(work)

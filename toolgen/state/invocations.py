@@ -310,6 +310,9 @@ class Invocations(Protocol):
         """Put a call, as this gateway knows it, in place of whatever version the store has; with `over` only in place of that one, 0 for
         none. Returns the call as it is kept, None if the store has another version, or others change it all the time."""
 
+    async def restore_endings(self) -> None:
+        """Put back the last calls that ended at this gateway, where the store has lost how they ended."""
+
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         """Calls that this gateway took on before a time, whose end it does not know, and that the store has lost, or has in a
         form that cannot be read. Without arguments, and with the version that the store has, 0 for none."""

@@ -49,6 +49,8 @@ _BEHIND = "Redis has lost how far a call had come; it is not carried out again"
 _LATER_S = 60.0
 """When a call that cannot be read is looked at again."""
 _TRIES = 10
+_MAX_ENDING = 4096
+_LOST_RESULT = "This call ended, and is on record. Its result was lost by the gateway's shared state."
 _logger = logging.getLogger(__name__)
 
 
@@ -230,8 +232,9 @@ class RedisInvocations:
 
     async def _note(self, kept: Invocation) -> None:
         self._remember(kept)
-        if kept.status == "ended" and not kept.lost:
-            await self._journal.end(kept.id, max(kept.expires, kept.ended))
+        if kept.final:
+            box = (await self._redis.seal()).close(as_json(_as_ending(kept)), f"ending {kept.id}")
+            await self._journal.end(kept.id, max(kept.expires, kept.ended), at=kept.ended, box=box)
 
     async def _may(self, known: Invocation, changed: Invocation) -> bool:
         """True if this gateway may move a call on so. A beginning is noted first: if Redis does not answer, it is not begun again."""
@@ -245,6 +248,16 @@ class RedisInvocations:
         await self._redis.seal()
         own, everybody, own_since, all_since = await self._redis.run("held", _hidden(principal))
         return Held(own=int(own), all=int(everybody), own_since=float(own_since), all_since=float(all_since))
+
+    async def restore_endings(self) -> None:
+        seal = await self._redis.seal()
+        for call_id, box in await self._journal.endings():
+            if (await self._redis.run("statuses", call_id))[0] != b"ended":
+                try:
+                    ending = from_json(seal.open(box, f"ending {call_id}"))
+                except (StateError, msgspec.MsgspecError):  # it was sealed with another key
+                    continue
+                await self.restore(ending)
 
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         awaited = await self._journal.awaiting(before)
@@ -318,6 +331,17 @@ class RedisInvocations:
         self._moved.move_to_end(known.id)
         if len(self._moved) > _MAX_MOVED:
             self._moved.popitem(last=False)
+
+
+def _as_ending(kept: Invocation) -> Invocation:
+    """A call that ended as the journal keeps it: without arguments, and without a result that is long."""
+    ending = msgspec.structs.replace(
+        kept, arguments={}, bound=(), restored=(), sql="", request=None, resume=None, parts=(), progress=None
+    )
+    if len(as_json(ending)) <= _MAX_ENDING:
+        return ending
+    envelope = {name: value for name, value in (kept.envelope or {}).items() if name not in {"content", "error"}}
+    return msgspec.structs.replace(ending, envelope={**envelope, "data": _LOST_RESULT})
 
 
 class _Homes:

@@ -225,6 +225,9 @@ class SqliteInvocations:
 
         return await self._file.write(work)
 
+    async def restore_endings(self) -> None:
+        """Do nothing: the file has them."""
+
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         return ()
 

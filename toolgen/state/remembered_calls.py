@@ -91,6 +91,9 @@ class RememberedCalls:
         self._own.pop(known.id, None)
         return await self._store.restore(known, over=over)
 
+    async def restore_endings(self) -> None:
+        await self._store.restore_endings()
+
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         return await self._store.missing(before)
 

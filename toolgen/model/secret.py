@@ -62,8 +62,20 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
+class _Unencodable:
+    """Value that no encoder takes."""
+
+    __slots__ = ()
+
+
+_UNENCODABLE = _Unencodable()
+
+
 class Unprinted(Struct, frozen=True, kw_only=True):
     """What may hold a secret among its fields: neither `repr` nor rich, which asks msgspec for them, prints any."""
+
+    _unencodable: Any = _UNENCODABLE
+    """Makes encoders refuse the record: msgspec would write out its fields."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"

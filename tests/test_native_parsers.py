@@ -38,11 +38,17 @@ def test_no_native_parser_corrupts_memory(name: str, depth: int) -> None:
     assert (ended.returncode, ended.stdout) == (0, "ok\n"), ended.stderr[-2000:]
 
 
-@pytest.mark.skipif(CHECKING is None, reason="glibc's libc_malloc_debug is not here")
-def test_the_allocator_does_check() -> None:
-    """A write beyond a block ends the process: otherwise the test above could not fail."""
-    code = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; c.free.argtypes = [ctypes.c_void_p]; "
-    code += "p = c.malloc(1000); ctypes.memset(p, 65, 1040); c.free(p)"
-    env = {**os.environ, **CHECKED, "LD_PRELOAD": str(CHECKING)}
+def test_a_write_beyond_a_block_ends_the_process() -> None:
+    """Otherwise the test above could not fail."""
+    code = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+blocks = [libc.malloc(3000) for _ in range(50)]
+ctypes.memset(blocks[10], 65, 3040)
+for block in blocks:
+    libc.free(block)
+"""
+    env = {**os.environ, **CHECKED, **({"LD_PRELOAD": str(CHECKING)} if CHECKING is not None else {})}
     ended = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
     assert ended.returncode < 0

@@ -64,7 +64,7 @@ def test_a_conversation_asks_approves_and_tells_progress(mode: str, project: Cal
         assert [one.message for one in asked[:2]] == ["Who are you?"] * 2
         for shown, table in zip(asked[2:], ("orders", "bills"), strict=True):
             assert "own__drop (destructive)" in shown.message
-            assert f'"table": "{table}"' in shown.message
+            assert f'table = "{table}"' in shown.message
         assert told == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
     run(main())

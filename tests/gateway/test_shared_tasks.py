@@ -32,7 +32,7 @@ HEALTH: dict[str, Any] = {"name": "orders__get_health", "arguments": {}}
 MAIL: dict[str, Any] = {"name": "orders__send_mail", "arguments": {"to": "x"}}
 
 
-def test_tasks_of_a_machine_that_is_killed_end_by_their_effect_on_another(tmp_path: Path, server: RedisServer) -> None:
+def test_tasks_of_a_machine_that_is_killed_end_on_another(tmp_path: Path, server: RedisServer) -> None:
     async def follow(path: Path, tasks: dict[str, str]) -> None:
         async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             two, old, other = Peer(url), OldPeer(url), Peer(url, "ann")
@@ -42,8 +42,8 @@ def test_tasks_of_a_machine_that_is_killed_end_by_their_effect_on_another(tmp_pa
             results = {kind: (await old.ask("tasks/result", taskId=task_id)) for kind, task_id in tasks.items()}
             assert [result["isError"] for result in results.values()] == [True, True]
             read, write = [await two.ended(tasks[kind]) for kind in ("read", "write")]
-            assert (read["status"], read["statusMessage"].partition(":")[0]) == ("cancelled", "cancelled")
-            assert (write["status"], write["error"]["data"]["code"]) == ("failed", "outcome_unknown")
+            for ended in (read, write):  # the other machine cannot know what the record of the first one says
+                assert (ended["status"], ended["error"]["data"]["code"]) == ("failed", "outcome_unknown")
             for task_id in tasks.values():
                 assert (await other.ask("tasks/get", taskId=task_id))["code"] == -32602
             await close_peers()

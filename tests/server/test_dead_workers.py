@@ -13,7 +13,6 @@ import httpx
 from tests import patient
 from tests.gateway.governed import project
 from tests.served_workers import Served, serving, until
-from toolgen.audit.reader import calls
 from toolgen.audit.verify import verify
 
 RULES = [
@@ -93,7 +92,7 @@ def test_an_aborted_worker_is_replaced_and_its_calls_end_unknown(tmp_path: Path)
 
         until(looked)
         assert survivor in seen
-        rows = calls(root / "var" / "audit")
+        rows = merged(entries(root / "var" / "audit"))
         ended = {row["call_id"]: (row["tool"], row["status"], row.get("code")) for row in rows}
         lost = [end for end in ended.values() if end[2] == "outcome_unknown"]
         assert len(lost) == 1 + sum(place != survivor for place in places), ended

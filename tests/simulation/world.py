@@ -599,17 +599,17 @@ class AuditList:
         self._open = False
 
 
-def _outcomes(_: Path, call_ids: Collection[str], since: float) -> frozenset[str]:
+def _outcomes(_: Path, call_ids: Collection[str], since: float) -> Mapping[str, str]:
     """Stand-in for `recorded_outcomes`: what the record of this worker's gateway says, in the evidence."""
     process = current_process()
     assert isinstance(process, WorkerProcess)
-    ended: dict[str, bool] = {}
+    ended: dict[str, str] = {}
     for entry in process.home.world.evidence.entries:
         if entry.gateway == process.home.name and entry.call_id in call_ids and entry.event in {"intent", "outcome"}:
-            ended[entry.call_id] = entry.ends
+            ended[entry.call_id] = (entry.code or entry.status) if entry.ends else ""
         elif entry.gateway == process.home.name and entry.call_id in call_ids and entry.ends:
-            ended[entry.call_id] = True
-    return frozenset(call_id for call_id, found in ended.items() if found)
+            ended[entry.call_id] = entry.code or entry.status
+    return {call_id: found for call_id, found in ended.items() if found}
 
 
 def _memory() -> str | None:

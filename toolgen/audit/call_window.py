@@ -124,7 +124,7 @@ class _Survey(Struct):
 
 
 class CallWindow:
-    """The calls of a log that began at `since` (seconds since the epoch) or later, as `reader.calls` returns them.
+    """The calls of a log that began at `since` (seconds since the epoch) or later, as `reader.merged` returns them.
 
     Most calls are an intent and its outcome, a few entries apart in one stream. A first pass over the window finds the others: those that
     began more than once, ended more than once, ended late or never. A second pass reads these alone, the third returns all in their order.

@@ -141,7 +141,8 @@ class AuditLog:
         self._open(None)
 
     def end_abandoned(self) -> int:
-        """Record how the calls ended that the last writer of this stream had in flight when it died: `outcome_unknown`.
+        """Record how the calls ended that the last writer of this stream had in flight when it died: `outcome_unknown`, and reads
+        `cancelled`.
 
         Returns how many there were. Nothing is read where the stream was closed in order.
         """
@@ -161,7 +162,9 @@ class AuditLog:
         try:
             for intent in begun.values():
                 who = {name: intent[name] for name in _WHO if name in intent}
-                self._write_now({"event": "outcome", **who, "status": "error", "code": "outcome_unknown"})
+                read = self._is_read(str(intent.get("tool")))
+                ending = ("cancelled", "cancelled") if read else ("error", "outcome_unknown")
+                self._write_now({"event": "outcome", **who, "status": ending[0], "code": ending[1]})
         except OSError as error:
             self._fail(error)
         self._acknowledged = segment.mark

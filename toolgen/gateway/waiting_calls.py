@@ -59,7 +59,7 @@ class WaitingCalls:
         """The calls of this worker that go on without their callers, as they were kept last."""
         self.claimed: dict[str, Invocation] = {}
         """The approved calls that this worker carries out, as they were kept last."""
-        self._looked_up: dict[str, bool] = {}
+        self._looked_up: dict[str, str] = {}
         self.news = asyncio.Event()
         """Set with the next announcement: taken before calls are looked at, so that no change is missed in between."""
         self._due = asyncio.Event()
@@ -196,8 +196,11 @@ class WaitingCalls:
             or known.status == "running"
             or (fate == "orphaned" and known.status == "approved")
         )
-        recorded = fate == "over" or (begun and await self._is_recorded(known))
-        if recorded or fate in {"begun", "over"} or (fate == "behind" and begun):
+        ended = await self._recorded(known) if begun and fate != "over" else ""
+        recorded = fate == "over" or bool(ended)
+        if ended == error.code:
+            pass  # as the record has it
+        elif recorded or fate in {"begun", "over"} or (fate == "behind" and begun):
             error = _on_record(known)
         elif fate == "orphaned":
             error = _orphaned(known, begun=begun)
@@ -212,9 +215,9 @@ class WaitingCalls:
         if calls:
             ids, since = {one.id for one in calls}, min(one.asked for one in calls) - _CLOCKS_APART_S
             found = await asyncio.to_thread(recorded_outcomes, self.log.directory, ids, since)
-            self._looked_up = {call_id: call_id in found for call_id in ids}
+            self._looked_up = {call_id: found.get(call_id, "") for call_id in ids}
 
-    async def _is_recorded(self, known: Invocation) -> bool:
+    async def _recorded(self, known: Invocation) -> str:
         if known.id not in self._looked_up:
             await self.look_up([known])
         return self._looked_up.pop(known.id)

@@ -10,6 +10,7 @@ import pytest
 
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode, result, retry_after
 from toolgen.execute.http.scrubber import Scrubber
+from toolgen.json_codec import TooDeepError
 from toolgen.model.result import Failed, Success
 
 CANARY = "canary-7f3a/x"
@@ -35,7 +36,6 @@ def answer(body: bytes | str, content_type: str = "application/json", status: in
         ("{not json", "application/json", "{not json"),
         ("[NaN]", "application/json", ["NaN (a number that JSON cannot carry)"]),
         ('{"x": -1e999}', "application/json", {"x": "-1e999 (a number that JSON cannot carry)"}),
-        ("[" * 5000, "application/json", "[" * 5000),
         ("<p>é</p>", "text/html", "<p>é</p>"),
         ("é".encode("latin-1"), "text/plain; charset=ISO-8859-1", "é"),
         (b"\xff", "text/plain", "\ufffd"),
@@ -47,6 +47,12 @@ def answer(body: bytes | str, content_type: str = "application/json", status: in
 )
 def test_a_body_is_decoded_by_its_type(body: str | bytes, content_type: str, data: Any) -> None:
     assert decode(answer(body, content_type), NOBODY) == data
+
+
+def test_a_body_that_is_nested_too_deeply_is_not_decoded() -> None:
+    for body in ("[" * 5000, "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65):
+        with pytest.raises(TooDeepError):
+            decode(answer(body, "application/json"), NOBODY)
 
 
 @pytest.mark.parametrize(

@@ -403,11 +403,13 @@ def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before(
 ) -> None:
     replace, lost = SqliteInvocations.replace, list[str]()
 
-    async def losing(self: SqliteInvocations, known: Invocation, changed: Invocation) -> Invocation | None:
+    async def losing(
+        self: SqliteInvocations, known: Invocation, changed: Invocation, **bounds: Any
+    ) -> Invocation | None:
         if changed.progress is not None and not lost:
             lost.append(known.id)
             assert await replace(self, known, known) is not None  # as the question of a call is
-        return await replace(self, known, changed)
+        return await replace(self, known, changed, **bounds)
 
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         peer = await greeted(urls[0], elicitation={})

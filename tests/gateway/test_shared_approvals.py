@@ -39,7 +39,12 @@ def status_of(answer: Invocation | Error) -> str:
 
 def decisions(gateway: Gateway) -> list[tuple[str, object]]:
     found = entries(gateway.settings.audit_dir)
-    return [(str(one["principal"]), one.get("arguments")) for one in found if one["event"] == "decision"]
+    told = {"votes", "enough"}
+    return [
+        (str(one["principal"]), {name: said for name, said in one.get("arguments", {}).items() if name in told})
+        for one in found
+        if one["event"] == "decision"
+    ]
 
 
 def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:

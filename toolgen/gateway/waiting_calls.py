@@ -80,7 +80,7 @@ class WaitingCalls:
             if (mine := self.carried_out(call_id)) is not None:
                 return await self.regain(mine)
             if await self.store.fate(known) != "over":
-                return known  # it is put back by whoever carries it out, or ended a lease later
+                return known  # the worker that carries it out puts it back, or it ends a lease later
             return await self.give_up(known, verdict="lose", error=forgotten(known)) or known
         except StateError as error:
             if isinstance(error, StateUnavailableError) or (awaited := await self.store.awaited(call_id)) is None:

@@ -206,11 +206,14 @@ class SharedHistories:
     async def _look(self) -> None:
         try:
             self._seal()
-            await self._link.ask(_SCRIPT, self._root, _KEPT_MS)  # about no history
+            await self._link.ask(_SCRIPT, self._root, _KEPT_MS, self._epoch())  # about no history
         except (StateError, LinkError) as error:
             self._answered(error)
         else:
             self._answered(None)
+
+    def _epoch(self) -> str:
+        return "" if self._watch is None else self._watch.epoch
 
     def _answered(self, error: Exception | None) -> None:
         self._heard = asyncio.get_running_loop().time()
@@ -304,7 +307,7 @@ class SharedHistories:
     async def write(self, whose: _Whose) -> bool:
         """`Turn.commit`."""
         seal, names, settled = self._seal(), _names(whose), tuple(self._ended.get(whose, ()))
-        arguments: list[str | bytes] = [_KEPT_MS, "" if self._watch is None else self._watch.epoch]
+        arguments: list[str | bytes] = [_KEPT_MS, self._epoch()]
         versions: dict[str, str] = {}
         for name in names:
             kept = self._known(name)

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, quote_plus, unquote
 
-import msgspec
-
 from toolgen.errors import ToolgenError
+from toolgen.json_codec import file_json
 from toolgen.model.http import JSON
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpParameter, HttpPart
@@ -67,10 +66,10 @@ def reserved(text: str, *, keep: str = _RESERVED) -> str:
 def encode_json(value: Json) -> bytes:
     """Compact JSON that keeps every integer exact. Raises `UnbindableError` for NaN and infinities, which JSON has no form for."""
     try:
-        # msgspec writes NaN as null; Python's own writer refuses it.
-        raw = msgspec.json.encode(value, enc_hook=_plain)
-        if b"null" not in raw:
-            return raw
+        raw = file_json(value, _plain)
+        if b"null" in raw:  # msgspec writes NaN as null; Python's own writer refuses it
+            json.dumps(value, allow_nan=False, default=_plain)
+        return raw
     except (TypeError, ValueError, RecursionError):
         pass
     try:

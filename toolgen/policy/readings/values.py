@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.json_codec import MAX_DEPTH, deeper_than
+from toolgen.json_codec import MAX_DEPTH, deeper_than, file_json
 from toolgen.model.schema import Json, Schema, json_type
 from toolgen.policy.arguments import whole
 
@@ -82,7 +82,7 @@ def text_of(value: Json) -> str:
             return str(value)
         case _:
             try:
-                return msgspec.json.encode(value, enc_hook=_plain).decode()
+                return file_json(value, _plain).decode()
             except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
                 return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
 

@@ -13,6 +13,7 @@ import httpx
 from tests import patient
 from tests.gateway.governed import project
 from tests.served_workers import Served, serving, until
+from toolgen.audit.reader import entries, merged
 from toolgen.audit.verify import verify
 
 RULES = [

@@ -69,9 +69,10 @@ def encode_json(value: Json) -> bytes:
         raw = file_json(value, _plain)
         if b"null" in raw:  # msgspec writes NaN as null; Python's own writer refuses it
             json.dumps(value, allow_nan=False, default=_plain)
-        return raw
     except (TypeError, ValueError, RecursionError):
         pass
+    else:
+        return raw
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
         return text.encode("utf-8")

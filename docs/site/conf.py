@@ -30,7 +30,7 @@ CHAPTERS = {
     "How-to guides": ["docs/how-to/*"],
     "Reference": ["docs/reference/*"],
     "Explanation": ["docs/explanation/concepts", "docs/explanation/*"],
-    "Internals": ["ARCHITECTURE", "docs/README", "docs/internals/*"],
+    "Internals": ["ARCHITECTURE", "docs/README", "docs/internals/*", "docs/internals/decisions/*"],
     "Project": ["CHANGELOG", "CONTRIBUTING", "SECURITY"],
 }
 

@@ -55,8 +55,8 @@ def gateway(project: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     )
     try:
         assert process.stderr is not None
-        line = process.stderr.readline()
-        assert "listening on http://" in line, line + process.stderr.read()
+        # A warning of calls that were left open may stand before it.
+        line = next(line for line in process.stderr if "listening on http://" in line)
         yield process, line.rsplit(" ", 1)[1].strip()
     finally:
         process.kill()

@@ -108,8 +108,8 @@ def test_killing_the_gateway_during_a_call_leaves_an_unfinished_intent(tmp_path:
             assert again.json()["status"] == "ok"
         report = verify(project / "var" / "audit")
         assert report.ok
-        assert (report.entries, report.unfinished) == (6, ())
-        assert [row.get("code") for row in calls(project / "var" / "audit")] == [None, "outcome_unknown", None]
+        assert (report.entries, report.unfinished) == (7, ())
+        assert [row.get("code") for row in calls(project / "var" / "audit")] == [None, "cancelled", None]
 
 
 def test_a_gateway_that_cannot_record_makes_no_call_and_recovers_by_itself(tmp_path: Path) -> None:

@@ -40,12 +40,14 @@ _MANY_DIGITS = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
 _SHOWN = 40
 _UTF8_MARK = b"\xef\xbb\xbf"
+_BLANK = b" \t\r\n\x00\xff\xfe"  # with what UTF-16 and UTF-32 put beside ASCII
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _NOT_NESTING = bytes(code for code in range(256) if code not in b'[]{}"')
 _TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _CLOSING = bytes.maketrans(b"[{", b"]}")
 _SMALL = 2048  # bytes in which two counts are faster than one translation
 _PIECE = 12  # brackets that are looked up together: 4096 patterns at most
+_ESCAPED = re.compile(rb'\\["\\]')
 _EXPONENT = re.compile(rb"[0-9]e[0-9]")
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
@@ -67,7 +69,7 @@ def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
     """
     body = body.removeprefix(_UTF8_MARK)
     if deeper_than(body, limit):
-        raise TooDeepError
+        raise _too_deep(body)
     if len(body) <= _MAX_DIGITS or _MANY_DIGITS not in body.translate(_DIGITS_ALIKE):
         try:
             return _decode(body)
@@ -76,7 +78,7 @@ def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
     # Strict: by itself `json` lets halves of surrogate pairs through.
     text = body.decode(json.detect_encoding(body))
     if deeper_than(text.encode(), limit):
-        raise TooDeepError
+        raise _too_deep(text.encode())
     try:
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=as_text)
     except RecursionError as error:  # of text that is not JSON: without matching quotes the count is not exact
@@ -101,18 +103,13 @@ _PIECES = _Pieces()
 def deeper_than(body: bytes, limit: int) -> bool:
     """Test whether a JSON text is nested more than `limit` levels deep, in one pass over its brackets outside of strings.
 
-    Everything but brackets and quotes goes by at the speed of C. Brackets follow by as many as cannot reach the limit, or by the dozen.
+    Brackets are counted in groups too small to reach the limit from the level before them, or, near the limit, by twelve. The time is
+    linear in the length of the text, whatever it holds.
     """
     if len(body) <= _SMALL and body.count(b"[") + body.count(b"{") <= limit:
         return False
-    if b"\\" in body:
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = body.translate(_TO_SQUARE, _NOT_NESTING).replace(b'""', b"")
-    if b'"' in brackets:
-        brackets = b"".join(brackets.split(b'"')[::2])
-    # The innermost pairs, most of all brackets, go at once: what is left of JSON is one level less deep.
-    brackets = brackets.replace(b"[]", b"")
-    level, at, end = 1, 0, len(brackets)
+    brackets = _brackets(body)
+    level, at, end = 0, 0, len(brackets)
     while at < end:
         room = limit - level
         if room > 2 * _PIECE:
@@ -126,6 +123,23 @@ def deeper_than(body: bytes, limit: int) -> bool:
             level += change
             at += _PIECE
     return False
+
+
+def _brackets(body: bytes) -> bytes:
+    """The brackets of a JSON text outside of its strings, all of them square."""
+    kept = (_unescaped(body) if b"\\" in body else body).translate(_TO_SQUARE, _NOT_NESTING)
+    brackets = kept.translate(None, b'"')
+    if 2 * kept.count(b'""') == len(kept) - len(brackets):
+        return brackets
+    return b"".join(kept.replace(b'""', b"").split(b'"')[::2])  # brackets stand in strings
+
+
+def _unescaped(body: bytes) -> bytes:
+    """A JSON text without its escaped quotes and backslashes."""
+    most = len(body) // 128
+    body, removed = _ESCAPED.subn(b"", body, most)
+    # A regular expression removes few of them faster, and replacements of the same length many of them.
+    return body if removed < most else body.replace(b"\\\\", b"__").replace(b'\\"', b"__")
 
 
 def closed(body: bytes) -> tuple[bytes, int] | None:
@@ -233,6 +247,13 @@ def as_text(number: str) -> str:
     """A number that JSON has no form for, or no program a value, as text."""
     shown = number if len(number) <= _SHOWN else f"{number[:_SHOWN]}…, {len(number)} characters"
     return f"{shown} (a number that JSON cannot carry)"
+
+
+def _too_deep(body: bytes) -> ValueError:
+    """The error for a text with too many open brackets. A text whose brackets are not closed again is no JSON of any depth."""
+    brackets = _brackets(body)
+    nested = body.lstrip(_BLANK)[:1] in (b"[", b"{") and 2 * brackets.count(b"[") == len(brackets)
+    return TooDeepError() if nested else ValueError("not JSON")
 
 
 def _float(text: str) -> float | str:

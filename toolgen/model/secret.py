@@ -20,24 +20,6 @@ _SHAPES = {
 }
 
 
-class SecretReference(Struct, frozen=True):
-    """`${env:NAME}`, `${file:/path}`, `${vault:path#key}` or `${keyring:service/name}`; or a literal that somebody wrote all the same."""
-
-    provider: str  # env | file | vault | keyring | literal
-    locator: str
-    prefix: str = ""  # sent before the value
-
-    def __repr__(self) -> str:
-        return (
-            "SecretReference(literal:***)"
-            if self.provider == "literal"
-            else f"SecretReference({self.provider}:{self.locator})"
-        )
-
-    def __rich_repr__(self) -> list[tuple[str, str]]:
-        return [("provider", self.provider), ("locator", MASK if self.provider == "literal" else self.locator)]
-
-
 class Secret:
     """A value nobody prints by accident: `repr`, `str` and formatting all give `***`; `reveal` gives the value."""
 
@@ -63,9 +45,17 @@ class Secret:
 
 
 class _Unencodable:
-    """Value that no encoder takes."""
+    """Value that no encoder takes, not even one that writes what it does not know as text."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        raise TypeError("a record that may hold a secret is not written out")
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str:
+        return "_UNENCODABLE"  # a copy of a record equals it
 
 
 _UNENCODABLE = _Unencodable()
@@ -82,6 +72,24 @@ class Unprinted(Struct, frozen=True, kw_only=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return []
+
+
+class SecretReference(Unprinted, frozen=True):
+    """`${env:NAME}`, `${file:/path}`, `${vault:path#key}` or `${keyring:service/name}`; or a literal that somebody wrote all the same."""
+
+    provider: str  # env | file | vault | keyring | literal
+    locator: str
+    prefix: str = ""  # sent before the value
+
+    def __repr__(self) -> str:
+        return (
+            "SecretReference(literal:***)"
+            if self.provider == "literal"
+            else f"SecretReference({self.provider}:{self.locator})"
+        )
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("provider", self.provider), ("locator", MASK if self.provider == "literal" else self.locator)]
 
 
 def parse_reference(text: str) -> SecretReference:

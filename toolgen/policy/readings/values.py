@@ -83,7 +83,7 @@ def text_of(value: Json) -> str:
         case _:
             try:
                 return file_json(value, _plain).decode()
-            except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
+            except (TypeError, ValueError, RecursionError):  # half a surrogate pair, say
                 return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
 
 

@@ -132,6 +132,9 @@ def test_arguments_in_another_order_are_the_same_question() -> None:
     [
         Success(data=1, delivery=Delivery(lifetime_s=0.0)),
         Success(data=1, truncated=True),
+        Success(data="\ud800"),
+        Success(data={1: 2}),
+        Success(data=b"bytes"),
         Success(data=float("nan")),
         Failed(error=Error(code="upstream_error", message="m"), delivery=Delivery(status=404)),
         Failed(error=Error(code="secret_unavailable", message="m")),
@@ -148,6 +151,18 @@ def test_what_may_or_can_not_be_kept_is_not(answer: Result) -> None:
         return upstream.asked
 
     assert asyncio.run(scenario()) == 2
+
+
+def test_an_integer_of_any_size_is_kept_exactly() -> None:
+    async def scenario() -> int:
+        cache, upstream = Cache(), Upstream(Success(data=[2**70, -(2**64)]))
+        await cache.ask(upstream)
+        kept = await cache.ask(upstream)
+        assert isinstance(kept, Success)
+        assert kept.data == [2**70, -(2**64)]
+        return upstream.asked
+
+    assert asyncio.run(scenario()) == 1
 
 
 @pytest.mark.parametrize(("said", "lives"), [(5.0, 5), (3600.0, 60), (1e18, 60)])

@@ -7,6 +7,8 @@ import json
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from toolgen.config.settings import load
 from toolgen.errors import ConfigError
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
+from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.middleware import CallView, Change, Middleware, Narrow, Refuse, ResultView
 from toolgen.model.result import Envelope
 from toolgen.policy.document.policy import load as load_policy
@@ -680,3 +683,49 @@ def test_no_middleware_skips_a_stage_or_has_one_twice(drawn: list[tuple[Any, Any
             assert len(_SEEN) == 1
 
     asyncio.run(run())
+
+
+def _nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value, 0, 0, 0]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _nested(MAX_DEPTH + 1),
+        _nested(195),
+        b"bytes",
+        {1, 2},
+        Decimal("1.5"),
+        datetime(2026, 1, 1, tzinfo=UTC),
+        object(),
+    ],
+    ids=["65", "195", "bytes", "set", "decimal", "datetime", "object"],
+)
+def test_what_is_no_json_or_nested_too_deeply_is_a_failure_of_the_check(value: Any) -> None:
+    class Narrowing(Middleware):
+        async def before(self, call: CallView) -> Narrow:
+            return Narrow(arguments={"limit": value})
+
+    class Changing(Middleware):
+        async def after(self, call: CallView, result: ResultView) -> Change:
+            return Change(data=value)
+
+    narrowed, _ = called([Narrowing()])
+    assert (narrowed.status, narrowed.data) == ("refused", None)
+    changed, entries = called([Changing()])
+    assert (changed.status, changed.data) == ("error", None)
+    assert changed.error is not None
+    assert "is withheld" in changed.error.message
+    assert [entry["event"] for entry in entries if entry.get("call_id") == changed.call_id].count("outcome") == 1
+
+
+def test_an_answer_that_a_check_changed_is_given_up_to_the_limit() -> None:
+    class Changing(Middleware):
+        async def after(self, call: CallView, result: ResultView) -> Change:
+            return Change(data=_nested(MAX_DEPTH))
+
+    assert called([Changing()])[0].data == _nested(MAX_DEPTH)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
-from toolgen.json_codec import decode_json, encode_json
+from toolgen.json_codec import carried, decode_json, encode_json
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import (
@@ -217,7 +217,9 @@ class MiddlewareStage(Struct, kw_only=True):
     async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, trail: Trail) -> Call | Result:
         """The call with changed arguments, judged again in place of what was judged before."""
         try:
-            changes = decode_json(encode_json(dict(changes)))  # what is judged is what is sent, even if others hold it
+            changes = decode_json(
+                encode_json(carried(dict(changes)))
+            )  # what is judged is what is sent, even if others hold it
         except Exception as error:  # noqa: BLE001 - the project's own classes
             return Refused(error=_failed(hook, call, error, trail))
         properties = call.tool.input_schema.get("properties", {})
@@ -270,7 +272,7 @@ class MiddlewareStage(Struct, kw_only=True):
             trail.notes += (_note(hook, "labelled", labels=tuple(said.labels)),)
             await self.label(call, said.labels)
         if not said.keeps_data:
-            data: Json = decode_json(encode_json(said.data))
+            data: Json = decode_json(encode_json(carried(said.data)))
             trail.notes += (_note(hook, "changed"),)
             result = replace(result, data=data)
         if said.suggestion and isinstance(result, Failed):

@@ -15,6 +15,7 @@ from tests.patient import until
 from toolgen.clock import SystemClock
 from toolgen.gateway import device_calls
 from toolgen.gateway.service import Gateway
+from toolgen.json_codec import MAX_DEPTH
 
 Steps = Callable[[Served], Awaitable[None]]
 
@@ -207,6 +208,27 @@ def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tmp_path
 
     record = play(tmp_path, steps)
     assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 5
+
+
+def test_an_answer_that_is_nested_too_deeply_is_refused_and_the_call_still_waits(tmp_path: Path) -> None:
+    deep: Any = "SECRET"
+    for _ in range(MAX_DEPTH):
+        deep = [deep, 0, 0, 0]
+
+    async def steps(served: Served) -> None:
+        call_id = await served.asked()
+        for answer in (
+            {"result": deep},
+            {"result": {**HERE, "more": deep}},
+            {"error": {"code": 1, "message": "m", "data": deep}},
+        ):
+            refused = await served.answer(call_id, **answer)
+            assert refused.status_code == 400
+            assert f"nested more than {MAX_DEPTH} levels deep" in refused.json()["error"]["message"]
+        assert (await served.outcome(call_id))["status"] == "pending"
+        assert (await served.answer(call_id, result=HERE)).status_code == 200
+
+    assert "SECRET" not in str(play(tmp_path, steps))
 
 
 def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp_path: Path) -> None:

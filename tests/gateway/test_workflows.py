@@ -13,6 +13,7 @@ import pytest
 from tests.gateway.workflows import ALLOWED, Service, project, record, serving, within
 from tests.redis_server import RedisServer
 from toolgen.gateway.service import Gateway
+from toolgen.json_codec import MAX_DEPTH
 from toolgen.pipeline.middleware import Presence
 
 FIND = {"id": "find", "call": "notes__search_issues", "with": {"q": "$inputs.q"}}
@@ -421,3 +422,23 @@ def test_a_secret_input_is_not_in_the_record(tmp_path: Path) -> None:
     secret = {"inputs": {"q": {"type": "string", "format": "password"}}, "steps": [{**FIND, "with": {}}]}
     within(tmp_path, {"fix": secret}, lambda g, s: run(g, s, q="canary-value"))
     assert "canary-value" not in json.dumps(record(tmp_path))
+
+
+def test_what_templates_nest_too_deeply_is_told_by_the_workflow(tmp_path: Path) -> None:
+    """The answer of each step is within the limit; what is made of it is not."""
+    outputs: Any = "$steps.find.data"
+    for _ in range(10):
+        outputs = {"in": [outputs]}
+    flow = {"fix": {"inputs": Q, "steps": [FIND], "outputs": {"all": outputs}}}
+
+    async def scenario(gateway: Gateway, service: Service) -> list[Any]:
+        found = []
+        for levels in (MAX_DEPTH - 10, 1):
+            service.issues = json.loads("[" * levels + "]" * levels)
+            found.append(await run(gateway, service))
+        return found
+
+    (deep, flat), _, _ = within(tmp_path, flow, scenario)
+    assert (deep.status, deep.error.code) == ("error", "step_failed")
+    assert f"nested more than {MAX_DEPTH} levels deep" in deep.error.message
+    assert flat.status == "ok"

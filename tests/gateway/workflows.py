@@ -70,6 +70,7 @@ class Service:
     held: dict[str, threading.Event] = field(default_factory=dict)  # by path, until when an answer is held back
     lock: threading.Lock = field(default_factory=threading.Lock)
     made: int = 0
+    issues: list[Any] = field(default_factory=lambda: ISSUES)
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
         parts = urlsplit(target)
@@ -82,7 +83,7 @@ class Service:
             kind, _, key = parts.path.strip("/").partition("/")
             if kind == "issues" and not key:
                 limit = int(parse_qs(parts.query).get("limit", ["9"])[0])
-                return 200, {"items": ISSUES[:limit], "total": len(ISSUES)}
+                return 200, {"items": self.issues[:limit], "total": len(self.issues)}
             if kind == "issues":
                 return 200, ISSUES[int(key) - 1]
             if kind == "report":

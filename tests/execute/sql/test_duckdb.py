@@ -72,6 +72,7 @@ VALUES: list[tuple[str, str, Json]] = [
     ("MAP {'k': 1.5}", "map(varchar, decimal(2,1))", {"k": 1.5}),
     ("'101'::BIT", "bit", "101"),
     ("NULL::DATE", "date", None),
+    (f"'{'[' * 65}{']' * 65}'::JSON", "json", "[" * 65 + "]" * 65),
 ]
 
 

@@ -36,6 +36,8 @@ def answer(body: bytes | str, content_type: str = "application/json", status: in
         ("{not json", "application/json", "{not json"),
         ("[NaN]", "application/json", ["NaN (a number that JSON cannot carry)"]),
         ('{"x": -1e999}', "application/json", {"x": "-1e999 (a number that JSON cannot carry)"}),
+        ("[" * 5000, "application/json", "[" * 5000),
+        ("see [" * 90, "", "see [" * 90),
         ("<p>é</p>", "text/html", "<p>é</p>"),
         ("é".encode("latin-1"), "text/plain; charset=ISO-8859-1", "é"),
         (b"\xff", "text/plain", "\ufffd"),
@@ -50,7 +52,7 @@ def test_a_body_is_decoded_by_its_type(body: str | bytes, content_type: str, dat
 
 
 def test_a_body_that_is_nested_too_deeply_is_not_decoded() -> None:
-    for body in ("[" * 5000, "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65):
+    for body in ("[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65):
         with pytest.raises(TooDeepError):
             decode(answer(body, "application/json"), NOBODY)
 

@@ -89,6 +89,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "policy/advice.py": ("found[:_SHOWN]",),
     "policy/answer_redaction.py": ("text[:_GRAM]",),
     "policy/credentials.py": ("self.sha256[:12]",),
+    "policy/document/policy_files.py": ("[(content, document), *known][:_VERSIONS]",),
     "policy/detectors/classifier.py": ("text[:_MAX_LENGTH]",),
     "policy/detectors/personal_data.py": ("plain[:13]",),
     "policy/detectors/secrets.py": ("found[0][:6]",),

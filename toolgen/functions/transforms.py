@@ -44,7 +44,7 @@ class _Evaluation:
         try:
             return [value for _, value in path.select(self.arguments, self.budget, _MAX_FOUND)]
         except JsonPathError as error:
-            raise ToolError(f"{path.text[:60]} {error}", suggestion=_LESS) from None
+            raise ToolError(f"{bounded(path.text, 60)} {error}", suggestion=_LESS) from None
 
     def take(self, value: Json) -> None:
         """Take the size of a value: its characters, and one for each value in it. Raises `ToolError`."""

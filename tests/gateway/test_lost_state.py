@@ -15,12 +15,13 @@ from tests.gateway.test_shared_calls import POLICY, ask, both
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.gateway import approval_runner, background_calls, waiting_calls
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.middleware import Presence
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
+from toolgen.state.invocations_redis import RedisInvocations
 
 LEASE_S = 1.0
 
@@ -220,3 +221,31 @@ def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path: Path,
         assert len(seen.requests) == 1
 
     over_redis(tmp_path, server, work, allowed)
+
+
+def test_what_could_not_be_put_back_at_once_is_put_back_later(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore, failed = RedisInvocations.restore_endings, list[int]()
+
+    async def away_at_first(self: RedisInvocations) -> None:
+        if len(failed) < 2:  # once at each gateway
+            failed.append(1)
+            raise StateUnavailableError("Redis is away again")
+        await restore(self)
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        call_id = await ask(first)
+        await approve(second, call_id)
+        assert await told(first, call_id) == "ok"
+        monkeypatch.setattr(RedisInvocations, "restore_endings", away_at_first)
+        await copies.redis.flushall()
+        await until(lambda: losses(first) and losses(second))
+        await until(lambda: len(failed) == 2)
+        async with asyncio.timeout(30):
+            while await first.approvals.outcome(call_id, first.principal("bot")) is None:  # noqa: ASYNC110 - Redis tells nobody
+                await asyncio.sleep(0.02)
+        assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
+        assert [losses(gateway) for gateway in (first, second)] == [[{"what": "it was emptied"}]] * 2
+
+    over_redis(tmp_path, server, work)

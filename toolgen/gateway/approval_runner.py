@@ -75,6 +75,7 @@ class Runner:
         self._stopping = False
         self._forgot = 0.0
         self._sweep_at = 0.0
+        self._restoring = False
         self._told: dict[str, None] = {}
         self.trouble = FaultLog(clock, "calls that wait are not looked after")
 
@@ -98,7 +99,9 @@ class Runner:
                 changed = await self._store.changed()
                 self._watch.heard()
                 if self._store.loss:
-                    await self._put_back(self._store.loss)
+                    await self._note_loss(self._store.loss)
+                if self._restoring:
+                    await self._put_back()
                 if changed or self._clock.monotonic() >= due:
                     due = self._clock.monotonic() + _ROUND_S
                     if changed and self._store.by_others:
@@ -197,11 +200,14 @@ class Runner:
         self._behind = {one: at for one, at in self._behind.items() if now - at < 3 * LEASE_S}
         return now - self._behind.setdefault(call_id, now) >= LEASE_S
 
-    async def _put_back(self, loss: str) -> None:
-        """Put back what this worker knows, and end what is known to be over, where the store has lost something."""
-        first = await self._store.begin_epoch()
-        if first:
+    async def _note_loss(self, loss: str) -> None:
+        """Note that the store has lost something: what this worker knows is put back until all of it is."""
+        self._restoring = True
+        if await self._store.begin_epoch():
             await self._lost(loss)
+
+    async def _put_back(self) -> None:
+        """Put back what this worker knows, and end what is known to be over. Raises `StateError` where the store is away again."""
         self._sweep_at = 0.0
         await self._approvals.put_back()
         await self._store.restore_endings()
@@ -210,6 +216,7 @@ class Runner:
             for known in await self._store.unfinished(kind):
                 if self._approvals.carried_out(known.id) is None and await self._store.fate(known) == "over":
                     await self._guarded(known)
+        self._restoring = False
         self._approvals.announce()
 
     async def _end_missing(self, missing: Sequence[Invocation]) -> None:

@@ -17,7 +17,7 @@ from tests.state.test_invocations import invocation
 from toolgen.clock import SystemClock
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
-from toolgen.state.invocations import FullError, Held, Invocation, Invocations, Room, as_json
+from toolgen.state.invocations import Held, Invocation, Invocations, ResultsFullError, Room, as_json
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.redis_connection import RedisLink, RedisLocation
@@ -77,7 +77,7 @@ def test_of_many_that_end_at_once_no_more_are_kept_than_there_is_room(place: Pla
             assert found is not None
             try:
                 return await worker.replace(found, over(found, found.asked), room=room)
-            except FullError:
+            except ResultsFullError:
                 return await worker.replace(found, over(found, found.asked, "not kept"))
 
         ended = await asyncio.gather(*(end(workers[index % 3], one) for index, one in enumerate(began)))
@@ -107,7 +107,7 @@ def test_what_is_forgotten_makes_room_again(place: Places) -> None:
         assert (held.own, held.own_since, held.all_since) == (held.all, 5.0, 5.0)
         assert held.own >= len(RESULT)
         assert await other.held("nobody") == msgspec.structs.replace(held, own=0, own_since=0.0)
-        with pytest.raises(FullError):
+        with pytest.raises(ResultsFullError):
             await other.replace(second, over(second, 6.0), room=room)
         known = await other.get(second.id)
         assert known is not None

@@ -20,7 +20,7 @@ from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.state.call_states import Kind, Status
-from toolgen.state.invocations import BehindError, FullError, Invocation, Invocations, Party, Room
+from toolgen.state.invocations import BehindError, Invocation, Invocations, Party, ResultsFullError, Room
 from toolgen.state.remembered_calls import RememberedCalls
 from toolgen.state.store_watch import LEASE_S
 from toolgen.state.stored_answers import EACH, TOTAL
@@ -315,7 +315,7 @@ class WaitingCalls:
         )
         try:
             kept = await self.store.replace(known, ended, room=ROOM)
-        except FullError:
+        except ResultsFullError:
             kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=_without_result(envelope)))
         self.announce(known.id)
         if known.parent:  # which may wait for this one

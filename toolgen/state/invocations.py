@@ -15,13 +15,13 @@ from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 __all__ = [
     "BehindError",
     "Fate",
-    "FullError",
     "Held",
     "Invocation",
     "Invocations",
     "Need",
     "Party",
     "Remember",
+    "ResultsFullError",
     "Room",
     "TaskWish",
     "Vote",
@@ -253,7 +253,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
         return self.all_since if self.all >= room.total else None
 
 
-class FullError(Exception):
+class ResultsFullError(Exception):
     """There is no room for how a call ended. Nothing was changed."""
 
 
@@ -298,7 +298,7 @@ class Invocations(Protocol):
         """Puts `changed` in place of `known` and returns it as it is kept, or None where that may not be: somebody else was quicker, it
         has ended, it is another machine's to carry out, or `may_follow` says no. Then nothing happened. Of many who try, one does it.
 
-        Raises `FullError` for a call that ends and has no `room`."""
+        Raises `ResultsFullError` for a call that ends and has no `room`."""
 
     async def held(self, principal: str) -> Held:
         """How much is kept of calls that ended."""

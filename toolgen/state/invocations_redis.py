@@ -22,9 +22,9 @@ from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.invocations import (
     BehindError,
     Fate,
-    FullError,
     Held,
     Invocation,
+    ResultsFullError,
     Room,
     as_json,
     counted_as,
@@ -198,7 +198,7 @@ class RedisInvocations:
         what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind, "1" if known.lost else "0", *bounds)
         done = await self._write("replace", kept.id, str(known.version), *what)
         if done[0] == _FULL:
-            raise FullError
+            raise ResultsFullError
         if not done[0]:
             return None
         await self._note(kept)

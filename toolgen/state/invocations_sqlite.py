@@ -15,9 +15,9 @@ from toolgen.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import (
     Fate,
-    FullError,
     Held,
     Invocation,
+    ResultsFullError,
     Room,
     as_json,
     counted_as,
@@ -196,7 +196,7 @@ class SqliteInvocations:
 
         done = await self._file.write(work) if self._file else None
         if done is _FULL:
-            raise FullError
+            raise ResultsFullError
         return kept if done is not None else None
 
     async def held(self, principal: str) -> Held:

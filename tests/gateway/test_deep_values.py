@@ -132,3 +132,42 @@ def test_an_answer_of_a_function_is_given_up_to_the_limit(tmp_path: Path) -> Non
         assert refused.error is not None
         assert (refused.status, refused.error.code) == ("error", "handler_error")
         assert TOLD in refused.error.message
+
+
+def test_a_kept_answer_is_given_again_up_to_the_limit(tmp_path: Path) -> None:
+    """From the cache, under an idempotency key, and redacted; each is compared with the answer as the service gave it."""
+    mail = {"to": "x"}
+
+    async def work(path: Path, seen: Any) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {"cache": [], "key": [], "redacted": []}
+        async with Gateway.load(path) as gateway:
+            for levels in (MAX_DEPTH, MAX_DEPTH - 3):
+                seen.body = json.dumps(
+                    {"secret": "x", "value": tailed(levels), "text": json.dumps(tailed(levels))}
+                ).encode()
+                key = f"key-{levels}"
+                for _ in range(2):
+                    found["key"].append(
+                        await gateway.call("orders__send_mail", mail, principal="bot", idempotency_key=key)
+                    )
+                    found["cache"].append(await gateway.call("orders__get_health", {}, principal="bot"))
+                    found["redacted"].append(await gateway.call("orders__send_mail", mail, principal="bot"))
+        return found
+
+    with upstream() as (seen, server):
+        policy = {
+            "rules": [RULE],
+            "limits": [],
+            "redact": [{"tools": ["orders__send_mail"], "fields": ["$..secret"], "with": "[hidden]"}],
+        }
+        path = project(tmp_path, server, policy, tools={"orders__get_health": {"cache": "60s"}})
+        found = asyncio.run(work(path, seen))
+    for kind, (*refused, first, second) in found.items():
+        assert first.status == second.status == "ok", (kind, first)
+        assert first.data == second.data
+        assert first.data["value"] == tailed(MAX_DEPTH - 3)
+        assert first.data["secret"] == ("x" if kind == "cache" else "[hidden]")
+        for answer in refused:
+            assert answer.error is not None
+            assert (answer.data, answer.error.code) == (None, "upstream_error"), kind
+            assert TOLD in answer.error.message

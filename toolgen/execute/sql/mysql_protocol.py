@@ -24,7 +24,7 @@ from toolgen.execute.sql.result_rows import shortest_float
 from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json
 
-__all__ = ["Field", "NamedContext", "Prepared", "WireConnection"]
+__all__ = ["Field", "NamedContext", "Prepared", "WireConnection", "decoded_row"]
 
 _RESET: Final = 0x1F  # COM_RESET_CONNECTION
 _BINARY: Final = 63  # the character set of bytes
@@ -184,7 +184,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
             if packet.is_eof_packet():
                 self._allowed = sys.maxsize
                 return
-            yield _row(packet.get_all_data(), fields, most_cell)
+            yield decoded_row(packet.get_all_data(), fields, most_cell)
 
     async def _read_bytes(self, num_bytes: int) -> bytes:
         """aiomysql's: what a packet announces is read only when it is allowed to be that long."""
@@ -291,7 +291,8 @@ def _field(data: bytes) -> Field:
     )
 
 
-def _row(data: bytes, fields: Sequence[Field], most_cell: int) -> list[object]:
+def decoded_row(data: bytes, fields: Sequence[Field], most_cell: int) -> list[object]:
+    """The values of one row of a prepared statement. A JSON document of more than `most_cell` bytes is left as text."""
     size = (len(fields) + 9) // 8
     nulls = data[1 : 1 + size]
     reader = _Reader(data, 1 + size)

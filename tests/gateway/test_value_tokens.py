@@ -417,6 +417,8 @@ def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: Path) 
             (name,) = reader.keys("*:values:of:*")
             kept = reader.hgetall(name)
             assert all(ANN.encode() not in one for pair in kept.items() for one in pair)
+            stored = await health(first, seen, {"note": f"x{BEN}", "other": f"x{ANN}"}, "another session")
+            assert stored.data == {"note": "x<email:3>", "other": "<email:4>"}  # no call was given the other
             reader.hset(name, "box email 2", kept[b"box email 1"])
             reader.close()
             assert (
@@ -524,5 +526,52 @@ def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> None:
             "<email:1>": "<\\email:1><email:1>",
             "n": "<card:1>",
         }
+
+    scenario(tmp_path, steps)
+
+
+@pytest.mark.parametrize("value", HIDDEN)
+@pytest.mark.parametrize("later", ["s", "another session"])
+def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
+    tmp_path: Path, value: str, later: str
+) -> None:
+    """An agent has text stored beside a token, and reads it back."""
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        shown_first: Any = (await health(gateway, seen, {"a": value})).data
+        token = shown_first["a"]
+        seen.body = b"{}"
+        assert (await mail(gateway, f"x{token}")).status == "ok"
+        for before in SHIFTS:
+            for after in SHIFTS:
+                text = f"{before}{value}{after}"
+                answer = await health(gateway, seen, {"note": text, text: 1, "other": f"to {BEN}"}, later)
+                assert answer.status == "ok"
+                shown = json.dumps(answer.data, ensure_ascii=False)
+                for at in range(len(value) - 5):
+                    piece = value[at : at + 6]
+                    assert piece not in shown or piece in before or piece in after, (before, after, shown)
+                assert (token if later == "s" else token.partition(":")[0]) in shown
+                assert BEN not in shown
+
+    scenario(
+        tmp_path,
+        steps,
+        tokens=[{**BACK, "kinds": ["email", "card", "iban", "phone"]}],
+        detectors=[{"detector": "secrets", "then": "redact"}, *TOKENS],
+    )
+
+
+def test_an_error_tells_no_piece_of_a_value_that_an_earlier_call_was_given(tmp_path: Path) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        await health(gateway, seen, {"a": ANN})
+        seen.body = b"{}"
+        await mail(gateway, "x<email:1>")
+        seen.status = 400
+        seen.body = json.dumps({"message": f"the note x{ANN} is wrong near {ANN[2:11]}"}).encode()
+        answer = await gateway.call("orders__get_health", {}, principal="bot", session="s")
+        assert answer.error is not None
+        assert ANN[2:9] not in answer.error.message
+        assert "x<email:1> is wrong near [email]" in answer.error.message
 
     scenario(tmp_path, steps)

@@ -121,8 +121,10 @@ class ValueTokens:
         values: dict[Found, str] = {}
         if wanted and session:
             asked = sorted((one.kind, one.number) for one in wanted)
+            scope = Scope(parties(principal), session)
             try:
-                kept = await self._vault.find(Scope(parties(principal), session), asked)
+                kept = await self._vault.find(scope, asked)
+                await self._vault.give(scope, [(kind, value) for (kind, _), value in kept.items()])
             except StateError:
                 return Restored(arguments=arguments, denied=_UNREAD)
             values = {Found(*token): value for token, value in kept.items()}

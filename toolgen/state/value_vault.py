@@ -21,7 +21,9 @@ from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
 __all__ = [
+    "GIVEN_S",
     "IDLE_S",
+    "MAX_GIVEN",
     "MAX_SESSIONS",
     "MAX_VALUES",
     "MAX_VALUE_BYTES",
@@ -38,6 +40,9 @@ MAX_VALUES = 5_000
 MAX_SESSIONS = 200
 """How many values are kept for one session, and how many sessions of one owner: what was used least recently gives way."""
 MAX_VALUE_BYTES = 8 * 1024
+GIVEN_S = 30 * 24 * 3600.0
+MAX_GIVEN = 5_000
+"""How long, and how many of one owner, values are remembered that calls were given: the one given least recently gives way."""
 _COUNTED_S = 30 * 24 * 3600.0
 _FRESH_S = 600.0  # kept values are renewed at most so often
 _BATCH = 500
@@ -79,6 +84,12 @@ class Vault(Protocol):
     async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
         """The values of those tokens that this session has."""
 
+    async def give(self, scope: Scope, values: Sequence[Value]) -> None:
+        """Remember that calls of this owner were given these values: the systems that they reach may tell them later."""
+
+    async def given(self, scope: Scope) -> list[Value]:
+        """All values that calls of this owner were given, in any session."""
+
     async def close(self) -> None:
         """Lets go of what is open."""
 
@@ -92,6 +103,9 @@ CREATE TABLE IF NOT EXISTS kept_values (
 CREATE UNIQUE INDEX IF NOT EXISTS by_value ON kept_values (session, kind, mac);
 CREATE INDEX IF NOT EXISTS by_owner ON kept_values (owner, session);
 CREATE INDEX IF NOT EXISTS expiring ON kept_values (expires);
+CREATE TABLE IF NOT EXISTS given_values (
+  owner TEXT NOT NULL, kind TEXT NOT NULL, mac TEXT NOT NULL, box BLOB NOT NULL, expires REAL NOT NULL, PRIMARY KEY (owner, kind, mac)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS last_numbers (
   owner TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL, expires REAL NOT NULL, PRIMARY KEY (owner, kind)
 ) WITHOUT ROWID
@@ -116,6 +130,7 @@ class SqliteVault:
             with transaction(connection):
                 connection.execute("DELETE FROM kept_values WHERE expires <= ?", (now,))
                 connection.execute("DELETE FROM last_numbers WHERE expires <= ?", (now,))
+                connection.execute("DELETE FROM given_values WHERE expires <= ?", (now,))
                 _renew(connection, scope, now)
                 held = _held(connection, scope)
                 found: dict[Value, int] = {}
@@ -143,8 +158,37 @@ class SqliteVault:
                     (scope.id, *token, now),
                 ).fetchone()
                 if row is not None:
-                    found[token] = _opened(seal, scope, token, row[0])
+                    found[token] = _opened(seal, _about(scope, token), row[0])
             return found
+
+        return await self._file.run(work)
+
+    async def give(self, scope: Scope, values: Sequence[Value]) -> None:
+        seal, expires = self._sealed(), self._clock.now() + GIVEN_S
+        rows = [(scope.owner, *row, expires) for row in _given_rows(seal, scope, values)]
+
+        def work(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                connection.executemany("INSERT OR REPLACE INTO given_values VALUES (?, ?, ?, ?, ?)", rows)
+                connection.execute(
+                    "DELETE FROM given_values WHERE owner = ? AND (kind, mac) IN "
+                    "(SELECT kind, mac FROM given_values WHERE owner = ? ORDER BY expires DESC LIMIT -1 OFFSET ?)",
+                    (scope.owner, scope.owner, MAX_GIVEN),
+                )
+
+        await self._file.run(work)
+
+    async def given(self, scope: Scope) -> list[Value]:
+        if not self._file:
+            return []
+        seal = self._sealed()
+
+        def work(connection: sqlite3.Connection) -> list[Value]:
+            rows = connection.execute(
+                "SELECT kind, mac, box FROM given_values WHERE owner = ? AND expires > ?",
+                (scope.owner, self._clock.now()),
+            ).fetchall()
+            return [(kind, _opened(seal, _about_given(scope, kind, mac), box)) for kind, mac, box in rows]
 
         return await self._file.run(work)
 
@@ -255,8 +299,23 @@ class RedisVault:
         found: dict[Token, str] = {}
         for token, box in zip(tokens, boxes, strict=True):
             if box:
-                found[token] = _opened(seal, scope, token, box)
+                found[token] = _opened(seal, _about(scope, token), box)
         return found
+
+    async def give(self, scope: Scope, values: Sequence[Value]) -> None:
+        seal = await self._redis.seal()
+        for batch in _batches(list(values)):
+            parts = [part for row in _given_rows(seal, scope, batch) for part in row]
+            await self._redis.run("give", scope.owner, str(int(GIVEN_S)), str(MAX_GIVEN), *parts)
+
+    async def given(self, scope: Scope) -> list[Value]:
+        seal = await self._redis.seal()
+        found = await self._redis.run("given", scope.owner, str(int(GIVEN_S)))
+        names = [str(name, "ascii") if isinstance(name, bytes) else name for name in found[::2]]
+        return [
+            (kind, _opened(seal, _about_given(scope, kind, mac), box))
+            for (kind, mac), box in zip((name.split(" ") for name in names), found[1::2], strict=True)
+        ]
 
     async def close(self) -> None:
         await self._redis.close()
@@ -281,14 +340,28 @@ def _closed(seal: Seal, scope: Scope, token: Token, text: str) -> bytes:
     return seal.close(_encoded(text), _about(scope, token))
 
 
-def _opened(seal: Seal, scope: Scope, token: Token, box: bytes) -> str:
+def _given_rows(seal: Seal, scope: Scope, values: Sequence[Value]) -> list[tuple[str, str, bytes]]:
+    """Kind, MAC and sealed text of values; the MAC tells equal values of an owner apart from others."""
+    rows = []
+    for kind, text in dict.fromkeys(values):
+        mac = hmac.new(seal.values, f"given {scope.owner} {kind} ".encode() + _encoded(text), hashlib.sha256)
+        name = mac.hexdigest()[:32]
+        rows.append((kind, name, seal.close(_encoded(text), _about_given(scope, kind, name))))
+    return rows
+
+
+def _opened(seal: Seal, about: str, box: bytes) -> str:
     with suppress(UnicodeDecodeError):
-        return seal.open(box, _about(scope, token)).decode("utf-8", "surrogatepass")
+        return seal.open(box, about).decode("utf-8", "surrogatepass")
     raise StateError("what is kept behind a token is not what was kept there")
 
 
 def _about(scope: Scope, token: Token) -> str:
     return f"value {scope.id} {token[0]} {token[1]}"
+
+
+def _about_given(scope: Scope, kind: str, mac: str) -> str:
+    return f"given {scope.owner} {kind} {mac}"
 
 
 def _encoded(text: str) -> bytes:

@@ -3,6 +3,8 @@
 --   number owner session idle sessions most {kind mac}… -> for each its number, 0 where the session holds too many, and 1 where no box is kept
 --   put session idle {kind number box}…           -> 1
 --   find session idle {kind number}…              -> the box of each, '' where there is none
+--   give owner seconds most {kind mac box}…       -> 1; the owner's values that calls were given, the least recent ones dropped
+--   given owner seconds                           -> of each 'kind mac' and its box
 -- A number is given once to one owner, so that what another session saw stands for nothing in this one.
 local op = ARGV[1]
 local function name(part) return KEYS[1] .. ':' .. part end
@@ -48,6 +50,27 @@ elseif op == 'put' then
     redis.call('HSET', kept, 'box ' .. ARGV[at] .. ' ' .. ARGV[at + 1], ARGV[at + 2])
   end
   redis.call('PEXPIRE', kept, ARGV[3])
+  return 1
+elseif op == 'give' or op == 'given' then
+  local boxes, times = name('given:' .. ARGV[2]), name('given-at:' .. ARGV[2])
+  local now, keep = tonumber(redis.call('TIME')[1]), tonumber(ARGV[3])
+  local function drop(names)
+    for _, one in ipairs(names) do
+      redis.call('ZREM', times, one)
+      redis.call('HDEL', boxes, one)
+    end
+  end
+  drop(redis.call('ZRANGEBYSCORE', times, '-inf', now - keep))
+  if op == 'given' then return redis.call('HGETALL', boxes) end
+  for at = 5, #ARGV, 3 do
+    local one = ARGV[at] .. ' ' .. ARGV[at + 1]
+    redis.call('ZADD', times, now, one)
+    redis.call('HSET', boxes, one, ARGV[at + 2])
+  end
+  local over = redis.call('ZCARD', times) - tonumber(ARGV[4])
+  if over > 0 then drop(redis.call('ZRANGE', times, 0, over - 1)) end
+  redis.call('EXPIRE', boxes, ARGV[3])
+  redis.call('EXPIRE', times, ARGV[3])
   return 1
 end
 local kept, found = name('of:' .. ARGV[2]), {}

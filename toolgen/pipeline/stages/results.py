@@ -1,7 +1,8 @@
 """Inspection of answers before anybody is shown them: findings become labels of the session, are redacted, replaced by tokens, or withheld.
 
 Values that a call was given in place of tokens are put back to their tokens first, and detectors leave these alone: text beside a token
-changes nothing in what is found.
+changes nothing in what is found. The same holds for values that earlier calls of the principal were given: a service may have stored
+them with text beside them.
 """
 
 from __future__ import annotations
@@ -77,17 +78,14 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return not self.inspector.of(tool.name)
 
     async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
-        name = call.tool.name
-        others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         long = (result.delivery.bytes or 0) > _LONG
         said = await _run(lambda: self._marked(call, _said(result)), apart=long)
-        if self.inspector.takes_long(name, *others):
-            came = time.monotonic()
-            seen = await asyncio.get_running_loop().run_in_executor(
-                threads(), lambda: self.inspector.look(name, said, *others, came=came)
-            )
-        else:
-            seen = await _run(lambda: self.inspector.look(name, said, *others), apart=long)
+        seen = await self._seen(call, said, apart=long)
+        stored = await self._stored(call, said, apart=long)
+        if stored is not None:
+            said = await _run(lambda: stored.masked(said), apart=long)
+            seen.add(await self._seen(call, said, apart=long))
+            seen.resembling = True
         if not seen.watches and not seen.resembling:
             return result
         labels = sorted({watch.label for watch in seen.watches if watch.label})
@@ -100,7 +98,38 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             said = await _run(lambda: self.inspector.replaced(said, seen), apart=long)
         elif not seen.has("tokenise") and not seen.resembling:
             return result
-        return _with(result, await self._tokenised(call, said, seen, apart=long))
+        shown = await self._tokenised(call, said, seen, apart=long)
+        return _with(result, shown if stored is None else _quoting(shown, stored))
+
+    async def _seen(self, call: Call, said: Json, *, apart: bool) -> Seen:
+        """What the detectors find in an answer."""
+        name = call.tool.name
+        others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
+        if self.inspector.takes_long(name, *others):
+            came = time.monotonic()
+            return await asyncio.get_running_loop().run_in_executor(
+                threads(), lambda: self.inspector.look(name, said, *others, came=came)
+            )
+        return await _run(lambda: self.inspector.look(name, said, *others), apart=apart)
+
+    async def _stored(self, call: Call, said: Json, *, apart: bool) -> CallMasking | None:
+        """The masking of values in an answer that earlier calls of this principal were given; None where it holds none of them."""
+        tokens = self.inspector.tokens
+        if tokens is None:
+            return None
+        scope = Scope(parties(call.principal), call.session)
+        kinds = {value: kind for kind, value in await self.vault.given(scope)}
+        if not kinds:
+            return None
+        searched = CallMasking([("", "", value) for value in kinds], {})
+        found = [(kinds[value], value) for value in await _run(lambda: searched.present(said), apart=apart)]
+        if not found:
+            return None
+        kept = [value for value in found if value[0] in tokens.kinds]
+        numbers = await self.vault.keep(scope, kept) if kept and call.session else {}
+        return CallMasking(
+            [("", _token(kind, numbers.get((kind, value))), value) for kind, value in found], call.arguments, call.bound
+        )
 
     def _marked(self, call: Call, said: Json) -> Json:
         """With marks in place of the values that the call was given, and of the tokens that it handed on from calls of its own.
@@ -127,13 +156,10 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             else {}
         )
         shown = await _run(lambda: self.inspector.tokenised(said, seen, numbers), apart=apart)
-        if not values or not isinstance(shown, Mapping) or "message" not in shown:
+        if not values:
             return shown
-        # A message quotes the answer, in another writing perhaps, or a part of it.
         known = [("", _token(kind, numbers.get((kind, value))), value) for kind, value in values]
-        mask = CallMasking(known, call.arguments, call.bound)
-        quoting = {name: mask.message(str(shown[name])) for name in ("message", "suggestion")}
-        return {**shown, **quoting}
+        return _quoting(shown, CallMasking(known, call.arguments, call.bound))
 
 
 def _token(kind: str, number: int | None) -> str:
@@ -159,6 +185,13 @@ def _said_of(error: Error, masking: CallMasking) -> Error:
 
 async def _run(work: Callable[[], T], *, apart: bool) -> T:
     return await asyncio.to_thread(work) if apart else work()
+
+
+def _quoting(shown: Json, masking: CallMasking) -> Json:
+    """What a call answers, its message without values: it quotes the answer, in another writing perhaps, or a part of it."""
+    if not isinstance(shown, Mapping) or "message" not in shown:
+        return shown
+    return {**shown, **{name: masking.message(str(shown[name])) for name in ("message", "suggestion")}}
 
 
 def _said(result: Success | Failed) -> Json:

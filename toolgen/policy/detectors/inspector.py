@@ -80,6 +80,13 @@ class Seen(Struct, kw_only=True):
         """Whether something was found that asks for this."""
         return any(watch.then == action for watch in self.watches)
 
+    def add(self, other: Seen) -> None:
+        """Add what was found in the same answer in another form."""
+        self.watches += [watch for watch in other.watches if watch not in self.watches]
+        for name, kinds in other.kinds.items():
+            self.kinds[name] = self.kinds.get(name, set()) | kinds
+        self.resembling |= other.resembling
+
 
 class Inspector:
     """The watches of one project, for one tool each what of them there is. `tokens` are those that stand for what is found, None where

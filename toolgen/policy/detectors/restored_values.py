@@ -67,6 +67,11 @@ class CallMasking:
             return value
         return changed_texts(value, self.text, self._number)
 
+    def present(self, value: Json) -> list[str]:
+        """Those of the values that a text, a name or a number in `value` holds, in any way of writing them."""
+        together = "\n".join(_texts(value)) if self._values else ""
+        return [one for one in self._values if any(form in together for form in _forms(one))]
+
     def message(self, text: str) -> str:
         """A message without the values, nor pieces of them: a library or a service may have cut one before this was asked.
 

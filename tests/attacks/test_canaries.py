@@ -65,7 +65,7 @@ def test_a_credential_the_upstream_echoes_reaches_nobody(
                 envelope = await gateway.call("pets__get_pet", {"petId": 7}, principal="bot", idempotency_key="once")
                 assert envelope.meta.next_cursor
                 said.extend([envelope.to_dict(), repr(envelope)])
-            reading = {"petId": 7, "_answer": {"cursor": envelope.meta.next_cursor}}
+            reading = {"petId": 7, "answer": {"cursor": envelope.meta.next_cursor}}
             further = await gateway.call("pets__get_pet", reading, principal="bot")
             assert further.status == "ok"
             said.append(further.to_dict())

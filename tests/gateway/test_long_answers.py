@@ -64,6 +64,7 @@ API = {
         "/people": _get("listPeople", _LIST, {"name": "cursor", **_TEXT}, {"name": "limit", **_INTEGER}),
         "/numbered": _get("listNumbered", {"type": "array", "items": _USER}, {"name": "page", **_INTEGER}),
         "/linked": _get("listLinked", {"type": "array", "items": _USER}, {"name": "after", **_TEXT}),
+        "/quiz": _get("listQuiz", _LIST, {"name": "answer", **_TEXT}, {"name": "cursor", **_TEXT}),
         "/odd": _get("listOdd", {"type": "object"}, {"name": "ab", **_INTEGER}, {"name": "since", **_INTEGER}),
         "/photo": _get("getPhoto", {"type": "string", "format": "binary"}, kind="image/png"),
         "/liar": _get("getLiar", {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}),
@@ -88,7 +89,7 @@ def upstream() -> Iterator[Upstream]:
             parts = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             kind, headers, body = "application/json", {}, b""
-            if parts.path == "/people":
+            if parts.path in {"/people", "/quiz"}:
                 size, start = int(query.get("limit", 3000)), int(query.get("cursor", 0))
                 items = ITEMS[start : start + size]
                 more = str(start + size) if start + size < len(ITEMS) else None
@@ -184,7 +185,7 @@ def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path: Path
     async def work(loaded: Gateway, seen: Upstream) -> None:
         found, cursor, pieces = [], "", 0
         while True:
-            envelope = await _rest(loaded, {"_answer": {"cursor": cursor}} if cursor else {})
+            envelope = await _rest(loaded, {"answer": {"cursor": cursor}} if cursor else {})
             assert envelope.status == "ok"
             assert len(json.dumps(envelope.data)) < SHOWN * 1.2
             found += envelope.data["items"]
@@ -211,21 +212,21 @@ def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
         ).decode()
         turned = cursor[:-4] + ("AAAA" if not cursor.endswith("AAAA") else "BBBB")
         for arguments, principal in [
-            ({"limit": 2900, "_answer": {"cursor": cursor}}, "other"),
-            ({"limit": 2901, "_answer": {"cursor": cursor}}, "bot"),
-            ({"_answer": {"cursor": cursor}}, "bot"),
-            ({"limit": 2900, "_answer": {"cursor": wrong}}, "bot"),
-            ({"limit": 2900, "_answer": {"cursor": turned}}, "bot"),
-            ({"limit": 2900, "_answer": {"cursor": "AAAA"}}, "bot"),
-            ({"limit": 2900, "_answer": {"cursor": "é"}}, "bot"),
-            ({"limit": 2900, "_answer": {"cursor": "x" * 10_000}}, "bot"),
+            ({"limit": 2900, "answer": {"cursor": cursor}}, "other"),
+            ({"limit": 2901, "answer": {"cursor": cursor}}, "bot"),
+            ({"answer": {"cursor": cursor}}, "bot"),
+            ({"limit": 2900, "answer": {"cursor": wrong}}, "bot"),
+            ({"limit": 2900, "answer": {"cursor": turned}}, "bot"),
+            ({"limit": 2900, "answer": {"cursor": "AAAA"}}, "bot"),
+            ({"limit": 2900, "answer": {"cursor": "é"}}, "bot"),
+            ({"limit": 2900, "answer": {"cursor": "x" * 10_000}}, "bot"),
         ]:
             envelope = await _rest(loaded, arguments, principal=principal)
             assert (envelope.status, envelope.error and envelope.error.code) == ("refused", "expired")
-        stranger = await _rest(loaded, {"limit": 2900, "_answer": {"cursor": cursor}}, principal="stranger")
+        stranger = await _rest(loaded, {"limit": 2900, "answer": {"cursor": cursor}}, principal="stranger")
         assert stranger.error is not None
         assert stranger.error.code == "unknown_tool"
-        assert (await _rest(loaded, {"limit": 2900, "_answer": {"cursor": cursor}})).status == "ok"
+        assert (await _rest(loaded, {"limit": 2900, "answer": {"cursor": cursor}})).status == "ok"
         assert len(seen.paths) == 2 - 1
         # What is kept is readable by nobody who has the disk alone.
         kept = b"".join(path.read_bytes() for path in (tmp_path / "var" / "state").glob("answers.db*"))
@@ -238,7 +239,7 @@ def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
 
 def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        asked = {"_answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
+        asked = {"answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         policy(tmp_path, redact=[{"tools": ["*"], "fields": ["$..email", "$..bio"], "with": "[hidden]"}])
         assert await loaded.operations.reload()
         envelope = await _rest(loaded, asked)
@@ -250,9 +251,9 @@ def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: P
 
 def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        envelope = await _rest(loaded, {"limit": 2, "_answer": {"fields": ["items.id", "items.email"]}})
+        envelope = await _rest(loaded, {"limit": 2, "answer": {"fields": ["items.id", "items.email"]}})
         assert envelope.data == {"items": [{"id": 0, "email": "[hidden]"}, {"id": 1, "email": "[hidden]"}]}
-        assert "_answer" not in seen.paths[-1]
+        assert "answer" not in seen.paths[-1]
         intent = next(entry for entry in entries(tmp_path) if entry["event"] == "intent")
         assert intent["arguments"] == {"limit": 2}
         for wrong in (
@@ -266,13 +267,13 @@ def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
             [],
             "{",
         ):
-            refused = await _rest(loaded, {"_answer": wrong})
+            refused = await _rest(loaded, {"answer": wrong})
             assert refused.error is not None
             assert refused.error.code == "validation"
-        assert (await _rest(loaded, {"limit": 1, "_answer": '{"fields": ["total"]}'})).data == {"total": 3000}
-        assert (await _rest(loaded, {"limit": 1, "_answer": {"fields": None, "cursor": None}})).status == "ok"
-        hidden = await _rest(loaded, {"_answer": {"x": 1}}, principal="stranger")
-        unknown = await _rest(loaded, {"_answer": {"x": 1}}, principal="stranger", name="people__nothing")
+        assert (await _rest(loaded, {"limit": 1, "answer": '{"fields": ["total"]}'})).data == {"total": 3000}
+        assert (await _rest(loaded, {"limit": 1, "answer": {"fields": None, "cursor": None}})).status == "ok"
+        hidden = await _rest(loaded, {"answer": {"x": 1}}, principal="stranger")
+        unknown = await _rest(loaded, {"answer": {"x": 1}}, principal="stranger", name="people__nothing")
         assert hidden.error is not None
         assert unknown.error is not None
         assert hidden.error == unknown.error
@@ -280,9 +281,77 @@ def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
     tried(tmp_path, work)
 
 
+@pytest.mark.parametrize("name", ["answer", "_answer"])
+def test_both_names_of_the_options_are_taken_and_one_is_listed(tmp_path: Path, name: str) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        for tool in loaded.tool_calls.catalog(loaded.principal("bot")):
+            assert not [one for one in tool.input_schema.get("properties", {}) if one.startswith("_")]
+        fields = await _rest(loaded, {"limit": 1, name: {"fields": ["total"]}})
+        assert fields.data == {"total": 3000}
+        same = await _rest(loaded, {"limit": 1, "answer": {"fields": ["total"]}, "_answer": {"fields": ["total"]}})
+        assert same.data == {"total": 3000}
+        other = await _rest(loaded, {"limit": 1, "answer": {"fields": ["total"]}, "_answer": {"fields": ["items"]}})
+        assert other.error is not None
+        assert other.error.message == "/answer: _answer is the same argument; give one of them"
+        refused = await _rest(loaded, {name: "everything"})
+        assert refused.error is not None
+        assert refused.error.message.startswith(f"/{name}: ")
+        cursor = (await _rest(loaded, {name: {}})).meta.next_cursor
+        assert (await _rest(loaded, {name: {"cursor": cursor}})).status == "ok"
+        assert not [path for path in seen.paths if "answer" in path]
+
+    tried(tmp_path, work)
+
+
+def test_an_argument_that_is_called_answer_stays_the_tools_own(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        (tool,) = (one for one in loaded.tool_calls.catalog(loaded.principal("bot")) if one.name == "people__list_quiz")
+        properties = tool.input_schema["properties"]
+        assert properties["answer"] == {"type": "string"}
+        assert set(properties["answer_options"]["properties"]) == {"fields", "pages", "cursor"}
+        for named in ("answer_options", "_answer"):
+            less = {"answer": "42", named: {"fields": ["total"]}}
+            assert (await _rest(loaded, less, name="people__list_quiz")).data == {"total": 3000}
+        assert seen.paths == ["/quiz?answer=42"] * 2
+        async with _http(loaded) as client:
+            call = {"type": "tool_use", "id": "1", "name": "people__list_quiz", "input": {"answer": "{}"}}
+            (read,) = (await client.post("/v1/tool_calls", json=[call])).json()
+            assert "the same arguments and answer_options.cursor)" in read["content"]
+            (read,) = (await client.post("/v1/tool_calls", json=[{**call, "name": "people__list_people"}])).json()
+            assert "the same arguments and answer.cursor)" in read["content"]
+
+    tried(tmp_path, work)
+
+
+def test_an_argument_that_the_policy_sets_is_never_taken_for_the_options(tmp_path: Path) -> None:
+    rule = {"id": "reads", "to": ["bot"], "tools": ["*"], "verdict": "allow"}
+    bound = {**rule, "id": "sets", "tools": ["people__list_quiz"], "bind": {"answer": "principal.id"}}
+
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        (tool,) = (one for one in loaded.tool_calls.catalog(loaded.principal("bot")) if one.name == "people__list_quiz")
+        assert "answer" not in tool.input_schema["properties"]
+        assert "answer_options" in tool.input_schema["properties"]
+        less = await _rest(loaded, {"answer_options": {"fields": ["total"]}}, name="people__list_quiz")
+        assert less.data == {"total": 3000}
+        given = await _rest(loaded, {"answer": {"fields": ["total"]}}, name="people__list_quiz")
+        assert given.status == "refused" or set(given.data) > {"total"}
+        assert set(seen.paths) == {"/quiz?answer=bot"}
+
+    tried(tmp_path, work, rules=[rule, bound])
+
+
+def test_an_answer_argument_that_is_not_listed_and_is_no_options_is_an_unknown_argument(tmp_path: Path) -> None:
+    async def work(loaded: Gateway, seen: Upstream) -> None:
+        told = await _rest(loaded, {"answer": "7"}, name="people__get_liar")
+        assert told.meta.dropped == ({"argument": "answer"},)
+        assert (await _rest(loaded, {"answer": {"fields": ["id"]}}, name="people__get_liar")).meta.dropped == ()
+
+    tried(tmp_path, work)
+
+
 def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        envelope = await _rest(loaded, {"limit": 3, "_answer": {"pages": 4, "fields": ["items.id", "next_cursor"]}})
+        envelope = await _rest(loaded, {"limit": 3, "answer": {"pages": 4, "fields": ["items.id", "next_cursor"]}})
         assert envelope.data == {"items": [{"id": number} for number in range(12)], "next_cursor": "12"}
         assert seen.paths == [
             "/people?limit=3",
@@ -292,7 +361,7 @@ def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
         ]
         intents = [entry for entry in entries(tmp_path) if entry["event"] == "intent"]
         assert [entry.get("parent") for entry in intents] == [None, *[intents[0]["call_id"]] * 3]
-        numbered = await _rest(loaded, {"_answer": {"pages": 20}}, name="people__list_numbered")
+        numbered = await _rest(loaded, {"answer": {"pages": 20}}, name="people__list_numbered")
         assert [item["id"] for item in numbered.data] == [0, 1, 2, 3, 4, 5]
         assert all(path.startswith("/numbered") for path in seen.paths[4:])  # of a link, only the page is taken
 
@@ -308,12 +377,12 @@ def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp
         (shown,) = (
             tool for tool in loaded.tool_calls.catalog(loaded.principal("bot")) if tool.name == "people__list_odd"
         )
-        assert "pages" in shown.input_schema["properties"]["_answer"]["properties"]
+        assert "pages" in shown.input_schema["properties"]["answer"]["properties"]
         (other,) = (
             tool for tool in loaded.tool_calls.catalog(loaded.principal("bot")) if tool.name == "people__list_numbered"
         )
-        assert "pages" not in other.input_schema["properties"]["_answer"]["properties"]
-        envelope = await _rest(loaded, {"_answer": {"pages": 3}}, name="people__list_odd")
+        assert "pages" not in other.input_schema["properties"]["answer"]["properties"]
+        envelope = await _rest(loaded, {"answer": {"pages": 3}}, name="people__list_odd")
         assert [item["id"] for item in envelope.data["leute"]] == [0, 1, 2, 3, 4, 5]
         assert seen.paths == ["/odd", "/odd?ab=2", "/odd?ab=4"]
 
@@ -352,7 +421,7 @@ def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: st
         key = "k" if how == "replayed" else ""
         for _ in range(2):
             envelope = await loaded.call(
-                "people__list_linked", {"_answer": {"pages": 3}}, principal="bot", idempotency_key=key
+                "people__list_linked", {"answer": {"pages": 3}}, principal="bot", idempotency_key=key
             )
             assert [item["id"] for item in envelope.data] == [0, 1, 2, 3, 4, 5]
         assert seen.paths[:3] == ["/linked", "/linked?after=2", "/linked?after=4"]
@@ -380,7 +449,7 @@ def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Path) -> 
 
 def test_what_limits_one_call_limits_its_pages(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        envelope = await _rest(loaded, {"limit": 3, "_answer": {"pages": 10}})
+        envelope = await _rest(loaded, {"limit": 3, "answer": {"pages": 10}})
         assert envelope.status == "ok"
         assert envelope.meta.truncated
         assert len(envelope.data["items"]) == 6
@@ -399,7 +468,7 @@ def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Path) -> 
     }
 
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        envelope = await _rest(loaded, {"_answer": {"pages": 5}}, name="people__list_numbered")
+        envelope = await _rest(loaded, {"answer": {"pages": 5}}, name="people__list_numbered")
         assert len(envelope.data) == 4
         assert envelope.meta.truncated
         assert len(seen.paths) == 2
@@ -455,10 +524,10 @@ def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
 def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_path: Path, name: str) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         shown = {tool.name: tool for tool in loaded.tool_calls.catalog(loaded.principal("bot"))}
-        assert "_answer" in shown[name].input_schema["properties"]
-        assert "_answer" not in shown["people__get_photo"].input_schema.get("properties", {})
-        assert "_answer" not in shown["people__get_liar"].input_schema.get("properties", {})
-        assert "_answer" not in loaded.manifest.tools[name].input_schema["properties"]
+        assert "answer" in shown[name].input_schema["properties"]
+        assert "answer" not in shown["people__get_photo"].input_schema.get("properties", {})
+        assert "answer" not in shown["people__get_liar"].input_schema.get("properties", {})
+        assert "answer" not in loaded.manifest.tools[name].input_schema["properties"]
         assert shown[name].digest == loaded.manifest.tools[name].digest
 
     tried(tmp_path, work)
@@ -476,11 +545,11 @@ def test_the_mcp_sdk_accepts_pieces_fields_and_links(tmp_path: Path, mode: Any) 
             assert first.is_error is False
             cursor = re.search(r"starts at the cursor (\S+) ", first.content[-1].text)
             assert cursor is not None
-            more = await client.call_tool("people__list_people", {"_answer": {"cursor": cursor[1]}})
+            more = await client.call_tool("people__list_people", {"answer": {"cursor": cursor[1]}})
             assert more.is_error is False
             ids = [item["id"] for answer in (first, more) for item in answer.structured_content["items"]]
             assert ids == list(range(len(ids)))
-            less = await client.call_tool("people__list_people", {"limit": 2, "_answer": {"fields": ["items.id"]}})
+            less = await client.call_tool("people__list_people", {"limit": 2, "answer": {"fields": ["items.id"]}})
             assert less.structured_content == {"items": [{"id": 0}, {"id": 1}]}
             photo = await client.call_tool("people__get_photo", {})
             link = next(part for part in photo.content if part.type == "resource_link")
@@ -503,7 +572,7 @@ async def _sdk(url: str, mode: Any) -> AsyncIterator[Client]:
 
 def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
-        asked = {"_answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
+        asked = {"answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         loaded.pausing.local.change(lambda _: (Pause(source="people", since=0.0),))
         envelope = await _rest(loaded, asked)
         assert envelope.error is not None

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.responses.answer_argument import Position, cut, path_text, size_of
+from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.responses.answer_argument import (
+    FORMER,
+    Position,
+    cut,
+    may_have_options,
+    option_name,
+    path_text,
+    size_of,
+    taken,
+)
+from toolgen.responses.pagination import Pagings
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=200),
@@ -81,3 +92,33 @@ def test_a_position_that_is_not_there_is_refused(start: Position) -> None:
 
 def test_a_position_is_told_as_a_path() -> None:
     assert path_text(("items", 4, "body")) == "$['items'][4]['body']"
+
+
+NAMES = st.sampled_from(["answer", "answer_options", "answer_options_2", "_answer", "limit"])
+
+
+def _tool(names: set[str], *, behind: bool) -> Tool:
+    own = {"properties": {name: {"type": "string"} for name in names}}
+    schema = {"allOf": [{"$ref": "#/$defs/own"}], "$defs": {"own": own}} if behind else own
+    binding = HttpBinding(method="GET", path="/", servers=("http://x",), parameters=(), body=None, security=())
+    return Tool(
+        name="x__list", title="", description="", input_schema={"type": "object", **schema},
+        output_schema={"type": "array"}, effect=Effect.READ, idempotent=True, source="x", origin="", binding=binding,
+    )  # fmt: skip
+
+
+@given(st.sets(NAMES), st.booleans(), st.sets(NAMES))
+def test_options_never_have_the_name_of_an_argument_and_what_is_the_tools_own_is_left(
+    names: set[str], behind: bool, sent: set[str]
+) -> None:
+    tool = _tool(names, behind=behind)
+    name = option_name(tool)
+    assert name not in names
+    assert not name.startswith("_")
+    assert name == "answer" or "answer" in names
+    arguments: dict[str, Any] = {one: {"fields": ["id"]} for one in sent}
+    reading, rest = taken(tool, arguments, Pagings())
+    options = {name, FORMER} - names
+    assert set(rest) == sent - options
+    assert (reading.mask is not None) is bool(sent & options)
+    assert may_have_options(arguments) or reading.mask is None

@@ -56,7 +56,7 @@ from toolgen.policy.limits import Limits
 from toolgen.policy.narrowing import NarrowedAccess, narrowed
 from toolgen.policy.policy_fingerprint import concern_digest
 from toolgen.policy.rules import Note
-from toolgen.responses.answer_argument import ARGUMENT, WHOLE, Reading, offering, taken
+from toolgen.responses.answer_argument import WHOLE, Reading, may_have_options, offering, taken
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.state.history import Histories
@@ -190,8 +190,9 @@ class Governance:
         found = self._catalogs.get(key)
         if found is None:
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
-            shown = (self.access.shown(principal, tool) for tool in visible)
-            found = self._catalogs[key] = tuple(offering(tool, self._pagings) for tool in shown)
+            found = self._catalogs[key] = tuple(
+                offering(tool, self.access.shown(principal, tool), self._pagings) for tool in visible
+            )
         if session is not None and self._checks is not None:
             return self._checks.catalog(found, principal, session, self.earlier)
         return found
@@ -245,14 +246,14 @@ class Governance:
 
     def reading(self, name: str, arguments: JsonObject, principal: Principal) -> tuple[Reading | Error, JsonObject]:
         """How much of its answer a call asks for, and its arguments without that; an error where it cannot be read."""
-        tool = self._tools.get(name) if ARGUMENT in arguments else None
+        tool = self._tools.get(name) if may_have_options(arguments) else None
         if tool is None or not self.access.visible(principal, tool):
             return WHOLE, arguments
         try:
-            return taken(tool, arguments)
+            return taken(tool, arguments, self._pagings)
         except ValueError as error:
-            message, suggestion = f"{ARGUMENT}: {error}", "leave it out, or correct it"
-            return Error(code="validation", message=message, suggestion=suggestion, rule="arguments"), {}
+            suggestion = "leave it out, or correct it"
+            return Error(code="validation", message=f"/{error}", suggestion=suggestion, rule="arguments"), {}
 
     async def restored(
         self, name: str, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False

@@ -178,7 +178,8 @@ def data_text(envelope: Envelope, data: bytes) -> str:
     if envelope.meta.next_cursor:
         note += f" The rest starts at the cursor {envelope.meta.next_cursor}"
         if envelope.meta.cut_at:
-            note += f" (call again with the same arguments and {ARGUMENT}.cursor)"
+            where = f"{envelope.cursor_argument or ARGUMENT}.cursor"
+            note += f" (call again with the same arguments and {where})"
     return f"{text}\n\n[{note}]"
 
 
@@ -257,8 +258,9 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
         data = result.data
         if result.shape is Shape.CONTENT and data is not None:  # programs that know no blocks are given what they hold
             data, content = plain_data(data), data
-    error = None
+    error, cursor_argument = None, ""
     if isinstance(result, Success):
+        cursor_argument = result.cursor_argument
         partial: Sequence[object] | None = None
         if result.shape is Shape.GRAPHQL:
             data, partial = _beside(data)
@@ -273,7 +275,14 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
     else:
         error = result.error
     return Envelope(
-        status=result.status, tool=name, call_id=call_id, data=data, error=error, meta=meta, content=content
+        status=result.status,
+        tool=name,
+        call_id=call_id,
+        data=data,
+        error=error,
+        meta=meta,
+        content=content,
+        cursor_argument=cursor_argument,
     )
 
 

@@ -29,7 +29,7 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import Next, Trail
-from toolgen.responses.answer_argument import Position, Reading, cut, path_text, size_of
+from toolgen.responses.answer_argument import Position, Reading, cut, option_name, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, StoredAnswers
@@ -98,7 +98,7 @@ class Answering:
             key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(call.principal), bound=bound)
         except StateError:
             return _piece(result, result.data, (), b"", b"")
-        return _piece(result, result.data, (), key, bound)
+        return _piece(_read_on_with(call.tool, result), result.data, (), key, bound)
 
     async def read_on(self, governance: Governance, call: Call, cursor: str) -> Envelope:
         """The next piece of an answer to the same call. It is recorded, and reaches no upstream."""
@@ -117,7 +117,8 @@ class Answering:
             return _ended(call, call.id, Refused(error=refusal or _GONE), Trail())
         value: Json = decode_json(kept.body)
         try:
-            result = _piece(Success(data=None, truncated=kept.truncated), value, position, token[:KEY_BYTES], bound)
+            more = _read_on_with(call.tool, Success(data=None, truncated=kept.truncated))
+            result = _piece(more, value, position, token[:KEY_BYTES], bound)
         except ValueError:
             return _ended(call, call.id, Refused(error=_GONE), Trail())
         if fault := await self._noted(call.principal, call.tool, kept, size_of(result.data)):
@@ -231,6 +232,11 @@ class Answering:
             size += _bytes(page)
             pages.append(page.data)
         return replace(result, data=joined(pages), truncated=page.truncated) if len(pages) > 1 else result
+
+
+def _read_on_with(tool: Tool, result: Success) -> Success:
+    """The same answer with the argument that its cursor is for."""
+    return replace(result, cursor_argument=option_name(tool))
 
 
 def _piece(result: Success, value: Json, start: Position, key: bytes, bound: bytes) -> Success:

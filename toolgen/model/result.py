@@ -105,7 +105,8 @@ UNTRIED = Delivery()
 class Success(msgspec.Struct, frozen=True, kw_only=True):
     """The system answered; `delivery` says how.
 
-    `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins.
+    `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins, and
+    `cursor_argument` the argument of the tool that takes `next_cursor` then.
     """
 
     status: ClassVar[str] = "ok"
@@ -113,6 +114,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
     next_cursor: str = ""
     cut_at: str = ""
+    cursor_argument: str = ""
     delivery: Delivery = UNTRIED
     age_s: float | None = None
     shape: Shape = Shape.WHOLE
@@ -177,6 +179,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """What REST, the CLI and Python callers get: contracts.md, section Envelope.
 
     `content` is an answer of an MCP server whole, block by block, for callers who speak MCP; the others are given `data`.
+    `cursor_argument` is as of `Success`, for the text that an agent reads. Neither is in the JSON form.
     """
 
     status: str  # ok | error | refused | pending | cancelled
@@ -186,11 +189,12 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     error: Error | None
     meta: Meta
     content: Json = None
+    cursor_argument: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; `data` and `error` are left out where there is none."""
         built: dict[str, object] = msgspec.to_builtins(self)
-        del built["content"]
+        del built["content"], built["cursor_argument"]
         return {key: value for key, value in built.items() if value is not None or key not in {"data", "error"}}
 
 

@@ -1,12 +1,14 @@
-"""How much of an answer an agent wants: the argument `_answer`, which belongs to the gateway and reaches no stage, record or upstream.
+"""Options of an answer: the argument `answer`, which belongs to the gateway and reaches no stage, record or upstream.
 
-Tools are proven, pinned and approved without it: it is shown to agents where lists are answered, and taken out before there is a call.
+Tools are proven, pinned and approved without it: it is listed where lists are answered, and taken out before there is a call. A tool that
+has an argument `answer` itself keeps it, and the options have another name (`option_name`). `_answer`, the former name, is not listed.
 Long answers are cut into pieces: each valid JSON, each below its size, and together the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain, count
 from typing import Any
 
 import msgspec
@@ -15,14 +17,32 @@ from msgspec import Struct
 from toolgen.json_codec import MAX_DEPTH, encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.field_mask import MAX_FIELDS, Mask
+from toolgen.model.parameter_names import members
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.responses.pagination import MAX_PAGES, Pagings
 
-__all__ = ["ARGUMENT", "WHOLE", "Piece", "Position", "Reading", "cut", "offering", "path_text", "size_of", "taken"]
+__all__ = [
+    "ARGUMENT",
+    "FORMER",
+    "WHOLE",
+    "Piece",
+    "Position",
+    "Reading",
+    "cut",
+    "may_have_options",
+    "offering",
+    "option_name",
+    "path_text",
+    "size_of",
+    "taken",
+]
 
-ARGUMENT = "_answer"
+ARGUMENT = "answer"
+FORMER = "_answer"
+"""The former name, which Pydantic takes for no field: accepted where it is no argument of the tool's own."""
+_ALTERNATIVE = "answer_options"
 _MAX_CURSOR_LENGTH = 16_384
 _KEYS = frozenset({"fields", "pages", "cursor"})
 _FIELDS: Schema = {
@@ -63,17 +83,53 @@ class Reading(Struct, frozen=True, kw_only=True):
 WHOLE = Reading()
 
 
-def taken(tool: Tool, arguments: JsonObject) -> tuple[Reading, JsonObject]:
-    """What `_answer` asks for, and the arguments without it. Raises `ValueError`, saying what is wrong with it.
+def option_name(tool: Tool) -> str:
+    """The argument with the options of this tool's answers: `answer`, or the first of `answer_options`, `answer_options_2` … that is free.
 
-    A tool that has an argument of that name keeps it, and one that is not HTTP has its own ways to read less.
+    The tool is to be the whole one: an argument that a policy sets is hidden, and its name is still taken.
     """
-    properties = tool.input_schema.get("properties")
-    own = isinstance(properties, Mapping) and ARGUMENT in properties
-    if own or not isinstance(tool.binding, HttpBinding):
+    own = members(tool.input_schema, tool.input_schema)
+    if ARGUMENT not in own:
+        return ARGUMENT
+    numbered = (f"{_ALTERNATIVE}_{number}" for number in count(2))
+    return next(name for name in chain((_ALTERNATIVE,), numbered) if name not in own)
+
+
+def may_have_options(arguments: JsonObject) -> bool:
+    """False for arguments of which none has a name that options of an answer have for any tool."""
+    return any(name == FORMER or name.startswith(ARGUMENT) for name in arguments)
+
+
+def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[Reading, JsonObject]:
+    """The options of the answer, and the arguments without them. Raises `ValueError`, saying what is wrong with which argument.
+
+    A tool that is not HTTP has its own ways to read less. Where the options are not listed, an argument of their name that does not look
+    like them is left, as any other argument that the tool does not have.
+    """
+    if not isinstance(tool.binding, HttpBinding):
         return WHOLE, arguments
-    rest = {name: value for name, value in arguments.items() if name != ARGUMENT}
-    return _read(arguments[ARGUMENT]), rest
+    name = option_name(tool)
+    former = FORMER not in members(tool.input_schema, tool.input_schema)
+    found = [one for one in (name, FORMER) if one in arguments and (former or one != FORMER)]
+    if found == [name] and not _looks_like_options(arguments[name]) and not _offers(tool, pagings):
+        found = []
+    if not found:
+        return WHOLE, arguments
+    rest = {one: value for one, value in arguments.items() if one not in found}
+    if len(found) > 1 and arguments[name] != arguments[FORMER]:
+        raise ValueError(f"{name}: {FORMER} is the same argument; give one of them")
+    try:
+        return _read(arguments[found[0]]), rest
+    except ValueError as error:
+        raise ValueError(f"{found[0]}: {error}") from None
+
+
+def _looks_like_options(given: Json) -> bool:
+    try:
+        _read(given)
+    except ValueError:
+        return False
+    return True
 
 
 def _read(given: Json) -> Reading:
@@ -99,33 +155,33 @@ def _read(given: Json) -> Reading:
     return Reading(mask=Mask.of([str(one) for one in fields]) if fields else None, pages=pages, cursor=cursor)
 
 
-def offering(tool: Tool, pagings: Pagings) -> Tool:
-    """A tool as an agent is shown it: where its answers are lists, with `_answer`, and with an output schema that a part of one fits.
+def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
+    """A tool as an agent is shown it: where its answers are lists, with their options, and with an output schema that a part of one fits.
 
-    The digest stays that of the tool itself, which is what is called.
+    `narrowed` is the tool without the arguments that a policy sets. The digest stays that of the tool itself, which is what is called.
     """
-    tool = shown(tool)
+    narrowed = shown(narrowed)
+    if not _offers(tool, pagings):
+        return narrowed
+    properties = narrowed.input_schema.get("properties", {})
+    paged = pagings.of(tool) is not None
+    asked = {"fields": _FIELDS, **({"pages": _PAGES} if paged else {}), "cursor": _CURSOR}
+    answer = {"type": "object", "description": "How much of the answer to read", "properties": asked}
+    schema = {**narrowed.input_schema, "properties": {**properties, option_name(tool): answer}}
+    output = None if narrowed.output_schema is None else _relaxed(narrowed.output_schema)
+    return msgspec.structs.replace(narrowed, input_schema=schema, output_schema=output)
+
+
+def _offers(tool: Tool, pagings: Pagings) -> bool:
+    """True for a tool that is listed with the options of its answers: a read of HTTP whose answers are lists or pages."""
     properties = tool.input_schema.get("properties", {})
     if (
         not isinstance(tool.binding, HttpBinding)
         or tool.effect is not Effect.READ
         or not isinstance(properties, Mapping)
-        or ARGUMENT in properties
     ):
-        return tool
-    paged = pagings.of(tool) is not None
-    if not paged and not _lists(tool.output_schema):
-        return tool
-    asked = {"fields": _FIELDS, **({"pages": _PAGES} if paged else {}), "cursor": _CURSOR}
-    answer = {
-        "type": "object",
-        "description": "How much of the answer to read",
-        "properties": asked,
-        "additionalProperties": False,
-    }
-    schema = {**tool.input_schema, "properties": {**properties, ARGUMENT: answer}}
-    output = None if tool.output_schema is None else _relaxed(tool.output_schema)
-    return msgspec.structs.replace(tool, input_schema=schema, output_schema=output)
+        return False
+    return pagings.of(tool) is not None or _lists(tool.output_schema)
 
 
 def _lists(schema: Schema | None) -> bool:

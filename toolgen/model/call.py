@@ -198,7 +198,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     where there are no pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text tells, for an engine
     that types values (SQLite) and has none to type. `table_names` is how the guard compared names of tables, as in
     `Database`: a session that compares them otherwise does not run it. `advice` is what to change, by what an engine may find wrong;
-    its `labels` go with the answer, as most engines find nothing wrong with them.
+    its `labels` go with the answer, as most engines find nothing wrong with them. `parameter_types` are the declared JSON types of
+    `parameters` ("" for an unknown one), or empty: an engine that infers types from values needs one for null.
     """
 
     sql: str
@@ -220,6 +221,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     table_names: str = ""
     advice: dict[str, str] = {}
+    parameter_types: tuple[str, ...] = ()
 
 
 class Document(Struct, frozen=True, kw_only=True):

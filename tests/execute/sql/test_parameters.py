@@ -46,8 +46,8 @@ class Lab:
         assert found is not None
         self.database: Database = found
 
-    def rows(self, sql: str, parameters: Sequence[Any]) -> list[list[Any]]:
-        verdict = guard(sql, list(parameters), database=self.database, scope=SCOPE, attributes={})
+    def rows(self, sql: str, parameters: Sequence[Any], types: Sequence[str] = ()) -> list[list[Any]]:
+        verdict = guard(sql, list(parameters), database=self.database, scope=SCOPE, attributes={}, types=types)
         assert isinstance(verdict, Statement), f"{self.dialect}: {sql}: {verdict}"
 
         async def work() -> list[list[Any]]:
@@ -169,3 +169,44 @@ def test_a_list_is_an_array_in_postgresql(lab: Lab) -> None:
         assert lab.rows(f"SELECT id FROM items WHERE id = ANY({mark}) ORDER BY id", [[4, 2]]) == [[2], [4]]
         assert lab.rows(f"SELECT id FROM items WHERE name = ANY({mark}) ORDER BY id", [["ant", "100%"]]) == [[1], [5]]
         assert lab.rows(f"SELECT id FROM items WHERE id <> ALL({mark}) ORDER BY id", [[1, 2, 3]]) == [[4], [5]]
+
+
+# column, value, the ids of the rows whose column is not smaller
+OPTIONAL: list[tuple[str, str, Any, list[int]]] = [
+    ("id", "integer", 3, [3, 4, 5]),
+    ("name", "string", "bee", [2, 4]),
+    ("price", "number", 2.5, [2, 3]),
+    ("made", "string", "2024-03-01", [3, 4]),
+    ("sold", "boolean", True, [1, 3]),
+]
+
+
+@pytest.mark.parametrize(("column", "kind", "value", "ids"), OPTIONAL)
+def test_an_optional_parameter_may_be_null(lab: Lab, column: str, kind: str, value: Any, ids: list[int]) -> None:
+    for dialects, mark, _ in STYLES:
+        if lab.dialect not in dialects or mark in {"?", "%s"}:
+            continue
+        for condition in (
+            f"({mark} IS NULL OR {column} >= {mark})",
+            f"({column} >= {mark} OR ({mark}) IS NULL)",
+            f"CASE WHEN {mark} IS NOT NULL THEN {column} >= {mark} ELSE id > 0 END",
+        ):
+            sql = f"SELECT id FROM items WHERE {condition} ORDER BY id LIMIT 4"
+            for types in ([], [kind]):
+                assert lab.rows(sql, [value], types) == [[number] for number in ids], (sql, types)
+                assert lab.rows(sql, [None], types) == [[1], [2], [3], [4]], (sql, types)
+
+
+def test_null_has_the_declared_type(lab: Lab) -> None:
+    assert lab.rows("SELECT :a + :b", [None, None], ["integer", "integer"]) == [[None]]
+    assert lab.rows("SELECT :a * 1.5 + :b", [None, 2], ["number", "integer"]) == [[None]]
+    assert lab.rows("SELECT substr('abc', :a)", [None], ["integer"]) == [[None]]
+
+
+def test_parameters_may_follow_each_other_without_a_space(lab: Lab) -> None:
+    assert lab.rows("SELECT id FROM items WHERE id IN ($1,$2,$3) ORDER BY id", [5, 1, 2]) == [[1], [2], [5]]
+    assert lab.rows("SELECT id FROM items WHERE coalesce(name,$1)=$2 ORDER BY id", ["x", "x"]) == [[3]]
+    assert lab.rows("SELECT id, '$1,$2' /* $1,$2 */ FROM items WHERE id IN ($1,$1,$1,$2)", [5, 5]) == [[5, "$1,$2"]]
+    if lab.dialect in {POSTGRES, DUCKDB}:
+        sql = "SELECT $a$$1,$2$a$, $$it's $1,$2$$, id FROM items WHERE id IN ($1,$2)"
+        assert lab.rows(sql, [5, 5]) == [["$1,$2", "it's $1,$2", 5]]

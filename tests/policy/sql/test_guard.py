@@ -55,6 +55,10 @@ REWRITTEN = [
     ("SELECT body FROM tickets", f"SELECT body FROM {TICKETS} LIMIT 100"),
     ("SELECT main.tickets.body FROM main.tickets", f"SELECT tickets.body FROM {TICKETS} LIMIT 100"),
     ("SELECT count(*), Max(id) FROM orders", 'SELECT count(*), Max(id) FROM "main"."orders" LIMIT 100'),
+    (  # SQLite reorders the tables of a comma, and never those of a CROSS JOIN
+        "SELECT o.id FROM orders o, germans AS a CROSS JOIN germans AS b, germans AS c",
+        'SELECT o.id FROM "main"."orders" AS o, "main"."germans" AS a CROSS JOIN "main"."germans" AS b, "main"."germans" AS c LIMIT 100',
+    ),
     ("SELECT 1 UNION SELECT 2 LIMIT 3", "SELECT 1 UNION SELECT 2 LIMIT 3"),
     (
         "WITH x AS (SELECT 1 AS a LIMIT 500) SELECT a FROM x",

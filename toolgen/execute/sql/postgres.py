@@ -34,6 +34,7 @@ try:
         cascades,
         role_of,
         touched,
+        values_of,
     )
 except ImportError as error:
     raise ConfigError(
@@ -116,7 +117,7 @@ class PostgresEngine:
                 # Declared first: what is no query has no plan either. EXPLAIN itself cannot be declared.
                 await _declare(session, statement)
                 async with psycopg.AsyncRawCursor(session.connection) as cursor:
-                    await cursor.execute(EXPLAIN["postgres"].encode() + statement.sql.encode(), statement.parameters)
+                    await cursor.execute(EXPLAIN["postgres"].encode() + statement.sql.encode(), values_of(statement))
                     return await _answered(session, statement, cursor)
             except psycopg.Error as error:
                 return _explained(error, session, statement)
@@ -219,7 +220,7 @@ async def _confine(session: _Session, statement: Statement) -> None:
 async def _declare(session: _Session, statement: Statement) -> None:
     async with psycopg.AsyncRawCursor(session.connection) as cursor:
         declared = f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR {statement.sql}"
-        await cursor.execute(declared.encode(), statement.parameters)
+        await cursor.execute(declared.encode(), values_of(statement))
 
 
 async def _read(session: _Session, statement: Statement) -> Success | Failed:
@@ -265,7 +266,7 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     before = await touched(connection) if statement.cascades else 0
     async with psycopg.AsyncRawCursor(connection) as cursor:
         # Binary, because only then is one message never more than one statement.
-        await cursor.execute(statement.sql.encode(), statement.parameters, binary=True)
+        await cursor.execute(statement.sql.encode(), values_of(statement), binary=True)
         if cursor.description is not None:
             return not_a_change(statement)
         rows = cursor.rowcount

@@ -21,7 +21,7 @@ import psycopg
 from msgspec import Struct
 from psycopg import sql
 from psycopg.abc import Buffer, PQGen
-from psycopg.adapt import AdaptersMap, Loader, Transformer
+from psycopg.adapt import AdaptersMap, Dumper, Loader, Transformer
 from psycopg.pq import Format
 from psycopg.pq.abc import PGresult
 from psycopg.waiting import wait_async
@@ -32,7 +32,7 @@ from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade
 
-__all__ = ["MeteredConnection", "Reader", "Role", "adapters", "begin", "cascades", "role_of", "touched"]
+__all__ = ["MeteredConnection", "Reader", "Role", "adapters", "begin", "cascades", "role_of", "touched", "values_of"]
 
 _Connection: TypeAlias = psycopg.AsyncConnection[tuple[object, ...]]
 
@@ -264,9 +264,54 @@ class _Json(Loader):
             return _text(data)
 
 
+class _NullInteger:
+    """Null for a parameter that is declared as an integer."""
+
+
+class _NullNumber:
+    """Null for a parameter that is declared as a number."""
+
+
+class _NullBoolean:
+    """Null for a parameter that is declared as a boolean."""
+
+
+# The type that psycopg gives a small value of this kind: PostgreSQL casts int2 to every other number by itself.
+_NULLS: Final = (
+    ("integer", _NullInteger, 21),
+    ("number", _NullNumber, 701),
+    ("boolean", _NullBoolean, 16),
+)
+_TYPED_NULLS: Final = {kind: null() for kind, null, _ in _NULLS}
+
+
+def values_of(statement: Statement) -> tuple[object, ...]:
+    """The parameters as they are sent: null has the type of its declaration, where there is one."""
+    if not statement.parameter_types:
+        return statement.parameters
+    return tuple(
+        _TYPED_NULLS.get(kind) if value is None else value
+        for value, kind in zip(statement.parameters, statement.parameter_types, strict=True)
+    )
+
+
+def _null_dumper(oid: int) -> type[Dumper]:
+    number = oid
+
+    class NullDumper(Dumper):
+        oid = number
+
+        def dump(self, obj: object) -> None:
+            return None
+
+    return NullDumper
+
+
 def adapters() -> AdaptersMap:
     """psycopg's own, with our readings in front."""
     ours = AdaptersMap(psycopg.adapters)
+    for _, null, oid in _NULLS:
+        ours.register_dumper(null, _null_dumper(oid))
     for name in _AS_TEXT:
         ours.register_loader(name, _Text)
     for name in ("timestamp", "timestamptz"):

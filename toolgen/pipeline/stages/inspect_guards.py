@@ -63,7 +63,15 @@ def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
             cursor = call.arguments.get("cursor", "")
             if not isinstance(cursor, str):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="cursor must be text")
-            verdict = guard(sql, parameters, database=database, scope=scope, attributes=attributes, cursor=cursor)
+            verdict = guard(
+                sql,
+                parameters,
+                database=database,
+                scope=scope,
+                attributes=attributes,
+                cursor=cursor,
+                types=_declared_types(call, binding),
+            )
             return explainable(verdict, database=database, scope=scope) if binding.operation == "explain" else verdict
         case "describe_table":
             return _described(call, database, scope)
@@ -91,6 +99,15 @@ def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
     return binding.statement, [
         call.arguments.get(name, declared.get(name, {}).get("default")) for name in binding.parameters
     ]
+
+
+def _declared_types(call: Call, binding: SqlBinding) -> tuple[str, ...]:
+    """The JSON type of each parameter of a named query, null left aside; empty for a statement of the caller's own."""
+    if binding.operation != "named":
+        return ()
+    declared = call.tool.input_schema.get("properties", {})
+    kinds = (declared.get(name, {}).get("type", "") for name in binding.parameters)
+    return tuple(kind if isinstance(kind, str) else kind[0] for kind in kinds)
 
 
 def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:

@@ -32,6 +32,7 @@ from toolgen.policy.sql.grants import (
     names_of,
     visible_columns,
 )
+from toolgen.policy.sql.placeholders import separate_null_tests
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope
@@ -87,6 +88,7 @@ class _Change:
         self._columns = Columns(self._spelling, database.dialect)
         self._attributes: list[str] = []
         self._asked = 0
+        self._repeated: tuple[int, ...] = ()
         self._needles: frozenset[int] = frozenset()
 
     def plan(self, sql: str) -> Plan:
@@ -94,6 +96,7 @@ class _Change:
             refuse("syntax", "the statement is not a string", "send SQL as a string")
         parsed = parse(sql, self._dialect, CHANGES)
         root, self._asked = parsed.root, parsed.asked
+        self._repeated = separate_null_tests(root, self._dialect, self._asked)
         kind = _KINDS.get(type(root))
         if kind is None:
             refuse("not-a-change", "the statement does not change rows of a table", "send an INSERT, UPDATE or DELETE")
@@ -112,7 +115,7 @@ class _Change:
         return Plan(
             sql=text,
             asked=self._asked,
-            slots=slots_of(order, self._asked, self._attributes, {}),
+            slots=slots_of(order, self._asked, self._repeated, self._attributes, {}),
             tables=frozenset({full_name(target.table)}),
             columns=frozenset(self._columns.used),
             functions=functions,
@@ -252,7 +255,9 @@ class _Change:
         """What the row filter makes of a new row: a value for each of its columns. Only `column = :attribute AND …` says one."""
         if target.scope.rows is None:
             return {}
-        condition, names = numbered(target.scope.rows, self._dialect, self._asked + len(self._attributes))
+        condition, names = numbered(
+            target.scope.rows, self._dialect, self._asked + len(self._repeated) + len(self._attributes)
+        )
         known = {fold_column(self._dialect, column.name, quoted=True): column.name for column in target.table.columns}
         fixed: dict[str, exp.Expr] = {}
         for part in condition.unnest().flatten() if isinstance(condition.unnest(), exp.And) else [condition.unnest()]:
@@ -297,7 +302,9 @@ class _Change:
         self._values([where.this], target)
         if target.scope.rows is None:
             return
-        condition, names = numbered(target.scope.rows, self._dialect, self._asked + len(self._attributes))
+        condition, names = numbered(
+            target.scope.rows, self._dialect, self._asked + len(self._repeated) + len(self._attributes)
+        )
         self._attributes.extend(names)
         read = columns_of(condition, target.table, self._dialect)
         self._columns.used.update(f"{full_name(target.table)}.{name}" for name in read)

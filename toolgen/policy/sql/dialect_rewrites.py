@@ -10,6 +10,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.refusal import refuse
 
 __all__ = ["INTERVAL_UNITS", "PLAIN_NUMBER", "respelt"]
@@ -44,6 +45,9 @@ def respelt(tokens: Sequence[Token], dialect: str) -> Sequence[Token]:
     for word, dialects, respell in _RESPELLINGS:
         if dialect in dialects and word in words:
             tokens = [*respell(tokens)]
+    for rewrite in RECORDS[dialect].token_rewrites:
+        if rewrite.trigger in words:
+            tokens = [*rewrite.rewrite(tokens)]
     return tokens
 
 

@@ -37,7 +37,7 @@ from toolgen.policy.sql.grants import (
 from toolgen.policy.sql.label_comparisons import label_comparisons
 from toolgen.policy.sql.literals import MAX_LENGTH
 from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
-from toolgen.policy.sql.placeholders import CALL, slot_number
+from toolgen.policy.sql.placeholders import CALL, separate_null_tests, slot_number
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
@@ -63,16 +63,18 @@ def guard(
     scope: SqlScope,
     attributes: Mapping[str, object],
     cursor: str = "",
+    types: Sequence[str] = (),
 ) -> Statement | Deny:
     """What may be run in place of `sql`, or why nothing may. `cursor` asks for a later page of an ordered query.
 
-    `attributes` are the principal's; row filters take their values from them. Never raises; bounded in time and memory by the limits on the
-    text. The rules are those of ARCHITECTURE.md: parse, list what is allowed, resolve every name, filter rows, force the limit, render.
+    `types` are the declared JSON types of the parameters, one for each, or none. `attributes` are the principal's; row filters take their
+    values from them. Never raises; bounded in time and memory by the limits on the text. The rules are those of ARCHITECTURE.md: parse,
+    list what is allowed, resolve every name, filter rows, force the limit, render.
     """
     try:
         skip = skipped(cursor, sql, parameters)
         plan = _planned(sql, database, scope, skip)
-        return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes)
+        return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes, types)
     except Refusal as refusal:
         return refusal.verdict()
     except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
@@ -117,6 +119,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         refuse("cursor", "only a query with ORDER BY has pages", "add ORDER BY, and write OFFSET as a number")
     if counts:
         _refuse_shared_counts(root, counts)
+    repeated = separate_null_tests(root, dialect, parsed.asked)
     resolver = Resolver(database, scope)
     resolver.resolve(root)
     columns = set(resolver.columns)
@@ -128,7 +131,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     attributes: list[str] = []
     used = frozenset(columns)
     for place in resolver.filtered:
-        names, found = install(place, used, dialect, parsed.asked + len(attributes))
+        names, found = install(place, used, dialect, parsed.asked + len(repeated) + len(attributes))
         attributes.extend(names)
         columns |= found
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
@@ -140,7 +143,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     return Plan(
         sql=text,
         asked=parsed.asked,
-        slots=slots_of(order, parsed.asked, attributes, counts),
+        slots=slots_of(order, parsed.asked, repeated, attributes, counts),
         tables=frozenset(resolver.tables),
         columns=frozenset(columns),
         functions=functions,

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
+from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.functions import LAMBDAS
 from toolgen.policy.sql.placeholders import CALL, slot_number
 
@@ -118,6 +119,9 @@ def settle(root: exp.Expr, dialect: str) -> None:
         if dialect in dialects and not concerned.isdisjoint(kinds):
             step(root, dialect)
             kinds.update(map(type, root.walk()))  # one step may make what concerns another
+    for rewrite in RECORDS[dialect].tree_rewrites:
+        if any(issubclass(kind, rewrite.kinds) for kind in kinds):
+            rewrite.rewrite(root)
 
 
 def _settle_frames(root: exp.Expr, _dialect: str) -> None:

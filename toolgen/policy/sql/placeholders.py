@@ -29,7 +29,18 @@ from toolgen.policy.sql.dialect_rewrites import respelt
 from toolgen.policy.sql.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.policy.sql.refusal import refuse
 
-__all__ = ["CALL", "MAX_PARAMETERS", "QUOTED", "RESERVED", "SLOT", "is_mark", "marked", "slot_number", "value_belongs"]
+__all__ = [
+    "CALL",
+    "MAX_PARAMETERS",
+    "QUOTED",
+    "RESERVED",
+    "SLOT",
+    "is_mark",
+    "marked",
+    "separate_null_tests",
+    "slot_number",
+    "value_belongs",
+]
 
 MAX_PARAMETERS = 200
 
@@ -361,6 +372,28 @@ def slot_number(column: exp.Column) -> int | None:
     if isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.startswith(SLOT):
         return int(name.name[len(SLOT) :])
     return None
+
+
+def separate_null_tests(root: exp.Expr, dialect: str, first: int) -> tuple[int, ...]:
+    """Gives each parameter that is tested for NULL a placeholder of its own for the test, numbered from `first` on.
+
+    PostgreSQL infers the type of `$1` from its first use, and `$1 IS NULL` says nothing of it: the engine then refuses
+    `$1 IS NULL OR price > $1`. The second placeholder is cast to text. Returns the parameter that each of them stands for.
+    """
+    if dialect != "postgres":
+        return ()
+    repeated: list[int] = []
+    for test in root.find_all(exp.Is):
+        column = test.this.unnest() if isinstance(test.this, exp.Paren) else test.this
+        number = slot_number(column) if isinstance(column, exp.Column) else None
+        if number is None or not isinstance(test.expression, exp.Null):
+            continue
+        if number not in repeated:
+            repeated.append(number)
+        mark = exp.Column(this=exp.to_identifier(f"{SLOT}{first + repeated.index(number)}", quoted=False))
+        text = exp.DataType(this=exp.DType.TEXT, nested=False)
+        test.set("this", exp.Cast(this=mark, to=text))
+    return tuple(repeated)
 
 
 def is_mark(token: Token, mark: str) -> bool:

@@ -95,19 +95,29 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def slots_of(
-    order: Iterable[int], asked: int, attributes: Sequence[str], counts: Mapping[int, str]
+    order: Iterable[int], asked: int, repeated: Sequence[int], attributes: Sequence[str], counts: Mapping[int, str]
 ) -> tuple[Slot, ...]:
-    """What stands for each placeholder of a rendered text: the first `asked` numbers are the caller's, the rest attributes."""
-    return tuple(
-        Sent(index=number, counts=counts.get(number, ""))
-        if number < asked
-        else Attribute(name=attributes[number - asked])
-        for number in order
-    )
+    """The value of each placeholder of a rendered text, by its number.
+
+    The first `asked` numbers are the caller's parameters, then come those that are `repeated`, then the attributes.
+    """
+    values: list[Slot] = [Sent(index=index, counts=counts.get(index, "")) for index in range(asked)]
+    values += (Sent(index=index) for index in repeated)
+    values += (Attribute(name=name) for name in attributes)
+    return tuple(values[number] for number in order)
 
 
-def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]) -> Statement:
-    """The plan with values. Raises `Refusal` for a wrong number of parameters, one that is no plain value, or a missing attribute."""
+def bound(
+    plan: Plan,
+    parameters: Sequence[Json],
+    scope: SqlScope,
+    attributes: Mapping[str, object],
+    types: Sequence[str] = (),
+) -> Statement:
+    """The plan with values. Raises `Refusal` for a wrong number of parameters, one that is no plain value, or a missing attribute.
+
+    `types` are the declared JSON types of the parameters, if they have some.
+    """
     if len(parameters) != plan.asked:
         refuse(
             "parameters",
@@ -150,6 +160,9 @@ def bound(plan: Plan, parameters: Sequence[Json], scope: SqlScope, attributes: M
         types=plan.types,
         advice=advice,
         table_names=plan.table_names,
+        parameter_types=tuple(types[slot.index] if isinstance(slot, Sent) else "" for slot in plan.slots)
+        if types
+        else (),
     )
 
 

@@ -22,6 +22,7 @@ from sqlglot.tokens import Tokenizer
 
 from toolgen.policy.sql.column_names import BY_TEXT, entitle, entitled, retitle
 from toolgen.policy.sql.dialect_rewrites import respelt
+from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.grammar import PIVOTED
 from toolgen.policy.sql.grants import cut_names
 from toolgen.policy.sql.literals import check_characters, check_literals, check_negations, check_spaces, check_tokens
@@ -52,6 +53,13 @@ def _not(generator: Generator, node: exp.Expr) -> str:
     if isinstance(test, exp.Is) and not test.args.get("negate"):
         return f"{generator.sql(test, 'this')} IS NOT {generator.sql(test, 'expression')}"
     return generator.not_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Not
+
+
+def _not_in_postgres(generator: Generator, node: exp.Expr) -> str:
+    """`NOT row IS NULL`, which is not `row IS NOT NULL`: https://www.postgresql.org/docs/current/functions-comparison.html."""
+    if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+        return generator.not_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Not
+    return _not(generator, node)
 
 
 def _hexadecimal(generator: Generator, node: exp.Expr) -> str:
@@ -105,6 +113,7 @@ WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
         "sqlite": _EVERYWHERE,
         "postgres": {
             **_EVERYWHERE,
+            exp.Not: _not_in_postgres,
             exp.CurrentTime: _word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
             exp.Pow: _power,
             exp.Sqrt: _root("|/"),
@@ -182,6 +191,8 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
     Raises `Refusal` for text that is too long, too deep, more than one statement or another kind of it.
     """
     check_characters(sql)
+    if (rewrite := RECORDS[dialect].text_rewrite) is not None:
+        sql = rewrite(sql)
     try:
         tokens = _TOKENIZERS.tokens(sql, dialect)
     except (TokenError, ValueError, RecursionError):

@@ -336,17 +336,18 @@ def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
     play(tmp_path, steps, gateways=1)
 
 
-def endings(path: Path) -> list[str]:
+def endings(path: Path, tool: str = "orders__get_health") -> list[str]:
     """How the calls to the API ended, as the record has it."""
     recorded = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "outcome"]
-    return sorted((one["status"] for one in recorded if one["tool"] == "orders__get_health"), reverse=True)
+    return sorted((one["status"] for one in recorded if one["tool"] == tool), reverse=True)
 
 
-def test_a_batch_whose_client_leaves_before_it_is_told_is_made_to_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tool", "status"), [("orders__send_mail", "ok"), ("orders__get_health", "cancelled")])
+def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(tmp_path: Path, tool: str, status: str) -> None:
     paths: list[Path] = []
 
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
-        calls = [{"type": "tool_call", "id": f"c{n}", "name": "orders__get_health", "args": {}} for n in range(2)]
+        calls = [{"type": "tool_call", "id": f"c{n}", "name": tool, "args": {}} for n in range(2)]
         paths.append(path)
         seen.answers.clear()
         async with http(urls[0]) as client:
@@ -357,7 +358,7 @@ def test_a_batch_whose_client_leaves_before_it_is_told_is_made_to_its_end(tmp_pa
         seen.answers.set()
 
     play(tmp_path, steps, gateways=1)
-    assert endings(paths[0]) == ["ok"] * 2
+    assert endings(paths[0], tool) == [status] * 2
 
 
 def test_results_of_calls_that_were_left_are_kept_within_their_room(

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any, BinaryIO
+from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
 from tests.exhaustive import EXHAUSTIVE
-from tests.gateway.clients import bearer, listening, run
+from tests.gateway.clients import listening, run
+from tests.gateway.leaving_clients import (
+    FRONTS,
+    Asked,
+    message,
+    over_mcp_by_notification,
+    over_rest,
+    over_stdio_that_closes,
+    over_tool_calls,
+    pipe,
+    post,
+    until,
+)
 from tests.gateway.slow_databases import ENGINES, SLOW, SlowProject, slow_project
 from tests.projects import KEY
 from toolgen.gateway.asgi.app import App
@@ -21,16 +29,8 @@ from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
 from toolgen.pipeline.middleware import Presence
 
-CALL = {"name": "shop__query", "arguments": {"sql": SLOW}}
+CALL = Asked(name="shop__query", arguments={"sql": SLOW}, key=KEY)
 QUICK = {"sql": "SELECT count(*) AS n FROM big"}
-HANDSHAKE = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": "0" * 32}
-MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "shop__query"}
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-
-Leave = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -42,151 +42,6 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(autouse=True)
 def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "canary-7f3a")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits until it holds; `run` gives up on one that never does."""
-    holds = False
-    while not holds:
-        holds = await asyncio.to_thread(condition)
-        await asyncio.sleep(0 if holds else 0.02)
-
-
-def message(method: str, request: int | None = None, **params: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "method": method, "params": params} | ({} if request is None else {"id": request})
-
-
-async def post(url: str, path: str, body: object, headers: dict[str, str], padding: int = 0) -> Leave:
-    """Sends a request; what is returned closes its connection."""
-    host, port = url.removeprefix("http://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
-    content = msgspec.json.encode(body) + b" " * padding
-    lines = {"host": f"{host}:{port}", "content-type": "application/json", "content-length": len(content), **headers}
-    head = "".join(f"{name}: {value}\r\n" for name, value in {**lines, **bearer(KEY)}.items())
-    writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
-    await writer.drain()
-
-    async def leave() -> None:
-        writer.close()
-
-    return leave
-
-
-@asynccontextmanager
-async def over_rest(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with listening(App(gateway)) as url:
-        yield await post(url, "/v1/tools/shop__query/call", {"arguments": CALL["arguments"]}, {})
-
-
-@asynccontextmanager
-async def over_rest_with_a_large_body(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with listening(App(gateway)) as url:
-        yield await post(url, "/v1/tools/shop__query/call", {"arguments": CALL["arguments"]}, {}, padding=500_000)
-
-
-@asynccontextmanager
-async def over_tool_calls(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with listening(App(gateway)) as url:
-        calls = [{"name": "shop__query", "args": CALL["arguments"], "id": str(number)} for number in range(2)]
-        yield await post(url, "/v1/tool_calls", calls, {})
-
-
-@asynccontextmanager
-async def over_mcp(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with listening(App(gateway)) as url:
-        yield await post(url, "/mcp", message("tools/call", 1, **CALL, _meta=META), MODERN)
-
-
-@asynccontextmanager
-async def over_mcp_by_notification(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with listening(App(gateway)) as url, httpx.AsyncClient(base_url=url, headers=bearer(KEY)) as http:
-        calling = asyncio.create_task(http.post("/mcp", json=message("tools/call", 1, **CALL), headers=HANDSHAKE))
-
-        async def leave() -> None:
-            for session, request in (("1" * 32, 1), ("0" * 32, 2), ("0" * 32, True), ("0" * 32, "1")):
-                headers = {**HANDSHAKE, "mcp-session-id": session}
-                answer = await http.post(
-                    "/mcp", json=message("notifications/cancelled", requestId=request), headers=headers
-                )
-                assert answer.status_code == 202
-            assert not calling.done()
-            await http.post("/mcp", json=message("notifications/cancelled", requestId=1), headers=HANDSHAKE)
-            assert (await calling).json()["result"]["isError"]
-
-        yield leave
-
-
-@asynccontextmanager
-async def over_stdio(gateway: Gateway) -> AsyncIterator[tuple[BinaryIO, BinaryIO, asyncio.Task[None]]]:
-    """What the client writes to, what it reads from, and the serving."""
-    (source, feed), (answers, sink) = pipe(), pipe()
-    with source, feed, answers, sink:
-        serving = asyncio.create_task(serve_streams(gateway, gateway.principal("bot"), source, sink))
-        feed.write(msgspec.json.encode(message("tools/call", 1, **CALL)) + b"\n")
-        yield feed, answers, serving
-        feed.close()
-        await asyncio.gather(serving, return_exceptions=True)
-
-
-@asynccontextmanager
-async def over_stdio_by_notification(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with over_stdio(gateway) as (feed, _, _):
-
-        async def leave() -> None:
-            feed.write(msgspec.json.encode(message("notifications/cancelled", requestId=1)) + b"\n")
-
-        yield leave
-
-
-@asynccontextmanager
-async def over_stdio_that_closes(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with over_stdio(gateway) as (feed, answers, _):
-
-        async def leave() -> None:
-            answers.close()
-            feed.close()
-
-        yield leave
-
-
-@asynccontextmanager
-async def over_stdio_that_is_stopped(gateway: Gateway) -> AsyncIterator[Leave]:
-    async with over_stdio(gateway) as (_, _, serving):
-
-        async def leave() -> None:
-            serving.cancel()
-
-        yield leave
-
-
-@asynccontextmanager
-async def from_python(gateway: Gateway) -> AsyncIterator[Leave]:
-    task = asyncio.create_task(gateway.call("shop__query", {"sql": SLOW}, principal="bot"))
-
-    async def leave() -> None:
-        task.cancel()
-
-    yield leave
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-def pipe() -> tuple[BinaryIO, BinaryIO]:
-    reading, writing = os.pipe()
-    return os.fdopen(reading, "rb", buffering=0), os.fdopen(writing, "wb", buffering=0)
-
-
-FRONTS = [
-    over_rest,
-    over_rest_with_a_large_body,
-    over_tool_calls,
-    over_mcp,
-    over_mcp_by_notification,
-    over_stdio_by_notification,
-    over_stdio_that_closes,
-    over_stdio_that_is_stopped,
-    from_python,
-]
 
 
 # Each way to leave is tried on one server and one file, and what differs between engines by three of them; `make exhaustive` tries all.
@@ -211,7 +66,7 @@ def test_what_only_read_for_them_is_ended_on_the_server_and_recorded(project: Sl
 
     async def main() -> None:
         async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            async with front(gateway) as leave:
+            async with front(gateway, CALL) as leave:
                 await until(lambda: project.running() == calls)
                 await leave()
                 await until(lambda: project.running() == 0)
@@ -236,10 +91,7 @@ def test_a_storm_of_departures_leaves_nothing_behind(project: SlowProject) -> No
             loop = asyncio.get_running_loop()
             tasks = len(asyncio.all_tasks())
             for wave in range(waves):
-                sent = [
-                    await post(url, "/v1/tools/shop__query/call", {"arguments": CALL["arguments"]}, {})
-                    for _ in range(each)
-                ]
+                sent = [await post(url, CALL.path, {"arguments": CALL.arguments}, KEY, {}) for _ in range(each)]
                 if wave % 2:
                     await until(lambda: project.running() > 0)
                 for leave in sent:

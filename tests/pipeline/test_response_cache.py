@@ -17,6 +17,7 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect
+from toolgen.pipeline.middleware import Presence
 from toolgen.pipeline.response_cache import ABREAST, Caching
 from toolgen.state.stored_answers import CAPACITY, Kept, Results
 
@@ -66,7 +67,7 @@ class Cache:
         )
 
     async def ask(self, upstream: Callable[[], Awaitable[Result]], call: Call = CALL, policy: str = "p1") -> Any:
-        return await self.caching(call, policy, upstream)
+        return await self.caching(call, policy, Presence(), upstream)
 
 
 def test_the_same_question_is_answered_once_a_lifetime_and_says_how_old_its_answer_is() -> None:

@@ -97,8 +97,8 @@ async def _request(
     except ConfigError:
         return "other", ()
     given = without_bound({key: decoded(item) for key, item in call["arguments"].items()}, bound)
-    origin = {word: str(call.get(word) or "") for word in ("session", "client", "parent")}
-    made = replace(governance.call(name, given, who, **origin), id=str(call.get("call_id", "")))
+    session, client, parent = (str(call.get(word) or "") for word in ("session", "client", "parent"))
+    made = replace(governance.call(name, given, who, session, client, parent), id=str(call.get("call_id", "")))
     again = await request_now(made, governance)
     return ("same", again.request) if again.digest == wanted else ("other", ())
 

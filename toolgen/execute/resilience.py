@@ -30,6 +30,7 @@ _BUSY = frozenset({429, 502, 503, 504})  # what may be otherwise in a moment
 _UNDECIDED = frozenset({401, 403, 408, 409, 425, 429})
 _CLOCK = SystemClock()
 _logger = logging.getLogger(__name__)
+_DISCONNECTED = Error(code="cancelled", message="its caller disconnected")
 
 
 class Chance(Struct, frozen=True, kw_only=True):
@@ -168,7 +169,7 @@ class ResilientExecutor:
             line.tokens -= 1
             line.retries += 1
             await self._chance.sleep(pause)
-            if (held := await _withheld(call)) is not None:
+            if (held := _unawaited(call) or await _withheld(call)) is not None:
                 outcome = _not_again(outcome, held)
                 break
             entry = _entry(outcome, self._clock.monotonic() - since - pause)
@@ -305,6 +306,11 @@ def _ending(outcome: Failed | Refused) -> Ending:
 def _entry(failed: Failed, seconds: float) -> Mapping[str, str | float]:
     """What the record says of an attempt that was made again."""
     return {"code": failed.error.code, "duration_ms": round(max(0.0, seconds) * 1000, 3)}
+
+
+def _unawaited(call: Call) -> Error | None:
+    """Why a call is not sent again that failed for the moment: its caller has disconnected, or called it off."""
+    return _DISCONNECTED if call.line is not None and call.line.left() else None
 
 
 async def _withheld(call: Call) -> Error | None:

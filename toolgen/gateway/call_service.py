@@ -243,7 +243,7 @@ class Calls:
         idempotency_key: str = "",
         presence: Presence | None = None,
     ) -> Envelope:
-        """One call, through every stage. Never raises, and runs to its end when the caller goes away, unless it only reads a database.
+        """One call, through every stage. Never raises. A write runs to its end if its caller goes away; a read is ended then.
 
         `session` is the conversation that the caller named, whose turns are counted. Where it named none, rules about earlier calls go by
         the transport's own `connection`, which may be as long as the agent lives.
@@ -267,16 +267,17 @@ class Calls:
         if governance.tokenises:
             restored = await governance.restored(asked.name, given, asked.principal, session_id)
             given = restored.arguments
-        call = governance.call(asked.name, given, asked.principal, session_id, client, parent, idempotency_key)
+        presence = presence or Presence()
+        # The way back is set here, where nothing has the call yet: later it would be a second call for as long as it is under way.
+        call = governance.call(
+            asked.name, given, asked.principal, session_id, client, parent, idempotency_key, presence=presence
+        )
         if restored is not NONE:
             call = restored.of(call)
-        if presence is not None and (presence.trace is not None or presence.line is not None):
-            # The line is set here, where nothing has the call yet: later it would be a second one for as long as it is under way.
-            call = msgspec.structs.replace(call, trace=presence.trace, line=presence.line)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         del arguments, asked, given, restored  # the call has what it needs of them
-        trail = Trail(presence=presence or Presence())
+        trail = Trail(presence=presence)
         turns = self._turns
         if turns is None or not session:
             return await self.carry_out(governance, call, trail, reading)
@@ -370,7 +371,7 @@ class Calls:
             result = told(result, mask)
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading):
-            result = await self._answering.presented(governance, call, result, reading)
+            result = await self._answering.presented(governance, call, result, reading, trail.presence)
         if isinstance(result, Refused):
             result = await self._guided(governance, call, result)
         elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be
@@ -383,12 +384,13 @@ class Calls:
             or call.restored
             or isinstance(result, Success)
             or (other := self.fallbacks.instead(call, result)) is None
+            or trail.presence.left()
         ):
             return envelope
-        made = call_instead(governance, call, other)
+        made = call_instead(governance, call, other, trail.presence)
         if nesting_error(made, governance.tool) is not None:
             return envelope
-        instead = await self.carry_out(governance, made, last=True)
+        instead = await self.carry_out(governance, made, Trail(presence=trail.presence), last=True)
         return instead if self.fallbacks.better(instead) else envelope
 
     async def dry_run(self, governance: Governance, call: Call) -> Envelope:

@@ -31,7 +31,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import Presence, Trail
 from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
@@ -208,7 +208,7 @@ class Governance:
             return principal
         return self.current(principal)
 
-    def call(
+    def call(  # noqa: PLR0913 - what a front end was given
         self,
         name: str,
         arguments: JsonObject,
@@ -217,8 +217,11 @@ class Governance:
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
+        *,
+        presence: Presence | None = None,
     ) -> Call:
-        """The call as the stages see it. A tool this principal may not see is the same as one that does not exist, from here on."""
+        """The call as the stages see it, with the trace and the way back to its caller that `presence` has. From here on, a tool this
+        principal may not see is the same as one that does not exist."""
         known = tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
             tool, seen = absent(name), Meant(arguments=arguments)
@@ -241,6 +244,8 @@ class Governance:
             bound=bound.names,
             hidden=known is not None and tool is not known,
             denied=bound.denied,
+            trace=None if presence is None else presence.trace,
+            line=None if presence is None else presence.line or presence,
             withheld=self.withheld,
         )
 

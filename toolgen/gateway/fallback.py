@@ -11,6 +11,7 @@ from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Failed, Refused, Result
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
+from toolgen.pipeline.middleware import Presence
 
 __all__ = ["Fallbacks", "call_instead"]
 
@@ -63,7 +64,8 @@ def _failed(call: Call, result: Result) -> bool:
     return down or result.error.code in {"upstream_timeout", "upstream_unavailable"}
 
 
-def call_instead(governance: Governance, call: Call, other: tuple[str, JsonObject]) -> Call:
-    """The call that is made instead of one that failed: a call like any other, so the policy may refuse it."""
+def call_instead(governance: Governance, call: Call, other: tuple[str, JsonObject], presence: Presence) -> Call:
+    """The call that is made instead of one that failed, for the same caller: a call like any other, so the policy may refuse it."""
     name, arguments = other
-    return inside(governance.call(name, arguments, call.principal, call.session, call.client), call)
+    made = governance.call(name, arguments, call.principal, call.session, call.client, presence=presence)
+    return inside(made, call)

@@ -103,8 +103,8 @@ class ToolCalls(Protocol):
         """One call, through every stage. Never raises.
 
         `session` is the conversation that the caller named; `connection` the transport's own id, which stands in for one where none was.
-        It runs to its end when the task that awaits it is cancelled, or `presence` says that they have left; but what only reads a database
-        is ended then, there too, and is on record as `cancelled`.
+        If the task that awaits it is cancelled, or `presence` says that the client has left, a write runs to its end; a read is ended, at
+        the service or database too, and is on record as `cancelled`.
         """
 
     async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:

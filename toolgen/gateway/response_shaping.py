@@ -28,7 +28,7 @@ from toolgen.model.result import Envelope, Error, Refused, Result, Success, file
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error, unavailable
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import Next, Presence, Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, option_name, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
@@ -80,10 +80,12 @@ class Answering:
         self._run = run
         self.pagings = pagings
 
-    async def presented(self, governance: Governance, call: Call, result: Success, reading: Reading) -> Success:
-        """The part of an answer that is shown now."""
+    async def presented(
+        self, governance: Governance, call: Call, result: Success, reading: Reading, presence: Presence
+    ) -> Success:
+        """The part of an answer that is shown now. More pages are read for as long as `presence` says that the caller waits."""
         if reading.pages:
-            result = await self._more(governance, call, result, reading.pages)
+            result = await self._more(governance, call, result, reading.pages, presence)
         if reading.mask is not None:
             result = replace(result, data=reading.mask.apply(result.data))
         if (body := file_bytes(result.data)) is not None:
@@ -209,7 +211,9 @@ class Answering:
         }
         return replace(result, data={"resource": link})
 
-    async def _more(self, governance: Governance, call: Call, result: Success, most: int) -> Success:
+    async def _more(
+        self, governance: Governance, call: Call, result: Success, most: int, presence: Presence
+    ) -> Success:
         """The pages after the first, each a call of its own with the first one's id as its parent: limited, judged and recorded like it."""
         tool = call.tool
         paging = self.pagings.of(tool) if tool.effect is Effect.READ else None
@@ -222,10 +226,14 @@ class Answering:
             changes = paging.following(arguments, page.data, next_link(page.delivery.link))
             if not changes or size > _MAX_JOINED_SIZE or page.truncated:
                 break
+            if presence.left():
+                return replace(result, data=joined(pages), truncated=True)
             arguments |= changes
-            further = governance.call(tool.name, arguments, call.principal, call.session, call.client, call.id)
+            further = governance.call(
+                tool.name, arguments, call.principal, call.session, call.client, call.id, presence=presence
+            )
             further = replace(further, restored=call.restored, ancestry=call.ancestry)
-            outcome = await self._run(governance.run, further, Trail())
+            outcome = await self._run(governance.run, further, Trail(presence=presence))
             if not isinstance(outcome, Success) or type(outcome.data) is not type(result.data):
                 return replace(result, data=joined(pages), truncated=True)
             page = outcome

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -44,18 +44,17 @@ T = TypeVar("T")
 
 
 class Presence:
-    """Whether somebody still waits for what was asked in one request: one call, or several at once.
+    """Connection of the caller of one request: whether somebody still waits for the answer. A request makes one call, or several at once.
 
-    Leaving ends nothing but what is `awaiting`. Everything else about a call runs on, its record above all. A front end sets
-    `elicits` where the person at the other end can be asked to agree to a call, `line` where it can be told and asked more, and
-    `trace` where the request says which trace it belongs to, `task` where it wishes something of the task that the call becomes.
-    `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for it, or
-    False. `under_way` is that call, and `alone` says
-    that it is made in a task of its own, which nobody cancels who waits for it.
+    A caller that disconnects, or cancels the request, ends what is `awaiting` and every call in an executor that only reads. A write that
+    an executor has goes on to its end. A front end sets `elicits` if the person at the client can be asked to agree to a call, `line` if
+    the client can be told and asked more, `trace` if the request belongs to a trace, and `task` for wishes about the task that the call
+    becomes. `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for
+    it, or False. `under_way` is that call, and `alone` says that it is made in a task of its own, which nobody cancels who waits for it.
     """
 
     __slots__ = (
-        "_carrying",
+        "_executing",
         "_left",
         "_others",
         "_stays",
@@ -70,6 +69,10 @@ class Presence:
         "under_way",
     )
 
+    # As a client channel: nobody asked to be told, and nobody can be asked.
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+    listens: ClassVar[bool] = False
+
     def __init__(self) -> None:
         self.elicits = False
         self.line: Line | None = None
@@ -79,7 +82,7 @@ class Presence:
         self.begun: asyncio.Future[None] | bool | None = None
         self.under_way: Call | None = None
         self.called_off = False
-        self._carrying: asyncio.Task[Any] | None = None
+        self._executing: asyncio.Task[Any] | None = None
         self._left = False
         self._others: tuple[Presence, ...] = ()
         self._stays = False
@@ -87,12 +90,13 @@ class Presence:
 
     def leave(self) -> None:
         """Nobody waits any more."""
-        if not (self._left or self._stays):
-            self._left = True
-            for task in self._tasks:
-                task.cancel()
-            for other in self._others:
-                other.leave()
+        if self._left or self._stays:
+            return
+        self._left = True
+        for task in self._tasks:
+            task.cancel()
+        for other in self._others:
+            other.leave()
 
     @contextmanager
     def several(self, count: int) -> Iterator[tuple[Presence, ...]]:
@@ -116,46 +120,43 @@ class Presence:
         """Its caller wants the call ended: at once where an executor has it, and otherwise before one is given it."""
         if not self.called_off:
             self.called_off = self._left = True
-            if self._carrying is not None:
-                self._carrying.cancel()
+            if self._executing is not None:
+                self._executing.cancel()
 
-    def carrying(self, *, ends_early: bool) -> Carrying | None:
-        """Around what an executor does, for a call that may be called off; None where it was, or was left and `ends_early`: then it is
-        given to none."""
-        return None if self._ended(ends_early) else Carrying(self, ends_early)
+    def enter_executor(self, *, ends_early: bool) -> asyncio.Task[Any] | None:
+        """Begin to carry a call out in the current task; leaving cancels that task if the call `ends_early`.
 
-    def _ended(self, ends_early: bool) -> bool:
-        return self.called_off or (ends_early and self._left)
-
-    def given_to_executor(self, task: asyncio.Task[Any], *, ends_early: bool) -> None:
-        """From now on the call is ended by cancelling this task."""
-        self._carrying = task
+        None if the caller has left or called the call off before: then it is not begun.
+        """
+        if self._left:
+            return None
+        task = asyncio.current_task()
+        self._executing = task
         if ends_early:
-            self._tasks = (*self._tasks, task)
-        if isinstance(self.begun, asyncio.Future):
-            self.begun.set_result(None)
-        if self.begun is not None:
+            assert task is not None  # noqa: S101 - a coroutine runs in one
+            self._tasks = (*self._tasks, task) if self._tasks else (task,)
+        if (begun := self.begun) is not None:
+            if begun is not True and begun is not False:
+                begun.set_result(None)
             self.begun = True
+        return task
 
-    def taken_back(self, task: asyncio.Task[Any], *, ends_early: bool) -> bool:
-        """The executor is done with it; whether it had to be."""
-        self._carrying = None
-        self._tasks = tuple(one for one in self._tasks if one is not task)
-        return self._ended(ends_early)
+    def is_cancelled(self, task: asyncio.Task[Any]) -> bool:
+        """True if a cancellation that reached an executor came from the caller alone."""
+        ended = self.called_off or (self._left and task in self._tasks)
+        return ended and task.cancelling() <= 1
+
+    def exit_executor(self, task: asyncio.Task[Any]) -> None:
+        """The executor is done with the call, also where it answered in spite of a cancellation."""
+        if self._left and task.cancelling() and (self.called_off or task in self._tasks):
+            task.uncancel()
+        self._executing = None
+        if tasks := self._tasks:
+            self._tasks = () if tasks == (task,) else tuple([one for one in tasks if one is not task])
 
     def left(self) -> bool:
         """Whether they have left."""
         return self._left
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """What it can be asked for, by functions: nothing, but for those front ends that say otherwise."""
-        return frozenset()
-
-    @property
-    def listens(self) -> bool:
-        """Nobody asked to be told."""
-        return False
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Nobody asked to be told."""
@@ -188,30 +189,6 @@ class Presence:
             self._tasks = tuple(one for one in self._tasks if one is not task)
             if self.left():  # the one cancellation that was ours, also when `work` ended in spite of it
                 task.uncancel()
-
-
-class Carrying:
-    """While an executor has a call. Where it is called off meanwhile, or left and `ends_early`, the block ends here, and nothing is raised.
-
-    It is no coroutine, as one would be there for as long as the call is under way.
-    """
-
-    __slots__ = ("_ends_early", "_presence", "_task")
-
-    def __init__(self, presence: Presence, ends_early: bool) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in one
-        self._presence, self._ends_early, self._task = presence, ends_early, task
-
-    def __enter__(self) -> None:
-        self._presence.given_to_executor(self._task, ends_early=self._ends_early)
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        ours = self._presence.taken_back(self._task, ends_early=self._ends_early)
-        alone = self._task.cancelling() <= 1  # else by somebody else too
-        if ours and self._task.cancelling():  # also when the work ended in spite of it
-            self._task.uncancel()
-        return ours and alone and isinstance(error, asyncio.CancelledError)
 
 
 class Whole:

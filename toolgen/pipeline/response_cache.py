@@ -16,11 +16,13 @@ from toolgen.clock import Clock
 from toolgen.config.tools import CacheFor
 from toolgen.errors import CanonicalError
 from toolgen.model.call import Call
-from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Refused, Result, Shape, Success
+from toolgen.model.result import UNTRIED, Cancelled, Delivery, Error, Failed, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
+from toolgen.pipeline.middleware import Presence
 from toolgen.pipeline.stages.approve import approval_digest
+from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.state.stored_answers import Flight, Kept, Results
 
 __all__ = ["ABREAST", "Caching"]
@@ -61,7 +63,9 @@ class Caching:
         self._results = results
         self._clock = clock
 
-    async def __call__(self, call: Call, policy_digest: str, send: Callable[[], Awaitable[Result]]) -> Result:
+    async def __call__(
+        self, call: Call, policy_digest: str, presence: Presence, send: Callable[[], Awaitable[Result]]
+    ) -> Result:
         """What `send` comes to, or what it came to before: then `cache` of its delivery says how, as `hit`, `stale` or `shared`."""
         if call.tool.effect is not Effect.READ or (call.statement is not None and call.statement.writes):
             return await self._write(call.tool.source, send)
@@ -77,7 +81,10 @@ class Caching:
             return await self._alone(key, rule, send)
         flight = self._results.flights.get(key)
         if flight is not None:
-            return await self._follow(flight, call, key, rule, send)
+            found = await presence.awaiting(_landed(flight))
+            if presence.left():
+                return not_awaited(call, called_off=presence.called_off, begun=False)
+            return await self._follow(flight, found, call, key, rule, send)
         return await self._fetch(key, rule, kept, call.tool.source, send)
 
     async def _write(self, source: str, send: Callable[[], Awaitable[Result]]) -> Result:
@@ -90,14 +97,19 @@ class Caching:
             self._results.wrote(source)  # what was read while it was under way may be of before
 
     async def _follow(
-        self, flight: Flight, call: Call, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]
+        self,
+        flight: Flight,
+        found: Kept | Failed | None,
+        call: Call,
+        key: bytes,
+        rule: CacheFor,
+        send: Callable[[], Awaitable[Result]],
     ) -> Result:
-        """Waits for the same call that is under way already; where that has nothing to share, makes this one.
+        """What the same call `found` that was under way already; where that has nothing to share, makes this one.
 
         Those who waited begin together, which they would not have without us. So they go a few abreast: as one burst they would take
         every place of their system, and most would be refused for want of one.
         """
-        found = await asyncio.shield(flight.found)
         match found:
             case Kept():
                 return self._again(found, "shared")
@@ -140,7 +152,8 @@ class Caching:
             if kept is not None and _down(result):
                 found = kept
                 return self._again(kept, "stale", result)
-            self._results.drop(key)  # the system answered, and no longer so
+            if not isinstance(result, Cancelled):
+                self._results.drop(key)  # the system answered, and no longer so
             found = result if isinstance(result, Failed) else None
             return result
         finally:
@@ -206,6 +219,10 @@ class Caching:
         with suppress(CanonicalError):
             return hashlib.sha256(canonical(encodable([approval_digest(call, policy_digest), *said]))).digest()
         return None
+
+
+async def _landed(flight: Flight) -> Kept | Failed | None:
+    return await asyncio.shield(flight.found)
 
 
 def _mark(token: Secret | None) -> str:

@@ -43,9 +43,11 @@ def event(body: bytes) -> bytes:
 
 
 class Channel:
-    """What is said to a client before the answer to one request. What a client does not read is bounded."""
+    """What is said to a client before the answer to one request. What a client does not read is bounded. A request that its client
+    cancelled, as its `presence` says, has no answer (2025-11-25, basic/utilities/cancellation)."""
 
-    def __init__(self) -> None:
+    def __init__(self, presence: Presence) -> None:
+        self._presence = presence
         self._unread: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
 
     def send(self, body: bytes) -> None:
@@ -65,7 +67,8 @@ class Channel:
             if not first.done():
                 first.cancel()
         if not first.done() or first.cancelled():
-            return respond(await task)
+            reply = await task
+            return respond(Reply() if self._presence.left() else reply)
         return Stream(events=self._events(request, first.result(), task))
 
     async def _events(self, request: Id | None, first: bytes, task: asyncio.Future[Reply]) -> AsyncIterator[bytes]:
@@ -80,7 +83,8 @@ class Channel:
             getting.cancel()
             if not task.done():
                 yield _STILL_HERE
-        yield event(_ending(request, task).body)
+        if not self._presence.left():
+            yield event(_ending(request, task).body)
 
 
 def _ending(request: Id | None, task: asyncio.Future[Reply]) -> Reply:

@@ -184,6 +184,8 @@ class McpEndpoint:
         finally:
             if first and asked is not None:  # of two requests with one id, which no client may send, it is the first
                 del self._in_flight[asked]
+        if caller.presence.left():
+            return Response(status=202)  # a request that was cancelled has no answer
         if message.method == "initialize" and not reply.fault and reply.body:
             params = message.params if isinstance(message.params, dict) else {}
             label = client_label(params.get("clientInfo"))
@@ -196,7 +198,7 @@ class McpEndpoint:
         return self._mcp.converses(message, caller) and _takes(request, _EVENTS)
 
     async def _conversing(self, message: Message, era: Era, caller: Caller) -> Response | Stream:
-        channel = Channel()
+        channel = Channel(caller.presence)
         answering = self._mcp.answer(message, era=era, caller=msgspec.structs.replace(caller, send=channel.send))
         return await channel.answer(request_id(message), answering, lambda reply: _response(reply, era))
 

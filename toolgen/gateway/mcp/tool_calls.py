@@ -279,9 +279,10 @@ class ToolCalls:
         loop = asyncio.get_running_loop()
         longest = None if request.task is None else request.task.wait
         until = loop.time() + (math.inf if longest is None else longest)
-        while envelope.status == "pending" and self._gateway.tool_calls.elicits and not caller.presence.left():
+        while envelope.status == "pending" and self._gateway.tool_calls.elicits:
             wait = min(_LOOK_S, max(0.0, until - loop.time()))
-            found = await self._gateway.tool_calls.approvals.outcome(envelope.call_id, caller.principal, wait)
+            outcome = self._gateway.tool_calls.approvals.outcome(envelope.call_id, caller.principal, wait)
+            found = await caller.presence.awaiting(outcome)
             if found is None or (found.status == "pending" and loop.time() >= until):
                 break
             envelope = found

@@ -156,19 +156,14 @@ class Rest:
         key = header_key(request)
         # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
-        if wait is None:
-            made = partial(made, presence=request.presence)
-            answers = [_of_batch(*each, made) for each in zip(calls, keys, strict=True)]
+        making = partial(_made, made) if wait is None else partial(self._left, made, principal, wait)
+        # Each may be left alone, and goes on alone if the client disconnects, so each has somebody of its own who waits for it.
+        with request.presence.several(len(calls)) as presences:
+            answers = [
+                _of_batch(call, key, partial(making, presence))
+                for call, key, presence in zip(calls, keys, presences, strict=True)
+            ]
             envelopes = await asyncio.gather(*answers)
-        else:
-            making = partial(self._left, made, principal, wait)
-            # Each may be left alone, so each has somebody of its own who waits for it.
-            with request.presence.several(len(calls)) as presences:
-                answers = [
-                    _of_batch(call, key, partial(making, presence))
-                    for call, key, presence in zip(calls, keys, presences, strict=True)
-                ]
-                envelopes = await asyncio.gather(*answers)
         return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
 
     async def _left(
@@ -262,6 +257,17 @@ def enveloped(envelope: Envelope) -> Response:
     if envelope.error is None:
         return Response(status=status_of(envelope), body=body)
     return Response(status=status_of(envelope), body=body, headers=_retry_after(envelope, envelope.error))
+
+
+async def _made(
+    made: Callable[..., Coroutine[Any, Any, Envelope]],
+    presence: Presence,
+    name: str,
+    arguments: Mapping[str, Any],
+    **key: str,
+) -> Envelope:
+    """How a call ends whose caller waits for it."""
+    return await made(name, arguments, presence=presence, **key)
 
 
 async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:

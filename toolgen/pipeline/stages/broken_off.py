@@ -11,8 +11,13 @@ from toolgen.model.result import Cancelled, Error, Failed, Refused, Result, Succ
 from toolgen.model.tool import Effect
 from toolgen.model.unavailable import fault_error
 
-__all__ = ["UNAVAILABLE", "cut_off", "failed_inside", "unrecorded", "unusable"]
+__all__ = ["DISCONNECTED", "UNAVAILABLE", "cut_off", "failed_inside", "not_awaited", "unrecorded", "unusable"]
 
+DISCONNECTED = Error(
+    code="cancelled",
+    message="Cancelled: the client disconnected.",
+    suggestion="make the call again if its answer is still wanted",
+)
 UNAVAILABLE = Refused(
     error=fault_error(AuditError(""), "the call was not made, because its record could not be written")
 )
@@ -30,6 +35,22 @@ def cut_off(call: Call) -> Cancelled | Failed:
     message = f"{_STOPPED}; it may or may not have taken effect"
     return Failed(
         error=Error(code="outcome_unknown", message=message, suggestion="find out what happened before trying again")
+    )
+
+
+def not_awaited(call: Call, *, called_off: bool, begun: bool) -> Cancelled | Failed:
+    """Outcome of a call that nobody waits for any more: cancelled if it can have changed nothing. `called_off`: its caller wants it ended,
+    and did not only disconnect. `begun`: an executor had it."""
+    if not called_off:
+        return Cancelled(error=DISCONNECTED)
+    if call.tool.effect is Effect.READ or not begun:
+        return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))
+    return Failed(
+        error=Error(
+            code="outcome_unknown",
+            message="the caller called this call off when it had been sent; it may or may not have taken effect",
+            suggestion="find out what happened before trying again",
+        )
     )
 
 

@@ -5,6 +5,7 @@ Whether an answer is what its tool's output schema says, so that the record can 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -17,19 +18,11 @@ from toolgen.execute.base import Executor
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
 from toolgen.model.excerpt import current_masking
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.tool import (
-    DeviceBinding,
-    Effect,
-    FunctionBinding,
-    HttpBinding,
-    McpBinding,
-    SqlBinding,
-    Tool,
-    WorkflowBinding,
-)
+from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.tool import DeviceBinding, Effect, FunctionBinding, HttpBinding, McpBinding, Tool
 from toolgen.pipeline.middleware import NumbersOnly, Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
+from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.policy.rules import Note
 
 __all__ = ["BROKEN", "Deliver", "Preview", "Promises", "failure"]
@@ -66,31 +59,9 @@ def _compiled(tool: Tool) -> jsonschema_rs.Validator | None:
         return None
 
 
-_LEFT = Error(
-    code="cancelled",
-    message="Cancelled: the client disconnected.",
-    suggestion="make the call again if its answer is still wanted",
-)
-
-
-def _called_off(call: Call, trail: Trail) -> Cancelled | Failed:
-    """How a call ends that nobody wants any more: cancelled where it can have changed nothing."""
-    if not trail.presence.called_off:
-        return Cancelled(error=_LEFT)
-    if call.tool.effect is Effect.READ or trail.presence.begun is not True:
-        return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))
-    return Failed(
-        error=Error(
-            code="outcome_unknown",
-            message="the caller called this call off when it had been sent; it may or may not have taken effect",
-            suggestion="find out what happened before trying again",
-        )
-    )
-
-
 class Deliver(Struct, frozen=True, kw_only=True):
-    """Carries the call out with the executor of its source: what reads a database, a function or an MCP server for as long as somebody
-    waits for it, and anything else, once begun, to its end."""
+    """Carries the call out with the executor of its source: a read for as long as its caller waits for it, and a write, once begun, to
+    its end. A call whose caller left before is not begun."""
 
     executors: Mapping[str, Executor]
     policy_digest: str = ""
@@ -100,53 +71,54 @@ class Deliver(Struct, frozen=True, kw_only=True):
     def __call__(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
         if self.caching is None:
             return self._send(call, trail)
-        return self.caching(call, self.policy_digest, lambda: self._send(call, trail))
+        return self.caching(call, self.policy_digest, trail.presence, lambda: self._send(call, trail))
 
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused
         presence = trail.presence
-        given: Line = presence.line or presence
-        line: Line | None = None
         # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
-        ends_early = False
+        ends_early = call.tool.effect is Effect.READ
         match call.tool.binding:
+            case HttpBinding():
+                if trail.redacts and presence.line is not None:  # the answer may come in pieces
+                    call = replace(call, line=Wordless(presence.line))
             case FunctionBinding():
-                line = _line_of_function(given, trail)
-                ends_early = call.tool.effect is Effect.READ
+                call = _with_line(call, _line_of_function(presence.line or presence, trail))
             case DeviceBinding():  # what it asks is kept with what let it through
-                if presence.called_off:
-                    return _called_off(call, trail)
-                call = replace(call, rule=trail.rule)
-            case SqlBinding() | WorkflowBinding():
-                ends_early = call.tool.effect is Effect.READ
+                return await self._ask_device(replace(call, rule=trail.rule, line=None), trail)
             case McpBinding():  # its executor tells the server that the caller left, and ends early only what reads
-                line = Wordless(given) if trail.redacts else given
+                line = presence.line or presence
+                call = _with_line(call, Wordless(line) if trail.redacts else line)
                 ends_early = True
-            case HttpBinding() if presence.line is not None:  # whose answer may come in pieces
-                line = Wordless(given) if trail.redacts else given
-        if call.line is not line:
-            call = replace(call, line=line)
+        task = presence.enter_executor(ends_early=ends_early)
+        if task is None:
+            return not_awaited(call, called_off=presence.called_off, begun=False)
         try:
-            executor, answer = self.executors[call.tool.source], None
-            if presence.begun is not None and not isinstance(call.tool.binding, DeviceBinding):
-                if (carrying := presence.carrying(ends_early=ends_early)) is not None:
-                    with carrying:
-                        answer = await executor.execute(call)
-                if answer is None:
-                    return _called_off(call, trail)
-            elif not ends_early:
-                answer = await executor.execute(call)
-            elif (answer := await presence.awaiting(executor.execute(call))) is None:
-                return Cancelled(error=_LEFT)
-            result = answer
+            result = await self.executors[call.tool.source].execute(call)
+        except asyncio.CancelledError:
+            if not presence.is_cancelled(task):
+                raise
+            return not_awaited(call, called_off=presence.called_off, begun=True)
         except ToolgenError as error:
             result = Failed(error=failure(error))
+        finally:
+            presence.exit_executor(task)
         if (
             isinstance(result, Success)
             and call.tool.output_schema is not None
             and not self.promises.kept(call.tool, result)
         ):
             trail.notes += (BROKEN,)
+        return _failed(result, call) if isinstance(result, Failed) else result
+
+    async def _ask_device(self, call: Call, trail: Trail) -> Result:
+        """Keep what a device is asked: the call is over here, and its caller may come back for the answer."""
+        if trail.presence.called_off:
+            return not_awaited(call, called_off=True, begun=False)
+        try:
+            result = await self.executors[call.tool.source].execute(call)
+        except ToolgenError as error:
+            result = Failed(error=failure(error))
         return _failed(result, call) if isinstance(result, Failed) else result
 
 
@@ -160,6 +132,10 @@ class Preview(Struct, frozen=True, kw_only=True):
             return Success(data=self.executors[call.tool.source].preview(call))
         except ToolgenError as error:
             return _located(Failed(error=failure(error)), call)
+
+
+def _with_line(call: Call, line: Line) -> Call:
+    return call if call.line is line else replace(call, line=line)
 
 
 def _line_of_function(given: Line, trail: Trail) -> Line:

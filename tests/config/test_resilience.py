@@ -50,6 +50,22 @@ def test_every_word_has_its_effect(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "first_byte_s", "total_s"),
+    [
+        ({"total": "50s"}, 50, 50),
+        ({"total": "10m"}, 600, 600),
+        ({"first_byte": "9s"}, 9, 60),
+        ({"connect": "1s"}, 30, 60),
+    ],
+)
+def test_the_time_of_the_first_byte_is_that_of_the_call_where_only_that_is_given(
+    tmp_path: Path, given: dict[str, str], first_byte_s: float, total_s: float
+) -> None:
+    timeouts = resilience(tmp_path, timeouts=given).timeouts
+    assert (timeouts.first_byte_s, timeouts.total_s) == (first_byte_s, total_s)
+
+
 @pytest.mark.parametrize("kind", ["sql", "python"])
 def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kind: str) -> None:
     given = msgspec.convert({"answers": {"largest": "4MiB"}}, FailureKeys)

@@ -33,7 +33,11 @@ _IMPLIED: Mapping[str | int, Any] = {
     **{key: {"": ""} for key in ("timeouts", "retries", "breaker", "answers")},
     "concurrency": 100,
     "max_page": 100,
+    "first_byte": "30s",
+    "total": "60s",
 }
+_FOLLOWS = {"first_byte": "total"}
+"""Keys that have the value of another key, if that one alone is written."""
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -61,6 +65,8 @@ def _settings(found: InForce, path: _Path, info: inspect.Type, value: Any) -> It
         for name in (*fields, *(key for key in value if key not in fields)):
             if name in value:
                 yield from _settings(found, (*path, name), inner(info, name) or inspect.AnyType(), value[name])
+            elif (leading := _FOLLOWS.get(name)) is not None and leading in value:
+                yield Setting(path=(*path, name), value=value[leading], origin="default")
             elif "auth" not in path and _has_effect(path, name, value):
                 yield from _defaults((*path, name), fields[name])
     elif isinstance(value, list) and any(isinstance(one, dict | list) for one in value):

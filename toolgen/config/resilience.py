@@ -40,6 +40,7 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "device": "a device has the time that timeout: of its file says",
     }
 )
+_FIRST_BYTE, _TOTAL = "30s", "60s"
 _MAX_ATTEMPTS = 10
 _MAX_PLACES = 10_000
 _MIN_CAP, _MAX_CAP = 65_536, 8_388_608  # four of the largest are read of one origin at once
@@ -48,8 +49,8 @@ _MAX_CALLS = 100_000
 
 class _Timeouts(msgspec.Struct, forbid_unknown_fields=True):
     connect: str = "5s"
-    first_byte: str = "30s"
-    total: str = "60s"
+    first_byte: str | None = None
+    total: str | None = None
 
 
 class _Retries(msgspec.Struct, forbid_unknown_fields=True):
@@ -118,10 +119,15 @@ class _Reader:
         self._path = path
 
     def timeouts(self, given: _Timeouts) -> Timeouts:
+        total_s = self.seconds(given.total or _TOTAL, "timeouts", "total", least=0.01, most=600)
+        if given.first_byte is None and given.total is not None:
+            first_byte_s = total_s  # who says how long a call may take alone means that it may be silent for as long
+        else:
+            first_byte_s = self.seconds(given.first_byte or _FIRST_BYTE, "timeouts", "first_byte", least=0.01, most=300)
         found = Timeouts(
             connect_s=self.seconds(given.connect, "timeouts", "connect", least=0.01, most=30),
-            first_byte_s=self.seconds(given.first_byte, "timeouts", "first_byte", least=0.01, most=300),
-            total_s=self.seconds(given.total, "timeouts", "total", least=0.01, most=600),
+            first_byte_s=first_byte_s,
+            total_s=total_s,
         )
         if found.total_s < found.connect_s:
             self._refuse("total: is shorter than connect:", "timeouts", "total")

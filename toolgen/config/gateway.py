@@ -23,6 +23,7 @@ from toolgen.units import parse_duration
 from toolgen.yaml_file import Document
 
 __all__ = [
+    "GivenCors",
     "GivenTls",
     "Networks",
     "StateSettings",
@@ -31,6 +32,7 @@ __all__ = [
     "read_drain",
     "read_grace",
     "read_networks",
+    "read_origins",
     "read_pending_after",
     "read_public_url",
     "read_state",
@@ -164,6 +166,42 @@ def read_networks(given: Sequence[str], document: Document, *path: str, danger: 
             raise ConfigError(f"{text} is everybody: {danger}", where=where)
         networks.append(network)
     return tuple(networks)
+
+
+class GivenCors(msgspec.Struct, forbid_unknown_fields=True):
+    """`gateway.cors` as it is written."""
+
+    origins: list[str] = []
+
+
+def read_origins(given: GivenCors, document: Document) -> frozenset[str]:
+    """The origins of web pages that may call the gateway, as browsers write them (RFC 6454, section 6.2). Raises `ConfigError`."""
+    return frozenset(
+        _origin(text, document.where("gateway", "cors", "origins", index)) for index, text in enumerate(given.origins)
+    )
+
+
+def _origin(text: str, where: str) -> str:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    named = f"[{host}]" if ":" in host else host
+    written = f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT.get(parts.scheme)} else "")
+    if parts.scheme not in _DEFAULT or not (_HOST.match(host) or _is_address(host)) or text != written:
+        raise ConfigError(
+            f"{text[:60]!a} is not an origin like https://chat.example.com",
+            where=where,
+            suggestion="give scheme, host in lower case, and a port that is not the usual one; each origin by itself, without * or a path",
+        )
+    if parts.scheme != "https" and not _is_loopback(host):
+        raise ConfigError(
+            f"'{text}': a page that came over http can be changed on its way, and would be given the answers",
+            where=where,
+            suggestion="use https; http is taken for 127.0.0.1, [::1] and localhost alone",
+        )
+    return text
 
 
 def contains(networks: Networks, peer: str) -> bool:

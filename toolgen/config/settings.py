@@ -28,6 +28,7 @@ from toolgen.config.client_certificates import ClientCertificates, GivenClientCe
 from toolgen.config.console import ConsoleSettings, GivenConsole, read_console
 from toolgen.config.environment import InForce, in_force
 from toolgen.config.gateway import (
+    GivenCors,
     GivenTls,
     Networks,
     StateSettings,
@@ -35,6 +36,7 @@ from toolgen.config.gateway import (
     read_drain,
     read_grace,
     read_networks,
+    read_origins,
     read_pending_after,
     read_public_url,
     read_state,
@@ -95,6 +97,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     spans: bool = False
     client_certificates: GivenClientCertificates | None = None
     trusted_proxies: list[str] = []
+    cors: GivenCors = msgspec.field(default_factory=GivenCors)
 
 
 class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -124,6 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `drain_s` is how long calls have to end when the gateway stops, `grace_s` how much of that new ones are taken, None if unsaid.
     `pending_after_s` is how long a caller waits before its call turns into one to come back for, None for as long as it takes.
     `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
+    `cors_origins` are those of the web pages that may call the gateway.
     `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
     `state` is None where what is counted stays in this process's memory.
     """
@@ -142,6 +146,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     grace_s: float | None
     pending_after_s: float | None
     tls: TlsFiles | None
+    cors_origins: frozenset[str]
     search_above: float
     turn_limit: float
     search: Literal["words", "hybrid"]
@@ -309,6 +314,7 @@ def _settings(document: Document, path: Path) -> Settings:
         workers=file.gateway.workers,
         drain_s=drain_s,
         tls=read_tls(file.gateway.tls, root, document.where("gateway", "tls")),
+        cors_origins=read_origins(file.gateway.cors, document),
         pending_after_s=read_pending_after(file.gateway.pending_after, document.where("gateway", "pending_after")),
         grace_s=read_grace(file.gateway.grace, drain_s, document.where("gateway", "grace")),
         search_above=_number_or_never(

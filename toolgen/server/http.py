@@ -28,6 +28,7 @@ from toolgen.errors import ConfigError, place_of
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections, HttpServer
+from toolgen.gateway.asgi.cross_origin import CrossOrigin
 from toolgen.gateway.asgi.request import ANY_HOST, LOOPBACK_HOSTS
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.protocol import Facade
@@ -51,13 +52,14 @@ _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight ar
 class Front(Struct, frozen=True, kw_only=True):
     """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
     the origin that agents know it by, "" where nobody said it. How long calls are still taken after SIGTERM; None where nobody said it.
-    What it speaks TLS with itself."""
+    What it speaks TLS with itself. `origins` are those of the web pages that may use it."""
 
     certificates: ClientCertificates | None = None
     proxies: Networks = ()
     url: str = ""
     grace_s: float | None = None
     tls: TlsFiles | None = None
+    origins: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, settings: Settings) -> Front:
@@ -68,6 +70,7 @@ class Front(Struct, frozen=True, kw_only=True):
             url=settings.url,
             grace_s=settings.grace_s,
             tls=settings.tls,
+            origins=settings.cors_origins,
         )
 
 
@@ -167,7 +170,14 @@ def check_reach(gateway: Facade, host: str) -> None:
 
 def _app(gateway: Facade, host: str, front: Front) -> App:
     hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
-    app = App(gateway, hosts=hosts, certificates=front.certificates, proxies=front.proxies, url=front.url)
+    app = App(
+        gateway,
+        hosts=hosts,
+        certificates=front.certificates,
+        proxies=front.proxies,
+        url=front.url,
+        cross_origin=CrossOrigin(origins=frozenset(origin.encode("ascii") for origin in front.origins)),
+    )
     if isinstance(gateway, Gateway):
         app.open_console(partial(console_of, gateway), gateway.settings.console.url)
     return app

@@ -255,7 +255,7 @@ def test_another_method_is_answered_405_with_the_one_allowed(method: str, path: 
     run(main())
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/tools/", "/v1/tools/a/b/call", "/mcp/", "/MCP"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/tools/", "/v1/tools/a/b/call", "/mcp/x", "/MCP"])
 def test_an_unknown_path_is_404(path: str) -> None:
     async def main() -> None:
         async with client(FakeGateway()) as http:

@@ -15,6 +15,7 @@ from toolgen.config.settings import ClientCertificates
 from toolgen.errors import AuditError, StateError, place_of
 from toolgen.gateway.asgi.authentication import MCP, WELL_KNOWN, Authentication
 from toolgen.gateway.asgi.connections import InFlight, client_of
+from toolgen.gateway.asgi.cross_origin import CrossOrigin
 from toolgen.gateway.asgi.request import (
     LOOPBACK_HOSTS,
     Answer,
@@ -58,7 +59,8 @@ _CONSOLE = re.compile(r"/console(?:/|\Z)")
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
 _MAX_KNOWN_HOSTS = 64
 _PLAIN = "/!$&'()*+,;=:@\\%"
-_METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP})
+_METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP, WELL_KNOWN + MCP + "/"})
+_MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the address, or take it away
 
 
 class Pages(Protocol):
@@ -80,7 +82,7 @@ class App:
 
     `hosts` are the names this gateway answers to in the Host header; `ANY_HOST` for a gateway whose names are not known.
     `certificates` names the proxies whose word on a client's certificate is believed, `proxies` those whose word on a client's address is.
-    `url` is the origin that agents know it by.
+    `url` is the origin that agents know it by. `cross_origin` names the web pages of other origins that may use it.
     """
 
     def __init__(
@@ -91,8 +93,10 @@ class App:
         certificates: ClientCertificates | None = None,
         proxies: Networks = (),
         url: str = "",
+        cross_origin: CrossOrigin = CrossOrigin(),  # noqa: B008 - frozen
     ) -> None:
         self._gateway = gateway
+        self._cross_origin = cross_origin
         self._proxies = proxies
         self._in_flight = InFlight()
         self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
@@ -166,6 +170,8 @@ class App:
             if self._console is not None and _CONSOLE.match(request.path):
                 answer = self._console.failed()
         self._gateway.operations.metrics.answered(answer.status)
+        if request.shared:
+            answer = self._cross_origin.shared(request, answer)
         if request.unread or self._https:
             return request.finish(answer, _HSTS if self._https else ())
         return answer
@@ -173,12 +179,15 @@ class App:
     async def _answer(self, request: Request) -> Answer:
         host = request.headers.get(b"host", b"")
         if host not in self._known_hosts or b"origin" in request.headers:
-            check_host(request, self._hosts)
+            request.shared = self._cross_origin.allows(request)
+            check_host(request, self._hosts, shared=request.shared)
             if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
                 self._known_hosts.add(host)
         request.path = read_path(request.path)
         if request.query or request.repeated:
             await self._check(request)
+        if request.shared and request.method == "OPTIONS":
+            return self._cross_origin.preflight(request)
         if request.path == "/healthz":
             request.take("GET")
             return json_response({"status": "ok"})
@@ -198,7 +207,7 @@ class App:
         principal = await self._authentication.enter(request)
         if b"traceparent" in request.headers:
             request.presence.trace = request.trace()
-        if request.path == MCP:
+        if request.path in _MCP_PATHS:
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):
             request.take("POST")

@@ -95,7 +95,7 @@ class Resource:
 
         `scopes` are what a token must have; of a request without a good one, every provider's.
         """
-        told = request.path == MCP and self._told()
+        told = request.path.removesuffix("/") == MCP and self._told()
         wanted = sorted(scopes) or (_scopes(self._gateway) if told else [])
         parts = {
             "error": error,

@@ -182,6 +182,7 @@ class Request:
     `peer` is the address at the other end of the connection, whatever headers say; `client` the one that counts as who asks, which a
     trusted proxy may have said. `presence` says whether the client still waits, `crowded` what there are too many of, so that only health
     and callers that were accepted before are answered, and `accepted` whether a credential was: a known client gives way last.
+    `shared` says that a web page of another origin asks that may read the answer.
     `body` is the whole of it, where that is here, and otherwise what there is to ask for its pieces; `unread` says that nobody has asked.
     """
 
@@ -198,6 +199,7 @@ class Request:
         "presence",
         "query",
         "repeated",
+        "shared",
         "unread",
     )
 
@@ -216,7 +218,7 @@ class Request:
         self.repeated = repeated
         self.peer = self.client = peer
         self.crowded: Crowded | None = None
-        self.accepted = False
+        self.accepted = self.shared = False
         self.presence = Presence()
         self._body = body
         self.unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
@@ -369,8 +371,8 @@ def agreed_key(request: Request, said: str, pointer: str) -> str:
     return key
 
 
-def check_host(request: Request, hosts: frozenset[str]) -> None:
-    """Refuses a Host this gateway does not answer to (421) and a browser page of another origin (403).
+def check_host(request: Request, hosts: frozenset[str], *, shared: bool = False) -> None:
+    """Refuse a Host that is not this gateway's (421), and a web page of another origin (403) unless it is `shared` with that page.
 
     Together they end DNS rebinding: a page that had its own name pointed at this address still says so in Host and Origin.
     """
@@ -378,7 +380,7 @@ def check_host(request: Request, hosts: frozenset[str]) -> None:
     if not host or not ("*" in hosts or host in hosts):
         raise Rejected(421, "bad_request", "this gateway does not answer to that Host")
     origin = request.headers.get(b"origin")
-    if origin is None:
+    if origin is None or shared:
         return
     parts = origin.decode("latin-1").strip().partition("://")
     origin_host, origin_port = _netloc(parts[2]) if parts[0] in {"http", "https"} else ("", None)

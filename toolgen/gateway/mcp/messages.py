@@ -26,6 +26,8 @@ from toolgen.pipeline.middleware import Presence
 from toolgen.state.encryption import Seal
 
 __all__ = [
+    "ALONE",
+    "BATCHED_VERSION",
     "HANDSHAKE_VERSIONS",
     "MAX_STATE_LENGTH",
     "MODERN_VERSIONS",
@@ -45,6 +47,7 @@ __all__ = [
     "failed",
     "missing_capability",
     "parse",
+    "parse_batch",
     "request_id",
     "response",
     "routed_name",
@@ -54,6 +57,8 @@ __all__ = [
 
 MODERN_VERSIONS = ("2026-07-28",)
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+BATCHED_VERSION = "2025-03-26"
+"""The only revision in which one request may hold several messages; 2025-06-18 removed them."""
 VERSIONS = MODERN_VERSIONS + HANDSHAKE_VERSIONS
 
 PARSE_ERROR = -32700
@@ -86,6 +91,7 @@ META_TRACE = "traceparent"
 META_TRACE_STATE = "tracestate"
 
 _MAX_CLIENT_LENGTH = 120
+_MAX_BATCH = 32
 
 Id: TypeAlias = int | str
 
@@ -150,6 +156,9 @@ class Fault(Struct, frozen=True, kw_only=True):
         return cls(code=INTERNAL_ERROR, message=error.message, data=data, retry_after_s=error.retry_after_s)
 
 
+ALONE = Fault(code=INVALID_REQUEST, message="initialize is sent alone, not in a batch")
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result. `retry_after_s`: the
     gateway cannot answer now, and may then."""
@@ -160,7 +169,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(data: bytes) -> Message | Reply:
-    """One message, or the error reply to bytes that are none; a batch is none (2025-06-18 removed them, and no client here sends one)."""
+    """One message, or the error reply to bytes that are not one; a batch is not (`parse_batch`)."""
     try:
         message = decode(data, Message)
     except Malformed as error:
@@ -172,6 +181,17 @@ def parse(data: bytes) -> Message | Reply:
     if message.method is msgspec.UNSET and message.result is msgspec.UNSET and message.error is msgspec.UNSET:
         return failed(request_id(message), Fault(code=INVALID_REQUEST, message="the message has no method"))
     return message
+
+
+def parse_batch(data: bytes) -> list[Message | Reply] | Reply:
+    """The messages of a batch (JSON-RPC 2.0, section 6), or their error replies; one error reply to bytes that are no batch."""
+    try:
+        parts = decode(data, list[msgspec.Raw])
+    except Malformed as error:
+        return failed(None, Fault(code=PARSE_ERROR, message=error.message))
+    if not 0 < len(parts) <= _MAX_BATCH:
+        return failed(None, Fault(code=INVALID_REQUEST, message=f"a batch has 1 to {_MAX_BATCH} messages"))
+    return [parse(bytes(part)) for part in parts]
 
 
 def failed(request: Id | None, fault: Fault) -> Reply:
@@ -272,7 +292,12 @@ def _unreadable(data: bytes, error: Malformed) -> Reply:
     except Malformed as unreadable:
         return failed(None, Fault(code=PARSE_ERROR, message=unreadable.message))
     if isinstance(value, list):
-        return failed(None, Fault(code=INVALID_REQUEST, message="batches are not accepted; send one message at a time"))
+        return failed(
+            None,
+            Fault(
+                code=INVALID_REQUEST, message=f"batches are for version {BATCHED_VERSION}; send one message at a time"
+            ),
+        )
     request: Id | None = None
     if isinstance(value, dict) and isinstance(value.get("id"), (int, str)) and not isinstance(value["id"], bool):
         request = value["id"]

@@ -8,7 +8,7 @@ import logging
 import secrets
 import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 import msgspec
@@ -17,6 +17,8 @@ from toolgen.gateway.json_body import MAX_BODY_SIZE, encode
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import LIST_CHANGED, acknowledged, ended, notification, subscribed, watch
 from toolgen.gateway.mcp.messages import (
+    ALONE,
+    BATCHED_VERSION,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -31,6 +33,8 @@ from toolgen.gateway.mcp.messages import (
     envelope_fault,
     failed,
     parse,
+    parse_batch,
+    request_id,
 )
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.task_events import session_changes
@@ -81,10 +85,12 @@ class _Session:
         self._id = secrets.token_hex(16)
         self._client = ""
         self._greeted = False
+        self._version = ""
         self._subscriptions: dict[int | str, bool] = {}
         self._capabilities: frozenset[str] = frozenset()
         self._said: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
         self._open: dict[Presence, int | str] = {}  # two requests with one id, which no client may send, are two
+        self._batches = 0
         self._slots = asyncio.Semaphore(_MAX_AT_ONCE)
 
     async def take(self, line: bytes, group: asyncio.TaskGroup) -> None:
@@ -92,6 +98,15 @@ class _Session:
         if len(line) > MAX_BODY_SIZE:
             too_long = Fault(code=INVALID_REQUEST, message=f"the message is larger than {MAX_BODY_SIZE} bytes")
             await self._write(failed(None, too_long))
+            return
+        if self._version == BATCHED_VERSION and line.lstrip().startswith(b"["):
+            messages = parse_batch(line)
+            if isinstance(messages, Reply):
+                await self._write(messages)
+            else:
+                await self._slots.acquire()
+                self._batches += 1
+                group.create_task(self._batch(messages))
             return
         parsed = parse(line)
         if isinstance(parsed, Reply):
@@ -133,7 +148,7 @@ class _Session:
 
     async def end(self) -> None:
         """Waits for the answers on their way. Where nobody is left to read them, the client has disconnected."""
-        while self._open:
+        while self._open or self._batches:
             if _unread(self._sink):
                 for presence in self._open:
                     presence.leave()
@@ -166,6 +181,7 @@ class _Session:
             self._client = client_label(params.get("clientInfo"))
             self._capabilities = capabilities_of(params.get("capabilities"))
             self._greeted = True
+            self._version = str(params.get("protocolVersion"))
         elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
             del self._subscriptions[request]
         elif (request := cancelled_request(message)) is not None:
@@ -177,18 +193,50 @@ class _Session:
         reply = failed(request, _FAILED)
         try:
             with _bounded():
-                reply = await self._reply(message, request, presence)
+                reply = await self._reply(message, request, presence, send=self._said.put_nowait)
             if not presence.left():
                 await self._write(reply)
         finally:
             del self._open[presence]
             self._slots.release()
 
+    async def _batch(self, messages: Sequence[Message | Reply]) -> None:
+        """Answer a batch in one piece (JSON-RPC 2.0, section 6), its requests one after the other."""
+        try:
+            bodies = [reply.body for message in messages if (reply := await self._batched(message)) and reply.body]
+            if bodies:
+                await self._said.put(b"[%b]" % b",".join(bodies))
+        finally:
+            self._batches -= 1
+            self._slots.release()
+
+    async def _batched(self, message: Message | Reply) -> Reply | None:
+        if isinstance(message, Reply):
+            return message
+        if message.method == "initialize":
+            return failed(request_id(message), ALONE)
+        self._note(message)
+        if message.method is msgspec.UNSET:
+            await self._respond(message)
+            return None
+        if not isinstance(message.id, (int, str)):
+            return None
+        presence, reply = Presence(), failed(message.id, _FAILED)
+        self._open[presence] = message.id
+        try:
+            with _bounded():
+                reply = await self._reply(message, message.id, presence, send=None)
+        finally:
+            del self._open[presence]
+        return None if presence.left() else reply
+
     async def _respond(self, message: Message) -> None:
         with _bounded():
             await self._mcp.respond(message, self._principal)
 
-    async def _reply(self, message: Message, request: int | str, presence: Presence) -> Reply:
+    async def _reply(
+        self, message: Message, request: int | str, presence: Presence, *, send: Callable[[bytes], None] | None
+    ) -> Reply:
         """The policy may have changed since the process was started: each message is answered as it stands now."""
         principal = self._gateway.callers.current(self._principal)
         if principal is None:
@@ -200,7 +248,7 @@ class _Session:
             connection=self._id,
             presence=presence,
             capabilities=self._capabilities,
-            send=self._said.put_nowait,
+            send=send,
         )
         return await self._mcp.answer(message, era=era, caller=caller)
 

@@ -3,6 +3,7 @@ something is said before it."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Listeners
 from toolgen.gateway.mcp.messages import (
+    ALONE,
+    BATCHED_VERSION,
     CANCELLED,
     HANDSHAKE_VERSIONS,
     HEADER_MISMATCH,
@@ -51,6 +54,7 @@ from toolgen.gateway.mcp.messages import (
     envelope_fault,
     failed,
     parse,
+    parse_batch,
     request_id,
     routed_name,
     unsupported,
@@ -69,6 +73,8 @@ METHOD_HEADER = b"mcp-method"
 NAME_HEADER = b"mcp-name"
 SESSION_HEADER = b"mcp-session-id"
 CONVERSATION_HEADER = b"x-conversation-id"
+
+_BLANK = b" \t\r\n"
 
 _Asked: TypeAlias = tuple[tuple[str, ...], str, Id]
 """Who asked, in which session, by which id: another principal's cancellation never finds it."""
@@ -123,7 +129,10 @@ class McpEndpoint:
             return self._stream(request, principal)
         if request.headers.get(b"accept", _BOTH) != _BOTH and not _takes(request, _JSON):
             raise Rejected(406, "bad_request", "the client must accept application/json")
-        parsed = parse(await read_json_body(request))
+        body = await read_json_body(request)
+        if body.lstrip(_BLANK).startswith(b"[") and request.text(VERSION_HEADER) in {"", BATCHED_VERSION}:
+            return await self._batch(request, body, principal)
+        parsed = parse(body)
         if isinstance(parsed, Reply):
             return _response(parsed, Era.MODERN)
         routed = request.repeated or METHOD_HEADER in request.headers or NAME_HEADER in request.headers
@@ -132,8 +141,38 @@ class McpEndpoint:
         version = request.text(VERSION_HEADER) if VERSION_HEADER in request.headers else ""
         claim = claimed_version(parsed) if parsed.meta else ""
         if version in HANDSHAKE_VERSIONS or not (version or claim):
-            return await self._handshake(request, parsed, principal, version)
+            return await self._handshake(request, parsed, principal, version, request.presence)
         return await self._modern(request, parsed, principal, version)
+
+    async def _batch(self, request: Request, body: bytes, principal: Principal) -> Response:
+        """Several messages in one request, as 2025-03-26 has them alone (basic/transports), each answered in one piece."""
+        messages = parse_batch(body)
+        if isinstance(messages, Reply):
+            return _response(messages, Era.HANDSHAKE)
+        if METHOD_HEADER in request.headers or NAME_HEADER in request.headers:
+            fault = Fault(code=HEADER_MISMATCH, message="a batch has no header that names one method or tool")
+            return _response(failed(None, fault), Era.HANDSHAKE)
+        version = request.text(VERSION_HEADER)
+        with request.presence.several(len(messages)) as presences:
+            replies = await asyncio.gather(
+                *(
+                    self._batched(request, message, principal, version, presence)
+                    for message, presence in zip(messages, presences, strict=True)
+                )
+            )
+        bodies = [reply.body for reply in replies if reply.body]
+        return Response(body=b"[%b]" % b",".join(bodies)) if bodies else Response(status=202)
+
+    async def _batched(
+        self, request: Request, message: Message | Reply, principal: Principal, version: str, presence: Presence
+    ) -> Response:
+        if isinstance(message, Reply):
+            return _response(message, Era.HANDSHAKE)
+        if message.method == "initialize":
+            return _response(_refused(message, ALONE), Era.HANDSHAKE)
+        answer = await self._handshake(request, message, principal, version, presence)
+        assert isinstance(answer, Response)  # noqa: S101 - a stream is for a request that is alone
+        return answer
 
     def _stream(self, request: Request, principal: Principal) -> Stream:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
@@ -146,8 +185,9 @@ class McpEndpoint:
         return self._listeners.of_session(principal, request.presence, opened.id)
 
     async def _handshake(
-        self, request: Request, message: Message, principal: Principal, version: str
+        self, request: Request, message: Message, principal: Principal, version: str, presence: Presence
     ) -> Response | Stream:
+        """Answer one message of a session. Where `presence` is not the request's own, the message is one of a batch."""
         if message.meta and claimed_version(message):
             return _response(
                 _refused(message, Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])), Era.HANDSHAKE
@@ -168,7 +208,7 @@ class McpEndpoint:
             session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
             connection=session.id,
             client=session.client,
-            presence=request.presence,
+            presence=presence,
             capabilities=session.capabilities,
             version=version,
             key=_key(request, message) if KEY_HEADER in request.headers else "",
@@ -177,7 +217,9 @@ class McpEndpoint:
         asked = None if asking is None else (parties(principal), text, asking)
         first = asked is not None and self._in_flight.setdefault(asked, caller.presence) is caller.presence
         try:
-            speaks = caller.capabilities or message.meta or message.method == "tasks/result"
+            speaks = presence is request.presence and (
+                caller.capabilities or message.meta or message.method == "tasks/result"
+            )
             if speaks and self._converses(request, message, caller):
                 return await self._conversing(message, Era.HANDSHAKE, caller)
             reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)

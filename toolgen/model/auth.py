@@ -344,9 +344,11 @@ def _text(written: Mapping[str, object], name: str, *, needed: bool = False) -> 
 
 def _scopes(written: Mapping[str, object]) -> tuple[str, ...]:
     value = written.get("scopes", [])
+    if isinstance(value, str):
+        value = value.split()
     # RFC 6749 section 3.3: a scope is visible ASCII but quotes and backslashes.
     if not isinstance(value, (list, tuple)) or not all(_is_scope(item) for item in value):
-        raise ValueError("scopes: must be a list of scopes")
+        raise ValueError("scopes: must be a list of scopes, or a text with spaces between them")
     return tuple(value)
 
 

@@ -241,14 +241,10 @@ def audience_fits(audience: frozenset[str], claims: Mapping[str, Any]) -> bool:
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """What a token may be used for: `scope`, words in one text (RFC 9068 section 2.2.3), or `scp`, a text or a list, as Entra ID and Okta
-    write it. Raises `ClaimsError`."""
-    scope = claims.get("scope", "")
-    if not isinstance(scope, str):
-        raise ClaimsError("its scope is no text")
-    return frozenset(
-        word for text in (scope, *_texts(claims.get("scp", []), "scp")) for word in text.split(" ") if word
-    )
+    """What a token may be used for: words in the texts of `scope` (RFC 9068 section 2.2.3) and `scp` (Entra ID, Okta), each of which is a
+    text or a list of them. Raises `ClaimsError`."""
+    texts = (text for name in ("scope", "scp") for text in _texts(claims.get(name, []), name))
+    return frozenset(word for text in texts for word in text.split(" ") if word)
 
 
 def subject_of(claims: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode, result, retry_after
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.json_codec import TooDeepError
-from toolgen.model.result import Failed, Success
+from toolgen.model.result import Delivery, Failed, Success
 
 CANARY = "canary-7f3a/x"
 NOBODY = Scrubber(())
@@ -49,6 +49,61 @@ def answer(body: bytes | str, content_type: str = "application/json", status: in
 )
 def test_a_body_is_decoded_by_its_type(body: str | bytes, content_type: str, data: Any) -> None:
     assert decode(answer(body, content_type), NOBODY) == data
+
+
+CHARSETS = {
+    "ISO-8859-1": "é",
+    "latin1": "é",
+    "windows-1252": "“€”",
+    "cp1252": "“€”",
+    "iso-8859-15": "€",
+    "windows-1251": "Привет",
+    "KOI8-R": "Привет",
+    "Shift_JIS": "表示、ソ",
+    "sjis": "表示、ソ",
+    "windows-31j": "表示①",
+    "EUC-JP": "表示",
+    "iso-2022-jp": "表示",
+    "GBK": "中文",
+    "gb2312": "中文",
+    "gb18030": "中文😀",
+    "Big5": "中文",
+    "euc-kr": "한국",
+    "macintosh": "é",
+    "utf-16": "é中",
+    "utf-8": "é中",
+}
+
+
+@pytest.mark.parametrize(("charset", "text"), CHARSETS.items())
+@pytest.mark.parametrize("media_type", ["application/json", "application/vnd.api+json"])
+def test_json_in_a_declared_character_set_is_data(charset: str, text: str, media_type: str) -> None:
+    value = {"a": [text, f"{text}\u202e{CANARY}"], text: 1}
+    written = json.dumps(value, ensure_ascii=False).replace("\u202e", "")
+    codec = "cp932" if charset == "windows-31j" else charset
+    body, kind = written.encode(codec), f'{media_type}; charset="{charset}"'
+    assert decode(answer(body, kind), Scrubber((CANARY,))) == {"a": [text, f"{text}***"], text: 1}
+    said = decode(answer(text.encode(codec), f"text/plain; charset={charset}"), NOBODY)
+    assert said == text
+    whole = {"data": [text] * 50}
+    cut = json.dumps(whole, ensure_ascii=False).encode(codec)[:-7]
+    if charset.lower() not in {"utf-16", "iso-2022-jp"}:  # whose end cannot be told from a cut
+        found = result(answer(cut, kind, truncated=True), NOBODY, "GET", Delivery())
+        assert isinstance(found, Success)
+        assert isinstance(found.data, dict)
+        assert set(found.data["data"]) == {text}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "windows-1252", "shift_jis", "nothing", "unicode_escape", "x" * 90])
+def test_json_that_reads_as_utf_8_is_utf_8(charset: str) -> None:
+    body = json.dumps(["é中"], ensure_ascii=False).encode()
+    assert decode(answer(body, f"application/json; charset={charset}"), NOBODY) == ["é中"]
+
+
+def test_an_answer_that_nothing_changed_is_an_answer() -> None:
+    found = result(answer(b"", "", 304, headers={"etag": '"v7"', "server": "x"}), NOBODY, "GET", Delivery(status=304))
+    assert isinstance(found, Success)
+    assert found.data == {"status": 304, "headers": {"etag": '"v7"'}}
 
 
 def test_a_body_that_is_nested_too_deeply_is_not_decoded() -> None:

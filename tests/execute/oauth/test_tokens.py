@@ -42,6 +42,10 @@ def form(written: Mapping[str, Any]) -> OAuth:
     return read
 
 
+def in_form(body: bytes) -> Answered:
+    return Answered(200, body, {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"})
+
+
 def counted(**more: Any) -> Callable[[Asked], Answered]:
     numbers = itertools.count(1)
     return lambda _: token(f"canary-token-{next(numbers)}", **more)
@@ -195,8 +199,15 @@ def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Service) 
         (token("canary é"), "access_token"),
         (token(""), "access_token"),
         (token("a" * 20_000), "access_token"),
-        (token("canary", expires_in=-1), "expires_in"),
-        (token("canary", expires_in=0), "expires_in"),
+        (token("canary", scope=["read"]), "lacks the scope write"),
+        (token("canary", scope="read,canary"), "lacks the scope write"),
+        (Answered.json(200, error="invalid_client", error_description="canary"), "client's credentials"),
+        (Answered.json(200, ok=False, error="canary_code"), r"answered 200 \(|answered 200$"),
+        (in_form(b"error=invalid_client&error_description=canary"), "client's credentials"),
+        (in_form(b"access_token=a&access_token=canary&token_type=bearer"), "says something twice"),
+        (in_form(b'{"access_token":"canary","token_type":"bearer"}'), "not the form"),
+        (in_form(b"access_token=canary%0d%0aX-Admin:1&token_type=bearer"), "access_token"),
+        (Answered(200, b"access_token=canary&token_type=bearer", {"Content-Type": "text/plain"}), "not JSON"),
         (token("canary", expires_in="soon"), "expires_in"),
         (token("canary", expires_in=True), "expires_in"),
         (token("canary", expires_in=float("inf")), "expires_in"),
@@ -242,7 +253,16 @@ def test_of_what_an_endpoint_says_of_an_error_nothing_is_repeated(code: str, mor
 
 @pytest.mark.parametrize(
     ("given", "lives"),
-    [({"expires_in": "3600"}, 3590), ({"expires_in": 10**9}, 86_390), ({"expires_in": 10**400}, 86_390)],
+    [
+        ({"expires_in": "3600"}, 3590),
+        ({"expires_in": 3599.5}, 3589.5),
+        ({"expires_in": "3599.5"}, 3589.5),
+        ({"expires_in": 10**9}, 86_390),
+        ({"expires_in": 10**400}, 86_390),
+        ({"expires_in": 0}, 0),
+        ({"expires_in": -1}, 0),
+        ({"expires_in": "0"}, 0),
+    ],
 )
 def test_how_long_a_token_lives_is_read_as_services_write_it(
     service: Service, given: dict[str, Any], lives: float
@@ -513,5 +533,25 @@ def test_an_endpoint_that_never_answers_is_given_up(service: Service) -> None:
     async def main() -> None:
         with pytest.raises(OutboundError, match="did not answer in time"):
             await ask(OutboundRequest(method="POST", url=f"{service.origin}/token"), Via(total_s=0.2))
+
+    run(main)
+
+
+def test_a_token_in_a_form_is_taken(service: Service) -> None:
+    """As GitHub answers where nothing is asked of it."""
+    service.answer = lambda _: in_form(b"access_token=canary-1&scope=read%2Cwrite&token_type=bearer")
+
+    async def main() -> None:
+        assert await Held(service).fetch() == "canary-1"
+
+    run(main)
+
+
+def test_a_token_that_is_good_for_no_time_is_used_once(service: Service) -> None:
+    service.answer = counted(expires_in=0, scope=["read", "write"])
+
+    async def main() -> None:
+        held = Held(service)
+        assert [await held.fetch(), await held.fetch()] == ["canary-token-1", "canary-token-2"]
 
     run(main)

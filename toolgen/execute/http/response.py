@@ -7,6 +7,7 @@ toolgen.yaml says.
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import math
 import re
@@ -36,9 +37,12 @@ _TEXT = re.compile(
     r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|(?:x-)?ndjson|jsonl|x-jsonlines)"
     r"|.*\+(?:xml|yaml)\Z"
 )
-_CHARSET = re.compile(
-    r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso-8859-[0-9]{1,2}|latin-?1|windows-125[0-8]|shift_jis|euc-jp|euc-kr|gbk|gb2312|gb18030|big5|koi8-r"
+_CHARSETS = re.compile(  # Python's names of character sets that text is written in
+    r"ascii|utf-(?:8|16|32)(?:-[a-z]{2,3})?|iso8859-[0-9]{1,2}|koi8-[rtu]|cp[0-9]{3,4}|mac-roman|tis-620|iso2022_[a-z0-9_]{2,6}"
+    r"|shift_jis|euc_(?:jp|kr)|johab|hz|gb2312|gbk|gb18030|big5(?:hkscs)?"
 )
+_OTHER_NAMES = {"windows-31j": "cp932", "x-sjis": "cp932"}
+_MAX_CHARSET_LENGTH = 40
 _DIRECTIVE = re.compile(r'([a-z-]{1,40})(?:=("?)([^",]*)\2)?')
 _NEVER = frozenset({"no-store", "no-cache"})
 _MAX_LENGTH = 1_000
@@ -94,7 +98,7 @@ def decode(answer: Answer, scrubber: Scrubber) -> Json:
     media_type = media_type.strip().lower()
     if _JSON.match(media_type) or not media_type:
         try:
-            return _json(answer.body, scrubber)
+            return _json(_in_utf8(answer.body, parameters), scrubber)
         except TooDeepError:
             raise
         except ValueError:
@@ -117,12 +121,30 @@ def _is_text(body: bytes) -> bool:
 
 
 def _charset(parameters: str) -> str:
+    """The character set that a media type declares, as Python calls it; UTF-8 where it declares none that is known."""
     for one in parameters.split(";"):
         name, _, value = one.partition("=")
-        charset = value.strip().strip('"').lower()
-        if name.strip().lower() == "charset" and _CHARSET.fullmatch(charset):
-            return charset
+        charset = value.strip().strip('"')
+        if name.strip().lower() == "charset" and charset.isascii() and len(charset) <= _MAX_CHARSET_LENGTH:
+            with suppress(LookupError, ValueError):
+                found = codecs.lookup(_OTHER_NAMES.get(charset.lower(), charset)).name
+                return found if _CHARSETS.fullmatch(found) else "utf-8"
     return "utf-8"
+
+
+def _in_utf8(body: bytes, parameters: str) -> bytes:
+    """JSON in UTF-8: as it came, or out of the character set that its media type declares (RFC 8259 section 8.1 has UTF-8 alone).
+
+    What reads as UTF-8 is UTF-8, whatever its media type says.
+    """
+    charset = _charset(parameters)
+    if charset.startswith("utf"):
+        return body
+    if not charset.startswith(("iso2022", "hz")):  # these are ASCII with escapes
+        with suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder("utf-8")().decode(body)  # whose end may be cut
+            return body
+    return body.decode(charset, "replace").encode()
 
 
 def _json(body: bytes, scrubber: Scrubber) -> Json:
@@ -270,14 +292,15 @@ def _seconds(reset: float, now: float) -> float:
 
 def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """What the caller is given for one answer."""
-    if answer.status >= 400 or 300 <= answer.status < 400 or answer.status < 200:
+    if answer.status != HTTPStatus.NOT_MODIFIED and not 200 <= answer.status < 300:
         return _failed(answer, scrubber, delivery)
-    if method == "HEAD":
+    if method == "HEAD" or answer.status == HTTPStatus.NOT_MODIFIED:
         shown = {name: scrubber.text(answer.headers[name]) for name in _HEAD if name in answer.headers}
         return Success(data={"status": answer.status, "headers": shown}, delivery=delivery)
     if answer.truncated:
         kind = answer.content_type.partition(";")[0].strip().lower()
-        if (_JSON.match(kind) or not kind) and (beginning := _beginning(answer.body, scrubber)) is not None:
+        body = _in_utf8(answer.body, answer.content_type.partition(";")[2])
+        if (_JSON.match(kind) or not kind) and (beginning := _beginning(body, scrubber)) is not None:
             return Success(data=beginning, truncated=True, delivery=delivery)
         if not _TEXT.match(kind):
             return Failed(

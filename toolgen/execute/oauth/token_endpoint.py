@@ -8,7 +8,7 @@ import math
 import re
 import secrets as randomness
 from collections.abc import Mapping
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import parse_qsl, quote_plus, urlencode
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, SECP384R1, EllipticCurvePrivateKey
@@ -29,6 +29,9 @@ _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}\Z")
 _USUAL_S = 300.0  # where an answer does not say how long its token lives
+_NUMBER = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,12})?\Z")
+_FORM = "application/x-www-form-urlencoded"
+_MAX_FIELDS = 100
 _MAX_DURATION_S = 86_400.0
 _ASSERTED_S = 60
 # RFC 6749 section 5.2, RFC 8707 section 2, RFC 9449 section 5, and what many say besides. Any other code is the endpoint's own text: it
@@ -64,7 +67,8 @@ class Held(Unprinted, frozen=True, kw_only=True):
 
 
 class Issued(Unprinted, frozen=True, kw_only=True):
-    """What a token endpoint gave out: a bearer token, how many seconds it lives, and the refresh token that takes the place of the old."""
+    """What a token endpoint gave out: a bearer token, how many seconds it lives (0: it is for the call at hand), and the refresh token that
+    takes the place of the old."""
 
     token: str
     seconds: float
@@ -108,9 +112,9 @@ def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
     """The token in an answer. Raises `OutboundError`, with nothing in it that the endpoint could have chosen, for whatever is not one."""
     if 300 <= reply.status < 400:
         raise OutboundError("it redirects, which is not followed: name the endpoint itself as token_url")
-    answer = _object(reply.body)
-    if reply.status != 200:
-        code = answer.get("error")
+    answer = _object(reply)
+    code = answer.get("error")
+    if reply.status != 200 or (code and "access_token" not in answer):  # GitHub, Slack and others say errors with 200
         known = _ERRORS.get(code, "") if isinstance(code, str) else ""
         raise OutboundError(f"it answered {reply.status}{f': {known}' if known else ''}")
     token, kind = answer.get("access_token"), answer.get("token_type")
@@ -118,8 +122,8 @@ def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
         raise OutboundError("its answer has no access_token that could be sent in a header")
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise OutboundError("its token is no bearer token")
-    granted = answer.get("scope")
-    if isinstance(granted, str) and (lacking := [one for one in scopes if one not in granted.split()]):
+    granted = _granted(answer.get("scope"))
+    if granted is not None and (lacking := [one for one in scopes if one not in granted]):
         raise OutboundError(f"its token lacks the scope {bounded(lacking[0], 80)}")
     refreshed = answer.get("refresh_token")
     if refreshed is not None and (not isinstance(refreshed, str) or not _TOKEN.match(refreshed)):
@@ -127,24 +131,46 @@ def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
     return Issued(token=token, seconds=_seconds(answer.get("expires_in")), refresh_token=refreshed or "")
 
 
+def _granted(scope: object) -> frozenset[str] | None:
+    """The scopes of a token: a text with spaces (RFC 6749 section 3.3) or commas, or a list; None where the answer says nothing of them."""
+    if isinstance(scope, list) and all(isinstance(one, str) for one in scope):
+        return frozenset(scope)
+    return frozenset(re.split(r"[\s,]+", scope)) if isinstance(scope, str) else None
+
+
 def _seconds(value: object) -> float:
-    """How long a token lives; some services write the number as text."""
+    """How long a token lives; some services write the number as text. Zero and less say of no time that it is good for: it is used once."""
     if value is None:
         return _USUAL_S
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:9])
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+    if isinstance(value, str) and _NUMBER.match(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
         raise OutboundError("its answer says of no time how long the token lives (expires_in)")
-    return float(min(value, _MAX_DURATION_S))
+    return float(max(0.0, min(value, _MAX_DURATION_S)))
 
 
-def _object(body: bytes) -> Mapping[str, object]:
+def _object(reply: OutboundResponse) -> Mapping[str, object]:
+    """The members of an answer in JSON, or of a form where it says that it is one."""
+    if reply.content_type.partition(";")[0].strip().lower() == _FORM:
+        return _form(reply.body)
     try:
-        answer = json.loads(body)
+        answer = json.loads(reply.body)
     except (ValueError, RecursionError):
         raise OutboundError("its answer is not JSON") from None
     if not isinstance(answer, dict):
         raise OutboundError("its answer is no JSON object")
+    return answer
+
+
+def _form(body: bytes) -> Mapping[str, object]:
+    try:
+        fields = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, strict_parsing=True, max_num_fields=_MAX_FIELDS
+        )
+    except ValueError:
+        raise OutboundError("its answer is not the form that it says it is") from None
+    if len(answer := dict(fields)) != len(fields):
+        raise OutboundError("its answer says something twice")
     return answer
 
 

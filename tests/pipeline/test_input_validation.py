@@ -18,6 +18,7 @@ from tests.projects import KEY, PETS, POLICY, audit_entries, make_project
 from toolgen.emit.formats import openai_strict_tool
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
+from toolgen.model.tool import Tool
 from toolgen.pipeline.input_validation import meant, no_json
 
 
@@ -50,6 +51,10 @@ ORDER = {
 }
 
 
+def _tool(schema: dict[str, Any]) -> Tool:
+    return msgspec.structs.replace(http_tool("shop__order"), input_schema=schema)
+
+
 @pytest.mark.parametrize(
     ("sent", "seen", "left_out"),
     [
@@ -70,13 +75,13 @@ ORDER = {
 def test_a_null_goes_only_where_the_schema_would_refuse_it(
     sent: dict[str, Any], seen: dict[str, Any], left_out: tuple[str, ...]
 ) -> None:
-    found = meant(ORDER, sent)
+    found = meant(_tool(ORDER), sent)
     assert (dict(found.arguments), found.left_out) == (seen, left_out)
 
 
 @pytest.mark.parametrize("sent", [{"item": [None] * 60_000}, {"item": json.loads("[" * 70 + "null" + "]" * 70)}])
 def test_more_than_anybody_looks_at_is_left_as_it_is(sent: dict[str, Any]) -> None:
-    found = meant(ORDER, {**sent, "note": None})
+    found = meant(_tool(ORDER), {**sent, "note": None})
     assert (found.arguments, found.left_out) == ({**sent, "note": None}, ())
 
 
@@ -177,5 +182,5 @@ def test_a_rule_that_asks_for_an_argument_is_not_met_by_a_null(tmp_path: Path) -
 def test_a_tool_is_not_changed_by_what_was_meant() -> None:
     tool = http_tool("pets__list_pets", properties={"limit": {"type": "integer"}})
     before = msgspec.json.encode(tool.to_dict())
-    assert meant(tool.input_schema, {"limit": None}).arguments == {}
+    assert meant(tool, {"limit": None}).arguments == {}
     assert msgspec.json.encode(tool.to_dict()) == before

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from toolgen.builder.callability import check_auth, uncallable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.errors import DescriptionError
+from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
@@ -79,7 +80,7 @@ def build_sources(
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = _callable(source, usable(_pinned(source.config, _read(source, drafts))))
+        readings[name] = _callable(source, usable(_listed(_pinned(source.config, _read(source, drafts)))))
         seconds[name] = perf_counter() - started
     changed = _linked(override(overrides, readings), drafts, sources)
     tools, problems = _gathered(changed)
@@ -107,6 +108,14 @@ def _linked(
     from toolgen.builder.workflows import link_workflows  # noqa: PLC0415 - where there are any
 
     return link_workflows(readings, drafts, {name: source.config for name, source in sources.items()})
+
+
+def _listed(reading: Reading) -> Reading:
+    """The reading with listed names of arguments."""
+    tools = tuple(map(with_listed_arguments, reading.tools))
+    if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
+        return reading
+    return replace(reading, tools=tools)
 
 
 def usable(reading: Reading) -> Reading:

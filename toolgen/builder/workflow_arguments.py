@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolgen.errors import DescriptionError
+from toolgen.model.argument_names import own_names
 from toolgen.model.expressions import Literal, Members, Sequence, Template, parse
 from toolgen.model.names import nearest
 from toolgen.model.tool import HttpBinding, Tool, WorkflowBinding
@@ -34,6 +35,9 @@ def argued(draft: DraftUse, tool: Tool) -> Argued:
     if not draft.tool:
         _given(draft, tool, arguments, places)
         spread, names = _body(draft, tool, arguments, places)
+    for listed, own in own_names(tool).items():
+        if own in arguments and listed not in arguments:
+            arguments[listed], places[listed] = arguments.pop(own), places.pop(own, draft.where)
     properties = tool.input_schema.get("properties") or {}
     for name in arguments:
         if name not in properties and not _is_open(tool):
@@ -62,6 +66,7 @@ def _given(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[
         known = {(one.in_, one.name): one.argument for one in binding.parameters}
     elif isinstance(binding, WorkflowBinding):
         known = {("", name): name for name in tool.input_schema.get("properties") or {}}
+        known |= {("", own): name for name, own in binding.arguments.items()}
     for one in draft.given:
         argument = known.get((one.place, one.name))
         if argument is not None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolgen.builder.workflow_arguments import Argued, argued
 from toolgen.builder.workflow_references import check_references
 from toolgen.errors import DescriptionError
+from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Problem
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
@@ -207,11 +208,11 @@ def _completed(step: Step, found: Mapping[tuple[str, bool], Argued]) -> Step:
 def _sealed(one: _Linked, stages: tuple[tuple[Step, ...], ...], called: Sequence[Tool]) -> Tool:
     """The tool of a workflow that is in order: as strong as the strongest tool that it calls."""
     effect = max((one.tool.effect, *(tool.effect for tool in called)), key=_STRENGTH.__getitem__)
-    return msgspec.structs.replace(
-        one.tool,
-        effect=effect,
-        idempotent=all(tool.idempotent for tool in called),
-        binding=WorkflowBinding(
-            workflow=one.draft.id, stages=stages, outputs=dict(one.draft.outputs), timeout_s=one.draft.timeout_s
-        ),
+    binding = WorkflowBinding(
+        workflow=one.draft.id, stages=stages, outputs=dict(one.draft.outputs), timeout_s=one.draft.timeout_s
     )
+    idempotent = all(tool.idempotent for tool in called)
+    made = msgspec.structs.replace(
+        one.tool, effect=effect, idempotent=idempotent, input_schema=one.draft.inputs, binding=binding
+    )
+    return with_listed_arguments(made)

@@ -22,6 +22,7 @@ from toolgen.cli.output import print_json
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
+from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Principal
 from toolgen.model.names import nearest
 from toolgen.model.result import Envelope
@@ -132,6 +133,8 @@ def read_arguments(gateway: Project, tool: str, given: str | None, pairs: tuple[
     whole, values = json_object(given, "--args"), _values(pairs)
     known = gateway.manifest.tools.get(tool)
     schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
+    if known is not None:
+        values = dict(listed_arguments(known, values)[0])
     return {**whole, **_typed(schema, values)}
 
 

@@ -141,7 +141,7 @@ def explain_call(
     if known is None:
         raise ConfigError(f"there is no tool '{tool}'{nearest(tool, gateway.manifest.tools)}")
     access = gateway.current.governance.access
-    seen = meant(known.input_schema, read_arguments(gateway, tool, given, pairs))
+    seen = meant(known, read_arguments(gateway, tool, given, pairs))
     told = SelfTest(
         caller=who,
         tool=tool,

@@ -117,7 +117,7 @@ def _decided(visit: Visit) -> Response:
     if tool is None:
         raise ConfigError(f"there is no tool '{name}'{nearest(name, gateway.manifest.tools)}")
     access = gateway.current.governance.access
-    seen = meant(tool.input_schema, arguments_of(tool.input_schema, form))
+    seen = meant(tool, arguments_of(tool.input_schema, form))
     told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
     around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)
     bound = access.bind(who, tool, seen.arguments)

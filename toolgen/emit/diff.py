@@ -9,6 +9,7 @@ import msgspec
 
 from toolgen.emit.binding_diff import Change, binding_changes, breaking, change, compatible
 from toolgen.emit.schema_diff import Path, SchemaChange, schema_changes
+from toolgen.model.argument_names import own_names, with_listed_arguments
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.prompt_injection import spelled
@@ -152,6 +153,12 @@ def _described(tool: Tool) -> Tool:
 
 def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterator[Change]:
     yield from _effects(old, new)
+    if own_names(new) and not own_names(old):
+        old = with_listed_arguments(old)
+        for listed, own in own_names(old).items():
+            yield compatible(
+                "listed_name", f"argument `{own}` is listed as `{listed}` now, and is still taken by its old name"
+            )
     for one in schema_changes(old.input_schema, new.input_schema):
         yield change(one.breaks_writer, f"input.{one.code}", f"{_input(one)} {one.text}")
     yield from _outputs(old, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from toolgen.json_codec import encode_json
+from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.device import deferred
 from toolgen.model.excerpt import bounded
@@ -58,9 +59,10 @@ class DeviceExecutor:
 
 def _asked(call: Call) -> JsonObject:
     binding = _binding(call)
-    params = rendered(binding.params, call.arguments)
+    arguments = own_arguments(call.tool, call.arguments)
+    params = rendered(binding.params, arguments)
     request: JsonObject = {"jsonrpc": "2.0", "id": call.id, "method": binding.method, "params": params}
-    display = _displayed(binding.display, call.arguments)
+    display = _displayed(binding.display, arguments)
     return {"request": request, "display": display} if display else {"request": request}
 
 

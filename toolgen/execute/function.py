@@ -28,6 +28,7 @@ from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, T
 from toolgen.functions.pydantic_types import is_model
 from toolgen.functions.signature import Broken, Offer, load_offers
 from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, deeper_than, encode_json
+from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.client_channel import InputNeeded
 from toolgen.model.excerpt import bounded
@@ -154,7 +155,7 @@ class FunctionExecutor:
                 )
             )
         try:
-            arguments = offer.arguments(call.arguments)
+            arguments = offer.arguments(own_arguments(call.tool, call.arguments))
         except msgspec.ValidationError as error:
             return Refused(error=Error(code="validation", message=str(error), rule="arguments"))
         if offer.context:
@@ -264,7 +265,10 @@ class FunctionExecutor:
         """Which function would be called, with what."""
         binding = call.tool.binding
         assert isinstance(binding, FunctionBinding)  # noqa: S101 - the tool of such a source
-        return {"function": f"{binding.module}.{binding.function}", "arguments": call.arguments}
+        return {
+            "function": f"{binding.module}.{binding.function}",
+            "arguments": own_arguments(call.tool, call.arguments),
+        }
 
     async def close(self) -> None:
         """Ends what runs the functions, which all sources share."""

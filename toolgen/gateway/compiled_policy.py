@@ -23,6 +23,7 @@ from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.own_checks import OwnChecks
 from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.gateway.value_tokens import Restored, ValueTokens
+from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest
@@ -227,7 +228,7 @@ class Governance:
             tool, seen = absent(name), Meant(arguments=arguments)
             bound = Bound(arguments=arguments)
         else:
-            seen = meant(tool.input_schema, arguments)
+            seen = meant(tool, arguments)
             bound = self.access.bind(principal, tool, seen.arguments)
         return Call(
             id=f"call_{secrets.token_hex(12)}",
@@ -254,11 +255,13 @@ class Governance:
         tool = self._tools.get(name) if may_have_options(arguments) else None
         if tool is None or not self.access.visible(principal, tool):
             return WHOLE, arguments
+        named, twice = listed_arguments(tool, arguments)
         try:
-            return taken(tool, arguments, self._pagings)
+            reading, rest = taken(tool, named, self._pagings)
         except ValueError as error:
             suggestion = "leave it out, or correct it"
             return Error(code="validation", message=f"/{error}", suggestion=suggestion, rule="arguments"), {}
+        return reading, {**rest, **{name: arguments[name] for name in twice}}
 
     async def restored(
         self, name: str, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False

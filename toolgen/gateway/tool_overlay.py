@@ -14,6 +14,7 @@ from toolgen.functions.adopted import adopted_tool
 from toolgen.functions.decorator import MARK, Mark
 from toolgen.functions.signature import Broken, Offer, offer_of
 from toolgen.gateway.search_tools import INPUTS
+from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest, SourceInfo, with_tools
 from toolgen.model.names import ADDED, MAX_NAME_LENGTH, TOOL_NAME
@@ -95,7 +96,7 @@ def added_tool(given: object, said: Said, prefix: str) -> Added:
         raise ConfigError(f"{offer.name}: its arguments could not be checked: {fault}")
     of = given if inspect.isroutine(given) else type(given)
     made = tool_of(ADDED, of.__module__, offer, name, f"{of.__module__}.{of.__qualname__}")
-    return Added(tool=seal(made), offer=offer)
+    return Added(tool=seal(with_listed_arguments(made)), offer=offer)
 
 
 def _offer(given: object, said: Said) -> Offer | Broken:

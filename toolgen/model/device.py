@@ -26,6 +26,7 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     transform: str | list[Any] | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     display: str = ""
     timeout_s: float = 3600.0
+    arguments: dict[str, str] = {}
 
     @property
     def kind(self) -> str:

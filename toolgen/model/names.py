@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 __all__ = ["ADDED", "MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
 
@@ -27,7 +27,9 @@ def join(source: str, local: str) -> str:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for a misspelt word, or nothing when no known word is close."""
-    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
+    known = list(words)
+    listed = _listed(word, known)
+    close = [listed] if listed else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
@@ -36,9 +38,21 @@ def near(word: str, words: Iterable[str]) -> str:
 
     Close is a word in another spelling (`petId`, `pet_id`), one of which the other is a part (`id`, `repo`), and one with a slip or two.
     """
-    scored = [(_likeness(word, known), known) for known in words if known != word]
+    known_words = list(words)
+    if listed := _listed(word, known_words):
+        return listed
+    scored = [(_likeness(word, known), known) for known in known_words if known != word]
     score, best = max(scored, key=lambda item: (item[0], -len(item[1]), item[1]), default=(0.0, ""))
     return best if score >= _ALIKE else ""
+
+
+def _listed(word: str, words: Collection[str]) -> str:
+    """The name that `_id` is listed under among an argument's (`argument_names`): the last of `id`, `id_`, `id_2` … that is there."""
+    base = word.lstrip("_")
+    if base == word:
+        return ""
+    names = [name for name in (base, f"{base}_", *(f"{base}_{number}" for number in range(2, 10))) if name in words]
+    return names[-1] if names else ""
 
 
 def _likeness(word: str, known: str) -> float:

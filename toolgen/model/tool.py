@@ -114,7 +114,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     """One HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
 
     `scopes`, where any are named, are the same alternatives as they are written, each scheme with its scopes. `help_url` is where the
-    operation is documented.
+    operation is documented. `arguments` are as of every binding: the own name of each argument that is listed under another.
     """
 
     method: str
@@ -128,6 +128,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     help_url: str | msgspec.UnsetType = msgspec.UNSET
     constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
     formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
+    arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> str:
@@ -172,6 +173,7 @@ class GraphQLBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_page: int = 0
     whole: str = ""
     subscription: GraphQLSubscription | None = None
+    arguments: dict[str, str] = {}
 
     @property
     def kind(self) -> str:
@@ -212,6 +214,7 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     operation: str  # query | explain | list_tables | search_schema | describe_table | change | named
     statement: str = ""
     parameters: tuple[str, ...] = ()
+    arguments: dict[str, str] = {}
 
     @property
     def kind(self) -> str:
@@ -231,6 +234,7 @@ class FunctionBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     converses: bool = False
     content: bool = False
     requires: tuple[str, ...] = ()
+    arguments: dict[str, str] = {}
 
     @property
     def kind(self) -> str:
@@ -248,6 +252,7 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     url: str
     parts: dict[str, str]
     open_world: bool = True
+    arguments: dict[str, str] = {}
 
     @property
     def kind(self) -> str:

@@ -72,6 +72,7 @@ class WorkflowBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     stages: tuple[tuple[Step, ...], ...]
     outputs: dict[str, Any] = {}
     timeout_s: float = 0.0
+    arguments: dict[str, str] = {}
 
     @property
     def kind(self) -> str:

@@ -11,6 +11,7 @@ from graphql import GraphQLSchema
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, Document, Principal
 from toolgen.model.graphql_schema import Graph, identifies, reachable
 from toolgen.model.manifest import Manifest
@@ -78,12 +79,13 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
             tool = self.tools.get((binding.type, root.field))
             if tool is None or not self.visible(call.principal, tool):
                 return Deny(rule="graphql", reason=f"there is no {binding.type} {root.field} that you may use")
-            if faults := self._validator(tool).faults(root.arguments, 1):
+            arguments, _ = listed_arguments(tool, root.arguments)
+            if faults := self._validator(tool).faults(arguments, 1):
                 reason = f"the document cannot be run: {root.field}: {faults[0]}"
                 return Deny(rule="graphql", code="validation", reason=reason, suggestion="change it and call again")
             tools[tool.name] = tool
-            roots.append((tool, root.arguments))
-            verdicts.append(self.decide(call, tool, root.arguments, notes))
+            roots.append((tool, arguments))
+            verdicts.append(self.decide(call, tool, arguments, notes))
         verdict = strictest(verdicts)
         if isinstance(verdict, Deny):
             return verdict

@@ -12,7 +12,9 @@ import msgspec
 
 from toolgen.emit.dialects import without_absent
 from toolgen.json_codec import MAX_DEPTH
+from toolgen.model.argument_names import listed_arguments
 from toolgen.model.schema import JsonObject, Schema
+from toolgen.model.tool import Tool
 from toolgen.policy.arguments import excess, repair
 
 __all__ = ["Meant", "legible", "meant", "no_ids", "no_json", "no_text"]
@@ -137,20 +139,24 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
-def meant(schema: Schema, arguments: JsonObject) -> Meant:
-    """What a caller of a tool with this schema meant.
+def meant(tool: Tool, arguments: JsonObject) -> Meant:
+    """What a caller of a tool meant.
+
+    An argument that is given by its own name and listed under another has the listed one from here on.
 
     A model that was given the strict form of a tool cannot leave an argument out: it sends null. Where those arguments come from is not
     said in a call, and lists are kept in files and made strict by frameworks too, so every front end undoes it. That is safe with any
     caller: such a null goes only where the schema would refuse it, and the call becomes the one without the argument, which
     anybody may make and the policy judges as such.
     """
+    schema = tool.input_schema
+    arguments, twice = listed_arguments(tool, arguments)
     given, left_out = arguments, _NONE
     # Most calls hold no null, and that is quickly seen; what is more than anybody looks at is refused by the record.
     if _holds_null(arguments) and excess(arguments) is None:
         given, left_out = _without_nulls(schema, arguments)
     seen = repair(schema, given)
-    return Meant(arguments=seen.arguments, repaired=seen.repaired, dropped=seen.dropped, left_out=left_out)
+    return Meant(arguments=seen.arguments, repaired=seen.repaired, dropped=(*twice, *seen.dropped), left_out=left_out)
 
 
 def _without_nulls(schema: Schema, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:

@@ -61,7 +61,7 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
         )
     if too_much := excess(arguments):
         return _refused(name, Error(code="validation", message=too_much))
-    seen = meant(tool.input_schema, arguments)
+    seen = meant(tool, arguments)
     repaired = seen.arguments
     validator = Validator(tool.input_schema, formats=tool.checks_formats)
     faults = misspelt(tool, seen.dropped) or validator.faults(repaired)

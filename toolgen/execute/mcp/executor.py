@@ -17,6 +17,7 @@ from toolgen.errors import ToolgenError
 from toolgen.execute.base import Timeouts
 from toolgen.execute.mcp.conversation import Conversation, Parts
 from toolgen.execute.mcp.messages import SharedSession, Wire, failed, request
+from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import Listing
@@ -229,7 +230,7 @@ def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
 
 
 def _params(call: Call, binding: McpBinding) -> JsonObject:
-    return {"name": binding.tool, "arguments": call.arguments}
+    return {"name": binding.tool, "arguments": own_arguments(call.tool, call.arguments)}
 
 
 def _harmless(call: Call) -> Call:

@@ -17,6 +17,7 @@ from toolgen.execute.base import Answered, InnerCalls
 from toolgen.execute.workflow.report import brief, called_as, failure, fault, said
 from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
 from toolgen.json_codec import FRAMED_DEPTH, carried, encode_json
+from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
 from toolgen.model.expressions import ExpressionError
 from toolgen.model.result import Envelope, Error, Meta
@@ -80,7 +81,7 @@ class Run:
         self._waiting: dict[str, str] = {}
         self._steps: dict[str, dict[str, Any]] = {}
         self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
-        self._inputs = {**_defaults(call.tool), **inner.received(call)}
+        self._inputs = own_arguments(call.tool, {**_defaults(call.tool), **inner.received(call)})
         self._clock = clock
         self._began: float = state.get("began", clock.now())
         self._made: int = state.get("made", len(self._done) + len(self._waits))

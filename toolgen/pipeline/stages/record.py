@@ -19,6 +19,7 @@ from toolgen.canonical import digest as digest_of
 from toolgen.canonical import encodable
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
+from toolgen.model.argument_names import listed_arguments, own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
@@ -185,12 +186,22 @@ class AuditRedaction:
                 concealed = replace_places(own, found_at(own, paths), self._digest)
             else:
                 concealed = all_but(arguments, arguments, (), self._digest)
+            concealed = self._by_own_name(concealed, arguments, tool)
         if concealer is None:
             return _object(concealed)
         by_schema = concealer(arguments)
         if not isinstance(by_schema, Mapping):
             by_schema = {name: self._digest(item) for name, item in arguments.items()}
         return _object(union(concealed, by_schema, self._keyed))
+
+    def _by_own_name(self, concealed: Json, arguments: JsonObject, tool: Tool) -> Json:
+        """With digests also in place of what `sensitive:` names as the description does, where arguments are listed under other names."""
+        own = own_arguments(tool, arguments)
+        if own is arguments:
+            return concealed
+        by_name = _object(conceal_at(own, self._policy.sensitive, self._digest))
+        listed, _ = listed_arguments(tool, by_name)
+        return union(concealed, listed, self._keyed)
 
     def _fits(self, arguments: JsonObject, tool: Tool) -> bool:
         """Whether what an agent wrote for GraphQL says nothing but what the schema has: of the rest nobody knows what is secret."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from toolgen.canonical import digest
 from toolgen.errors import CanonicalError, ConfigError
+from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Level, Problem
 from toolgen.model.names import nearest
 from toolgen.model.schema import Schema
@@ -235,7 +236,7 @@ class _Maker:
         selectable = "" if self._brief and one.kind == "mutation" else self._selectable(one)
         answer = output_schema(one.field, one.definition, below, open_=bool(selectable))
         takes = self._with_options(one, arguments, pages, selectable)
-        tool = Tool(
+        made = Tool(
             name=name,
             title=title_of(one.names[0]),
             description=self._describe(one),
@@ -260,12 +261,11 @@ class _Maker:
                 rejections=rejections_of(self._schema, parse(operation)) if one.kind == "mutation" else (),
                 page=default_page(one.definition, self._config.graph.max_page),
                 max_page=largest_page(self._config.graph.max_page) if pages else 0,
-                whole=self._digest(takes),
                 subscription=self._listened(one),
             ),
         )
         try:
-            return seal(tool)
+            return seal(self._stored(with_listed_arguments(made)))
         except CanonicalError as error:
             return self._lost(one, "no_canonical_form", f"its schema cannot be written down: {error.message}")
 
@@ -282,6 +282,13 @@ class _Maker:
             # What an operation does not know is left out of the call, which costs fewer words than refusing it.
             del schema["additionalProperties"]
         return schema
+
+    def _stored(self, tool: Tool) -> Tool:
+        """The tool with the digest of its schema where that is stored in parts."""
+        whole = self._digest(tool.input_schema)
+        if not whole:
+            return tool
+        return msgspec.structs.replace(tool, binding=msgspec.structs.replace(tool.binding, whole=whole))
 
     def _size(self, schema: Schema) -> int:
         """Bytes of a schema; each definition is looked at once for all tools."""

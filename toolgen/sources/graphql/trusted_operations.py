@@ -35,6 +35,7 @@ from msgspec import Struct
 
 from toolgen.errors import CanonicalError
 from toolgen.files import read_file
+from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Problem
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLSubscription, Tool, seal
 from toolgen.sources.base import SourceConfig
@@ -241,7 +242,7 @@ class _Maker:
             ),
         )
         try:
-            return seal(tool)
+            return seal(with_listed_arguments(tool))
         except CanonicalError as error:
             raise _FaultError("no_canonical_form", f"cannot be written down: {error.message}") from error
 

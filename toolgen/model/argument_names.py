@@ -1,0 +1,193 @@
+"""Listed names of arguments, of which none begins with an underscore: frameworks that build on Pydantic load no tool of a gateway with one.
+
+An argument whose own name begins with an underscore is listed without it (`_id` as `id`), or as `id_` where the tool has an `id` too.
+Policies, records and callers have the listed name. The binding's `arguments` has the own name of each, which is sent and which callers may
+use too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain, count
+from typing import Any, TypeVar
+
+import msgspec
+
+from toolgen.model.parameter_names import members
+from toolgen.model.schema import Schema
+from toolgen.model.shared_definitions import Closure
+from toolgen.model.tool import (
+    Binding,
+    DeviceBinding,
+    FunctionBinding,
+    GraphQLBinding,
+    HttpBinding,
+    McpBinding,
+    SqlBinding,
+    Tool,
+    WorkflowBinding,
+)
+
+__all__ = ["listed_arguments", "listed_names", "own_arguments", "own_names", "with_listed_arguments"]
+
+T = TypeVar("T")
+_NAMELESS = "argument"
+_BY_NAME = ("properties", "dependentRequired", "dependentSchemas")
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_SINGLE = ("not", "if", "then", "else")
+_PREFIX = "#/$defs/"
+
+
+def listed_names(names: Iterable[str]) -> dict[str, str]:
+    """The listed name of each of a tool's names that begins with an underscore, whatever the order they come in."""
+    own = sorted(set(names))
+    taken = {name for name in own if not name.startswith("_")}
+    found: dict[str, str] = {}
+    for name in own:
+        if name.startswith("_"):
+            base = name.lstrip("_") or _NAMELESS
+            numbered = (f"{base}_{number}" for number in count(2))
+            found[name] = next(one for one in chain((base, f"{base}_"), numbered) if one not in taken)
+            taken.add(found[name])
+    return found
+
+
+def with_listed_arguments(tool: Tool) -> Tool:
+    """The tool with listed names in its schema and its binding; the same object where every name is one already. Not sealed."""
+    schema = tool.input_schema
+    names = listed_names(members(schema, schema))
+    if not names:
+        return tool
+    binding = _binding(tool.binding, names)
+    if binding is None:
+        return tool
+    return msgspec.structs.replace(tool, input_schema=_Renaming(schema, names).schema(), binding=binding)
+
+
+def own_names(tool: Tool) -> Mapping[str, str]:
+    """The own name of each argument that is listed under another; empty for nearly all tools."""
+    binding = tool.binding
+    match binding:
+        case HttpBinding():
+            return {} if binding.arguments is msgspec.UNSET else binding.arguments
+        case GraphQLBinding() | SqlBinding() | McpBinding() | FunctionBinding() | DeviceBinding() | WorkflowBinding():
+            return binding.arguments
+        case _:
+            return {}
+
+
+def listed_arguments(tool: Tool, arguments: Mapping[str, T]) -> tuple[Mapping[str, T], tuple[str, ...]]:
+    """Arguments under their listed names, and the own names of those that are given under both with different values."""
+    if not any(name.startswith("_") for name in arguments):
+        return arguments, ()
+    listed = {own: name for name, own in own_names(tool).items() if own in arguments}
+    twice = tuple(own for own, name in listed.items() if name in arguments and arguments[name] != arguments[own])
+    named = {listed.get(name, name): value for name, value in arguments.items() if name not in twice}
+    return named if listed else arguments, twice
+
+
+def own_arguments(tool: Tool, arguments: Mapping[str, T]) -> Mapping[str, T]:
+    """Arguments under the names that the system behind the tool knows them by, for executors that send them by name."""
+    names = own_names(tool)
+    return {names.get(name, name): value for name, value in arguments.items()} if names else arguments
+
+
+def _binding(binding: Binding, names: Mapping[str, str]) -> Binding | None:
+    """The binding with the listed names; None for one whose arguments are all the gateway's own."""
+    arguments = {listed: own for own, listed in names.items()}
+    match binding:
+        case HttpBinding():
+            sent = tuple(
+                msgspec.structs.replace(one, argument=names.get(one.argument, one.argument))
+                for one in binding.parameters
+            )
+            body = binding.body
+            if body is not None:
+                properties = {names.get(argument, argument): name for argument, name in body.properties.items()}
+                argument = None if body.argument is None else names.get(body.argument, body.argument)
+                body = msgspec.structs.replace(body, properties=properties, argument=argument)
+            return msgspec.structs.replace(binding, parameters=sent, body=body, arguments=arguments)
+        case GraphQLBinding():
+            cursor = binding.cursor
+            return msgspec.structs.replace(
+                binding,
+                variables={names.get(argument, argument): name for argument, name in binding.variables.items()},
+                pages=tuple(names.get(name, name) for name in binding.pages),
+                cursor=(names.get(cursor[0], cursor[0]), *cursor[1:]) if cursor else (),
+                arguments=arguments,
+            )
+        case SqlBinding():
+            parameters = tuple(names.get(name, name) for name in binding.parameters)
+            return msgspec.structs.replace(binding, parameters=parameters, arguments=arguments)
+        case McpBinding() | FunctionBinding() | DeviceBinding() | WorkflowBinding():
+            return msgspec.structs.replace(binding, arguments=arguments)
+        case _:
+            return None
+
+
+class _Renaming:
+    """A schema with other names for arguments, wherever it speaks of them: also in branches, and in definitions that it is made of."""
+
+    def __init__(self, schema: Schema, names: Mapping[str, str]) -> None:
+        self._root, self._names = schema, names
+        self._definitions: dict[str, Any] = {}
+        self._copies: dict[str, str] = {}
+
+    def schema(self) -> dict[str, Any]:
+        """The whole schema."""
+        built = self._of(self._root)
+        for key in ("examples", "default"):
+            if key in built:
+                built[key] = self._value(built[key])
+        return {**built, "$defs": {**self._root["$defs"], **self._definitions}} if self._definitions else built
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._value(one) for one in value]
+        return {self._name(name): one for name, one in value.items()} if isinstance(value, Mapping) else value
+
+    def _of(self, node: Any) -> Any:
+        if not isinstance(node, Mapping):
+            return node
+        built = dict(node)
+        for key in _BY_NAME:
+            if isinstance(node.get(key), Mapping):
+                built[key] = {self._name(name): one for name, one in node[key].items()}
+        if isinstance(node.get("dependentSchemas"), Mapping):
+            built["dependentSchemas"] = {name: self._of(one) for name, one in built["dependentSchemas"].items()}
+        if isinstance(node.get("dependentRequired"), Mapping):
+            built["dependentRequired"] = {name: self._list(one) for name, one in built["dependentRequired"].items()}
+        if "required" in node:
+            built["required"] = self._list(node["required"])
+        for key in _BRANCHES:
+            if isinstance(node.get(key), list):
+                built[key] = [self._of(one) for one in node[key]]
+        for key in _SINGLE:
+            if key in node:
+                built[key] = self._of(node[key])
+        if isinstance(node.get("$ref"), str) and node["$ref"].startswith(_PREFIX):
+            built["$ref"] = self._reference(node["$ref"])
+        return built
+
+    def _reference(self, reference: str) -> str:
+        """Of a definition that the arguments are made of there is a copy with the other names: it may describe other values too."""
+        name = reference.removeprefix(_PREFIX)
+        definitions = self._root.get("$defs")
+        if not isinstance(definitions, Mapping) or isinstance(definitions, Closure) or name not in definitions:
+            return reference
+        if name not in self._copies:
+            numbered = (f"{name}_listed{suffix}" for suffix in chain(("",), count(2)))
+            self._copies[name] = next(
+                one for one in numbered if one not in definitions and one not in self._definitions
+            )
+            self._definitions[self._copies[name]] = True  # while it is made: it may refer to itself
+            self._definitions[self._copies[name]] = self._of(definitions[name])
+        return f"{_PREFIX}{self._copies[name]}"
+
+    def _name(self, name: str) -> str:
+        return self._names.get(name, name)
+
+    def _list(self, names: Any) -> Any:
+        if not isinstance(names, list | tuple):
+            return names
+        return [self._name(name) if isinstance(name, str) else name for name in names]

@@ -32,9 +32,10 @@ def test_an_audience_that_is_no_short_list_of_texts_is_refused(audience: Any) ->
 
 
 def test_scopes_are_words_of_a_text_or_of_a_list() -> None:
+    assert scopes_of({"scope": ["a b", "c"]}) == frozenset("abc")
     assert scopes_of({"scope": "a b  c", "scp": ["d e", "a"]}) == frozenset("abcde")
     assert scopes_of({"scp": "a b"}) == frozenset("ab")
-    for claims in ({"scope": ["a"]}, {"scp": ["a"] * 1001}, {"scp": 7}):
+    for claims in ({"scope": ["a", 7]}, {"scope": {"a": 1}}, {"scp": ["a"] * 1001}, {"scp": 7}):
         with pytest.raises(ClaimsError):
             scopes_of(claims)
 

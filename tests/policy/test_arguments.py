@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.openapi.readings import document, operation, read
-from toolgen.policy.arguments import Validator, check_schema, meant_names, misspelt, repair
+from toolgen.policy.arguments import Validator, check_schema, meant_names, repair, unknown_arguments
 
 SCHEMA = {
     "type": "object",
@@ -178,8 +178,8 @@ def test_a_dropped_member_is_compared_with_its_siblings() -> None:
 def test_a_write_with_more_unknown_names_than_are_compared_is_refused(tmp_path: Path) -> None:
     reading = read(tmp_path, document({"/e": {"post": operation()}, "/r": {"get": operation(operationId="reads")}}))
     names = [f"n{number}" for number in range(101)]
-    assert {len(misspelt(tool, names)) for tool in reading.tools if tool.effect != "read"} == {1}
-    assert {len(misspelt(tool, names)) for tool in reading.tools if tool.effect == "read"} == {0}
+    assert {len(unknown_arguments(tool, names)) for tool in reading.tools if tool.effect != "read"} == {1}
+    assert {len(unknown_arguments(tool, names)) for tool in reading.tools if tool.effect == "read"} == {0}
 
 
 @given(st.text())
@@ -255,3 +255,69 @@ def test_a_definition_may_lead_to_itself_by_descending_and_not_otherwise() -> No
     assert Validator(tree).accepts({"next": [[]]})
     with pytest.raises(ValueError, match="could take more than"):
         Validator({"$ref": "#/$defs/N", "$defs": {"N": {"anyOf": [{"$ref": "#/$defs/N"}]}}})
+
+
+PLACE: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "integer"}}}
+FORMS: dict[str, Any] = {
+    "inline": PLACE,
+    "reference": {"$ref": "#/$defs/Place"},
+    "allof": {"allOf": [{"$ref": "#/$defs/Place"}], "description": "where"},
+    "merged": {"allOf": [PLACE, {"type": "object", "properties": {"street": {"type": "string"}}}]},
+    "oneof": {"oneOf": [PLACE, {"type": "array", "items": {"type": "integer"}}]},
+    "nullable": {"anyOf": [PLACE, {"type": "null"}]},
+}
+
+
+def nested(form: Any, depth: int) -> Any:
+    for _ in range(depth):
+        form = {"type": "object", "properties": {"in": form}}
+    return {"type": "object", "properties": {"a": form}, "$defs": {"Place": PLACE}}
+
+
+def inside(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = {"in": value}
+    return {"a": value}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_json_written_as_text_is_read_in_every_form_and_depth(form: str, depth: int) -> None:
+    value: Any = {"city": "Rome", "zip": 5}
+    written: list[Any] = [json.dumps(value)]
+    if form != "oneof":  # which branch is meant is not told by one of its members
+        written += [{"city": "Rome", "zip": "5"}, json.dumps({"city": "Rome", "zip": "5"})]
+    for one in written:
+        seen = repair(nested(FORMS[form], depth), inside(one, depth))
+        assert seen.arguments == inside(value, depth)
+        assert (seen.dropped, seen.left_out) == ((), ())
+        assert seen.repaired
+
+
+def test_text_that_is_declared_as_text_is_never_read() -> None:
+    members: Any = {"t": {"type": "string"}, "u": {}}
+    schema: Any = {"type": "object", "properties": {"a": {"type": "object", "properties": members}}}
+    given: Any = {"a": {"t": '{"x": 1}', "u": "[1]"}}
+    assert repair(schema, given).arguments == given
+
+
+@pytest.mark.parametrize(
+    ("schema", "left"),
+    [
+        ({"type": "integer"}, True),
+        ({"type": "array", "items": {"type": "string"}}, True),
+        ({"$ref": "#/$defs/Place"}, True),
+        ({"type": "string", "format": "date"}, True),
+        ({"type": "string", "enum": ["a", "b"]}, True),
+        ({"type": "string"}, False),
+        ({"type": "string", "enum": ["a", ""]}, False),
+        ({"type": ["string", "integer"]}, False),
+        ({}, False),
+    ],
+)
+def test_an_empty_text_for_an_optional_argument_is_no_value(schema: Any, left: bool) -> None:
+    root: Any = {"type": "object", "properties": {"a": schema}, "$defs": {"Place": PLACE}}
+    seen = repair(root, {"a": ""})
+    assert seen.arguments == ({} if left else {"a": ""})
+    assert seen.left_out == (("a",) if left else ())
+    assert repair({**root, "required": ["a"]}, {"a": ""}).arguments == {"a": ""}

@@ -13,6 +13,7 @@ import msgspec
 from toolgen.emit.dialects import without_absent
 from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.argument_names import listed_arguments
+from toolgen.model.body_form import in_body_form
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Tool
 from toolgen.policy.arguments import excess, repair
@@ -130,7 +131,8 @@ _NONE: tuple[str, ...] = ()
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """What every stage sees, and the top-level arguments that are other than they were sent, for the audit log.
 
-    `repaired` were text that spells out the declared type, `dropped` are unknown to the schema, `left_out` held null for "not given".
+    `repaired` were text that spells out the declared type, `dropped` are unknown to the schema, `left_out` held null or an
+    empty text for "not given".
     """
 
     arguments: JsonObject
@@ -142,7 +144,8 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
 def meant(tool: Tool, arguments: JsonObject) -> Meant:
     """What a caller of a tool meant.
 
-    An argument that is given by its own name and listed under another has the listed one from here on.
+    An argument that is given by its own name and listed under another has the listed one from here on, and the parts of a request body
+    are in the form that the tool has.
 
     A model that was given the strict form of a tool cannot leave an argument out: it sends null. Where those arguments come from is not
     said in a call, and lists are kept in files and made strict by frameworks too, so every front end undoes it. That is safe with any
@@ -151,12 +154,18 @@ def meant(tool: Tool, arguments: JsonObject) -> Meant:
     """
     schema = tool.input_schema
     arguments, twice = listed_arguments(tool, arguments)
+    arguments, moved = in_body_form(tool, arguments)
     given, left_out = arguments, _NONE
     # Most calls hold no null, and that is quickly seen; what is more than anybody looks at is refused by the record.
     if _holds_null(arguments) and excess(arguments) is None:
         given, left_out = _without_nulls(schema, arguments)
     seen = repair(schema, given)
-    return Meant(arguments=seen.arguments, repaired=seen.repaired, dropped=(*twice, *seen.dropped), left_out=left_out)
+    return Meant(
+        arguments=seen.arguments,
+        repaired=(*moved, *seen.repaired),
+        dropped=(*twice, *seen.dropped),
+        left_out=(*left_out, *seen.left_out),
+    )
 
 
 def _without_nulls(schema: Schema, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:

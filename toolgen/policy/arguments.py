@@ -9,13 +9,13 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from toolgen.json_codec import MAX_DEPTH, deeper_than
+from toolgen.model.body_form import body_advice
 from toolgen.model.excerpt import bounded
 from toolgen.model.names import near
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 from toolgen.model.tool import Effect, Tool
-from toolgen.policy.members import Members, json_types, pointer_step
+from toolgen.policy.members import Changes, Members, json_types, pointer_step, spelt_out, whole
 from toolgen.policy.validation_messages import sentences
 
 __all__ = [
@@ -26,18 +26,15 @@ __all__ = [
     "check_schema",
     "excess",
     "meant_names",
-    "misspelt",
     "repair",
-    "whole",
+    "unknown_arguments",
 ]
 
-_MAX_REPAIR_LENGTH = 65_536
 _BACKTRACKS = 100_000
 # Asked before `Mapping` is, which takes a look at what is registered as one.
 _SIMPLE = (str, int, float, type(None))
 _MAX_DEPTH = 64
 _MAX_VALUES = 50_000
-_EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_WORK = 1_000_000
 _ENDLESS = sys.maxsize
 _MAX_UNKNOWN = 100  # names that are compared with the known ones
@@ -61,24 +58,18 @@ _UNCHECKED = dict.fromkeys(
     ),
     lambda _: True,
 )
-_TYPES: Mapping[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments as every stage sees them. `repaired` and `dropped` are for the audit log: names of arguments, and of what was dropped
-    within one the JSON pointer."""
+    """Arguments as every stage sees them. The others are for the audit log: names of arguments, or JSON pointers within one.
+
+    `repaired` were written as text, `dropped` are unknown, `left_out` were an empty text for "not given".
+    """
 
     arguments: JsonObject
     repaired: tuple[str, ...]
     dropped: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 _SAYS_OF_OTHERS = frozenset({"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"})
@@ -109,9 +100,10 @@ def excess(arguments: object) -> str | None:
 def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     """Puts right what an agent plainly meant, and nothing else.
 
-    A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5). A float
-    that is an integer becomes one (`7.0` to 7), however deep it stands: it is the same number, and other text. A selection of GraphQL
-    is given the braces that it lacks (`id title` to `{ id title }`). An argument the schema
+    A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5), at any
+    depth. A float that is an integer becomes one (`7.0` to 7): it is the same number, and other text. A selection of GraphQL
+    is given the braces that it lacks (`id title` to `{ id title }`). An empty text is no value where the schema would refuse it and the
+    argument is optional: models fill in what they do not mean. An argument the schema
     does not know is dropped, unless the schema says what to do with such arguments (`additionalProperties`, `patternProperties`) or
     hides its properties behind a combinator. So is a member of an object within an argument that looks like a slip of one that the
     object's schema names; other members that it is silent of are sent. One that forbids them refuses the call.
@@ -122,6 +114,7 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     kept: dict[str, Json] = {}
     repaired: list[str] = []
     dropped: list[str] = []
+    left_out: list[str] = []
     for name, value in arguments.items():
         declared = properties.get(name)
         if declared is None and drops:
@@ -131,7 +124,12 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
         if not isinstance(declared, (dict, Mapping)):
             continue
         if isinstance(value, str):
-            better = _parsed(value, json_types(declared, schema, 0))
+            types = json_types(declared, schema, 0)
+            if not value and name not in schema.get("required", ()) and _never_empty(declared, types):
+                del kept[name]
+                left_out.append(name)
+                continue
+            better = spelt_out(value, types)
             if better is None and _lacks_braces(value, declared):
                 better = (f"{{ {value} }}",)
             if better is not None:
@@ -139,8 +137,17 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
                 repaired.append(name)
         if not isinstance(kept[name], _SIMPLE):
             within = within or Members(schema)
-            kept[name] = within.known(kept[name], declared, f"/{pointer_step(name)}", dropped)
-    return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped))
+            changes = Changes(dropped=dropped, repaired=repaired)
+            kept[name] = within.known(kept[name], declared, f"/{pointer_step(name)}", changes)
+    return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped), left_out=tuple(left_out))
+
+
+def _never_empty(declared: Schema, types: frozenset[str]) -> bool:
+    """Whether a schema refuses the empty text."""
+    if types and "string" not in types:
+        return True
+    choices = declared.get("enum")
+    return declared.get("format") in CHECKED_FORMATS or (isinstance(choices, (list, tuple)) and "" not in choices)
 
 
 def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = ()) -> dict[str, str]:
@@ -153,38 +160,26 @@ def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = (
     }
 
 
-def misspelt(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> tuple[str, ...]:
-    """What is wrong with dropped arguments of a tool that changes something: without a filter that is misspelt it would change more."""
+def unknown_arguments(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> tuple[str, ...]:
+    """One sentence for each argument that a tool which changes something does not have: without a filter or a flag it could change more.
+
+    A tool that only reads is called without such arguments, and its answer names them.
+    """
     names = tuple(dropped)
-    if tool.effect is Effect.READ:
+    if tool.effect is Effect.READ or not names:
         return ()
     if len(names) > _MAX_UNKNOWN:
         return (f"/: there are {len(names)} arguments that the tool does not have",)
     return tuple(
-        f"/{bounded(name.removeprefix('/'), 64)}: there is no such argument (did you mean '{meant}'?)"
+        f"/{bounded(name.removeprefix('/'), 64)}: there is no such argument{_instead(tool, name, meant)}"
         for name, meant in meant_names(tool.input_schema, names, bound).items()
-        if meant
     )
 
 
-def whole(value: Json, depth: int = 0) -> Json:
-    """The value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
-
-    The very same object where there is none. Beyond 2**53, where a float stands for several integers, it stays what it is.
-    """
-    match value:
-        case float():
-            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
-        case str() | bool() | int() | None:
-            return value
-        case _ if depth > _MAX_DEPTH:  # more than anybody looks at; the record refuses it
-            return value
-        case Mapping():
-            made = {key: whole(item, depth + 1) for key, item in value.items()}
-            return made if any(made[key] is not item for key, item in value.items()) else value
-        case _:
-            items = [whole(item, depth + 1) for item in value]
-            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+def _instead(tool: Tool, name: str, meant: str) -> str:
+    if meant:
+        return f" (did you mean '{meant}'?)"
+    return f"; {advice}" if (advice := body_advice(tool, name)) else ""
 
 
 def _lacks_braces(value: str, declared: Schema) -> bool:
@@ -321,19 +316,3 @@ class _Work:
         )
         self._known[id(schema)] = min(work, _ENDLESS)
         return self._known[id(schema)]
-
-
-def _parsed(text: str, types: frozenset[str]) -> tuple[Json] | None:
-    """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
-    if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH or text != text.strip():
-        return None
-    if deeper_than(text.encode("utf-8", "surrogatepass"), MAX_DEPTH):
-        return None
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-    kind = _TYPES[type(value)]
-    if kind in types or (kind == "integer" and "number" in types):
-        return (whole(value),)
-    return None

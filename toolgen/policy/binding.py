@@ -13,8 +13,8 @@ from toolgen.model.parameter_names import NameSet, brought, members, owned, spre
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
-from toolgen.policy.arguments import whole
 from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
+from toolgen.policy.members import whole
 
 __all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]
 

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.names import near
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["Members", "json_types", "pointer_step"]
+__all__ = ["Changes", "Members", "json_types", "pointer_step", "spelt_out", "whole"]
 
 _MAX_DEPTH = 64
+_EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_UNKNOWN = 100  # names that are compared with the known ones
+_MAX_REPAIR_LENGTH = 65_536
+_TYPES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
 _MAX_PARTS = 8  # levels of references and combinators that make up one object
 _MORE = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties", "if", "dependentSchemas"})
 _SAYS_SOMETHING = frozenset({"properties", "required", "$ref", "allOf", "anyOf", "oneOf"})
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What `Members.known` changed, as JSON pointers: members that it left out, and texts that it read as JSON."""
+
+    dropped: list[str]
+    repaired: list[str]
 
 
 class Members:
@@ -25,9 +46,10 @@ class Members:
         self._found: dict[int, tuple[dict[str, Any], bool]] = {}
         self._unknown = 0
 
-    def known(self, value: Json, schema: object, pointer: str, dropped: list[str], depth: int = 0) -> Json:
-        """The value without members that look like a slip of one that its schema names and are nothing that it speaks of; the very same
-        where there is none. Other members stay: a schema that is silent of them allows them, as that of a parent of other schemas does."""
+    def known(self, value: Json, schema: object, pointer: str, changes: Changes, depth: int = 0) -> Json:
+        """The value without members that look like a slip of one that its schema names and are nothing that it speaks of, and with JSON in
+        place of texts that spell it out; the very same where there is none. Other members stay: a schema that is silent of them allows
+        them, as that of a parent of other schemas does."""
         if depth > _MAX_DEPTH or not isinstance(schema, Mapping):
             return value
         match value:
@@ -37,19 +59,22 @@ class Members:
                 for name, item in value.items():
                     below = f"{pointer}/{pointer_step(name)}"
                     if name in names:
-                        made[name] = self.known(item, names[name], below, dropped, depth + 1)
+                        made[name] = self.known(item, names[name], below, changes, depth + 1)
                     elif closed and self._is_slip(name, names):
-                        dropped.append(below)
+                        changes.dropped.append(below)
                     else:
                         made[name] = item
                 return made if len(made) < len(value) or any(made[key] is not value[key] for key in made) else value
             case list() | tuple():
                 inside = self._items(schema)
                 items = [
-                    self.known(item, inside, f"{pointer}/{index}", dropped, depth + 1)
+                    self.known(item, inside, f"{pointer}/{index}", changes, depth + 1)
                     for index, item in enumerate(value)
                 ]
                 return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+            case str() if depth and (better := spelt_out(value, json_types(schema, self._root, 0))) is not None:
+                changes.repaired.append(pointer)
+                return self.known(better[0], schema, pointer, changes, depth + 1)
             case _:
                 return value
 
@@ -121,21 +146,68 @@ def pointer_step(name: str) -> str:
 
 def json_types(schema: Mapping[str, Any], root: Schema, depth: int) -> frozenset[str]:
     """The JSON types a property may have, or nothing when that cannot be told."""
-    if depth > 8:
+    if depth > _MAX_PARTS:
         return frozenset()
+    found = [types for types in _said_types(schema, root, depth) if types]
+    if not found:
+        return frozenset()
+    both = frozenset.intersection(*(types | {"integer"} if "number" in types else types for types in found))
+    return both - {"integer"} if "number" in both else both
+
+
+def _said_types(schema: Mapping[str, Any], root: Schema, depth: int) -> Iterator[frozenset[str]]:
+    """The types that each keyword of a schema allows."""
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        yield frozenset({declared})
+    elif isinstance(declared, Sequence):
+        yield frozenset(declared)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
         target = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
-        return json_types(target, root, depth + 1) if isinstance(target, Mapping) else frozenset()
-    declared = schema.get("type")
-    if isinstance(declared, str):
-        return frozenset({declared})
-    if isinstance(declared, Sequence):
-        return frozenset(declared)
+        yield json_types(target, root, depth + 1) if isinstance(target, Mapping) else frozenset()
+    for branch in schema.get("allOf") or ():
+        if isinstance(branch, Mapping):
+            yield json_types(branch, root, depth + 1)
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if isinstance(branches, Sequence) and branches:
             found = [json_types(branch, root, depth + 1) for branch in branches if isinstance(branch, Mapping)]
             if len(found) == len(branches) and all(found):
-                return frozenset().union(*found)
-    return frozenset()
+                yield frozenset().union(*found)
+
+
+def spelt_out(text: str, types: frozenset[str]) -> tuple[Json] | None:
+    """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
+    if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH or text != text.strip():
+        return None
+    if deeper_than(text.encode("utf-8", "surrogatepass"), MAX_DEPTH):
+        return None
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+    kind = _TYPES[type(value)]
+    if kind in types or (kind == "integer" and "number" in types):
+        return (whole(value),)
+    return None
+
+
+def whole(value: Json, depth: int = 0) -> Json:
+    """The value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
+
+    The very same object where there is none. Beyond 2**53, where a float stands for several integers, it stays what it is.
+    """
+    match value:
+        case float():
+            return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
+        case str() | bool() | int() | None:
+            return value
+        case _ if depth > _MAX_DEPTH:  # more than anybody looks at; the record refuses it
+            return value
+        case Mapping():
+            made = {key: whole(item, depth + 1) for key, item in value.items()}
+            return made if any(made[key] is not item for key, item in value.items()) else value
+        case _:
+            items = [whole(item, depth + 1) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value

@@ -22,7 +22,7 @@ from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline.graphql_documents import GuardParts, document_guards
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.deliver import failure
-from toolgen.policy.arguments import Validator, excess, misspelt
+from toolgen.policy.arguments import Validator, excess, unknown_arguments
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.wiring.executors import make_executors
@@ -64,7 +64,7 @@ def _preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Map
     seen = meant(tool, arguments)
     repaired = seen.arguments
     validator = Validator(tool.input_schema, formats=tool.checks_formats)
-    faults = misspelt(tool, seen.dropped) or validator.faults(repaired)
+    faults = unknown_arguments(tool, seen.dropped) or validator.faults(repaired)
     if faults:
         return _refused(name, Error(code="validation", message="; ".join(faults)))
     call = Call(id="preview", tool=tool, arguments=repaired, principal=_NOBODY)

@@ -33,7 +33,7 @@ from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.pipeline.middleware import Judged, Trail, refused
 from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
 from toolgen.pipeline.stages.approve import stale
-from toolgen.policy.arguments import Validator, misspelt
+from toolgen.policy.arguments import Validator, unknown_arguments
 from toolgen.policy.rules import Note
 from toolgen.state.pauses import UNREADABLE, Pause, Pauses, SharedPauses
 
@@ -110,7 +110,7 @@ class PauseStage(Struct, frozen=True, kw_only=True):
 class ArgumentsStage(Struct, kw_only=True):
     """Type, bounds and constraints: the arguments must conform to the tool's own schema, compiled at its first call.
 
-    Where a tool changes something, an argument that was dropped must not be a misspelt one.
+    A tool that changes something takes no argument that it does not have.
     """
 
     _validators: dict[str, Validator] = {}
@@ -121,7 +121,7 @@ class ArgumentsStage(Struct, kw_only=True):
             validator = self._validators[call.tool.digest] = Validator(
                 call.tool.input_schema, formats=call.tool.checks_formats
             )
-        faults = misspelt(call.tool, call.dropped, call.bound) if call.dropped else ()
+        faults = unknown_arguments(call.tool, call.dropped, call.bound) if call.dropped else ()
         if not faults and validator.accepts(call.arguments):
             return call
         faults = faults or validator.faults(call.arguments, bound=call.bound)

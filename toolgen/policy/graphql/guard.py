@@ -46,7 +46,7 @@ from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_si
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
-from toolgen.policy.arguments import whole
+from toolgen.policy.members import whole
 
 __all__ = ["CheckedDocument", "RootCall", "check_document", "listed"]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from toolgen.json_codec import MAX_DEPTH, deeper_than, file_json
 from toolgen.model.schema import Json, Schema, json_type
-from toolgen.policy.arguments import whole
+from toolgen.policy.members import whole
 
 __all__ = ["ALL", "SCALARS", "alike", "distinct", "kinds", "number_of", "parsed", "text_of"]
 

@@ -21,7 +21,7 @@ __all__ = ["MAX_FILE_SIZE", "SHAPE", "Document", "apart", "decode", "parse", "pa
 T = TypeVar("T")
 SHAPE = "shape"
 _YAML = "tag:yaml.org,2002:"
-_TAGS = frozenset({"map", "seq", "str", "int", "float", "bool", "null"})  # what JSON has too
+_TAGS = frozenset(f"{_YAML}{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null"))  # JSON's
 _Path = tuple[str | int, ...]
 MAX_FILE_SIZE = 4 * 1024 * 1024
 """How many bytes a file may have."""
@@ -33,7 +33,8 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 class Document(Struct, frozen=True):
-    """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from."""
+    """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from. `lines` leaves out a part
+    that starts on the line of the part around it."""
 
     name: str
     data: Any
@@ -99,7 +100,7 @@ def parse(text: str, name: str, error: type[ToolgenError]) -> Document:
         _refuse_deep(text, name, error)
         node = loader.get_single_node()
         lines: dict[_Path, int] = {}
-        data = _Reader(loader, name, error, lines).value(node, ()) if node is not None else {}
+        data = _Reader(loader, name, error, lines).root(node) if node is not None else {}
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark or cause.context_mark
         raise error(f"is not YAML: {cause.problem}", where=f"{name}:{mark.line + 1 if mark else 1}") from cause
@@ -198,32 +199,50 @@ class _Reader:
         self._loader, self._name, self._error, self._lines = loader, name, error, lines
         self._seen: set[int] = set()
 
-    def value(self, node: yaml.Node, path: _Path) -> object:
-        line = node.start_mark.line + 1
-        self._lines.setdefault(path, line)
+    def root(self, node: yaml.Node) -> object:
+        """The value of a document's node."""
+        line = self._lines[()] = node.start_mark.line + 1
+        return self._value(node, (), line)
+
+    def _value(self, node: yaml.Node, path: _Path, line: int) -> object:
+        """The value of a node that is part of what starts on this line."""
         if id(node) in self._seen:
-            raise self._error("uses a YAML alias; write the value out", where=f"{self._name}:{line}")
-        if node.tag.removeprefix(_YAML) not in _TAGS:
-            raise self._error(
-                f"has the tag {node.tag.replace(_YAML, '!!')[:80]}; leave it out", where=f"{self._name}:{line}"
-            )
+            raise self._error("uses a YAML alias; write the value out", where=self._at(node))
+        if node.tag not in _TAGS:
+            raise self._error(f"has the tag {node.tag.replace(_YAML, '!!')[:80]}; leave it out", where=self._at(node))
         if isinstance(node, yaml.MappingNode):
             self._seen.add(id(node))
-            return self._mapping(node, path)
+            return self._mapping(node, path, line)
         if isinstance(node, yaml.SequenceNode):
             self._seen.add(id(node))
-            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return self._sequence(node, path, line)
         return self._loader.construct_object(node)
 
-    def _mapping(self, node: yaml.MappingNode, path: _Path) -> dict[str, object]:
+    def _mapping(self, node: yaml.MappingNode, path: _Path, line: int) -> dict[str, object]:
         found: dict[str, object] = {}
         for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
             key = self._loader.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise self._error(f"the key {key!r} is not text; put it in quotes", where=f"{self._name}:{line}")
+                raise self._error(f"the key {key!r} is not text; put it in quotes", where=self._at(key_node))
             if key in found:
-                raise self._error(f"the key '{key}' stands twice", where=f"{self._name}:{line}")
-            self._lines[(*path, key)] = line
-            found[key] = self.value(value_node, (*path, key))
+                raise self._error(f"the key '{key}' stands twice", where=self._at(key_node))
+            below = (*path, key)
+            found[key] = self._value(value_node, below, self._noted(below, key_node, line))
         return found
+
+    def _sequence(self, node: yaml.SequenceNode, path: _Path, line: int) -> list[object]:
+        found = []
+        for index, item in enumerate(node.value):
+            below = (*path, index)
+            found.append(self._value(item, below, self._noted(below, item, line)))
+        return found
+
+    def _noted(self, path: _Path, node: yaml.Node, around: int) -> int:
+        """The line on which a part starts, noted where it is another one than that of the part around it."""
+        line: int = node.start_mark.line + 1
+        if line != around:
+            self._lines[path] = line
+        return line
+
+    def _at(self, node: yaml.Node) -> str:
+        return f"{self._name}:{node.start_mark.line + 1}"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.errors import PolicyError
 from toolgen.files import read_file
-from toolgen.policy.document.list_lines import parse_again
+from toolgen.policy.document.incremental_parser import Entries, entries_of, parse_changes
 from toolgen.yaml_file import MAX_FILE_SIZE, Document, parse_bytes
 
 __all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
@@ -64,11 +64,22 @@ def read_files(directory: Path) -> PolicyFiles:
     return PolicyFiles(directory=directory.name, contents=contents)
 
 
+class _Parsed(Struct):
+    """A parsed version of a file. Its `entries` are looked for when the file is edited first."""
+
+    content: bytes
+    document: Document
+    entries: Entries | None = None
+
+
 class DocumentCache:
-    """Parsed policy files by name and content, so that an edit of one file parses no other."""
+    """Parsed policy files by name and content: an edit of a file parses no other, and of that one the entries that changed.
+
+    Several threads may use it. Where two ask for the same content at once, both parse it.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, list[tuple[bytes, Document]]] = {}
+        self._known: dict[str, tuple[_Parsed, ...]] = {}
 
     def documents(self, files: PolicyFiles) -> Iterator[Document]:
         """The parsed files, in the order of their names. Raises `PolicyError` where there are none."""
@@ -78,22 +89,29 @@ class DocumentCache:
                 where=f"{files.directory}/",
                 suggestion="write one; docs/reference/policy.md says how",
             )
-        for name in self._known.keys() - files.contents.keys():
-            del self._known[name]
+        for name in [*self._known]:
+            if name not in files.contents:
+                self._known.pop(name, None)
         for name in sorted(files.contents):
             yield self.document(files, name)
 
     def document(self, files: PolicyFiles, name: str) -> Document:
         """One of the files, parsed. Raises `PolicyError`."""
-        where, content, known = f"{files.directory}/{name}", files.contents[name], self._known.get(name, [])
-        for index, (parsed, document) in enumerate(known):
-            if parsed == content:
-                self._known[name] = [known[index], *known[:index], *known[index + 1 :]]
-                return document
-        by_line = parse_again(*known[0], content, where) if known and len(content) <= MAX_FILE_SIZE else None
-        document = parse_bytes(content, where, PolicyError) if by_line is None else by_line
-        self._known[name] = [(content, document), *known][:_VERSIONS]
-        return document
+        where, content, known = f"{files.directory}/{name}", files.contents[name], self._known.get(name, ())
+        found = next((one for one in known if one.content == content), None) or _parse(content, where, known)
+        self._known[name] = (found, *(one for one in known if one is not found))[:_VERSIONS]
+        return found.document
+
+
+def _parse(content: bytes, where: str, known: tuple[_Parsed, ...]) -> _Parsed:
+    """A file, parsed; with `known`, by what changed since. Raises `PolicyError`."""
+    if known and len(content) <= MAX_FILE_SIZE:
+        before = known[0]
+        if before.entries is None:
+            before.entries = entries_of(before.content, before.document)
+        if before.entries and (changed := parse_changes(content, where, before.entries)) is not None:
+            return _Parsed(content, *changed)
+    return _Parsed(content, parse_bytes(content, where, PolicyError))
 
 
 def incomplete(before: PolicyFiles, now: PolicyFiles) -> tuple[str, ...]:

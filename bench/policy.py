@@ -58,12 +58,13 @@ def policy() -> dict[str, object]:
 SIZES = ((2_000, 1_000, 30_000), (10_000, 4_000, 100_000))  # principals, rules, keys
 
 
-def large(principals: int, rules: int, keys: int, tools: Manifest) -> dict[str, float]:
-    """Seconds of CPU that reading a large policy takes, first and after edits."""
+def digest_of(number: int) -> str:
+    """The SHA-256 of a key, whose text is its number."""
+    return hashlib.sha256(str(number).encode()).hexdigest()
 
-    def digest(number: int) -> str:
-        return hashlib.sha256(str(number).encode()).hexdigest()
 
+def large_files(principals: int, rules: int, keys: int) -> dict[str, str]:
+    """The files of a large policy."""
     people = [
         f"  bot-{number}: {{roles: [role-{number % 200}], attributes: {{tenant: t{number % 50}, limit: {number}}}}}\n"
         for number in range(principals)
@@ -74,12 +75,18 @@ def large(principals: int, rules: int, keys: int, tools: Manifest) -> dict[str, 
         for number in range(rules)
     ]
     listed = [
-        f"  - {{principal: bot-{number % principals}, hash: 'sha256:{digest(number)}', created: '2026-01-01T00:00:00Z'}}\n"
+        f"  - {{principal: bot-{number % principals}, hash: 'sha256:{digest_of(number)}', created: '2026-01-01T00:00:00Z'}}\n"
         for number in range(keys)
     ]
     files = {"principals.yaml": "principals:\n" + "".join(people), "rules.yaml": "rules:\n" + "".join(ruled)}
     for start in range(0, keys, _KEYS_A_FILE):
         files[f"keys-{start // _KEYS_A_FILE}.yaml"] = "keys:\n" + "".join(listed[start : start + _KEYS_A_FILE])
+    return files
+
+
+def large(principals: int, rules: int, keys: int, tools: Manifest) -> dict[str, float]:
+    """Seconds of CPU that reading a large policy takes, first and after edits."""
+    files = large_files(principals, rules, keys)
     deny = '  - {id: stop, to: [role-1], tools: ["source1__list_*"], verdict: deny}\n'
     last = f"keys-{(keys - 1) // _KEYS_A_FILE}.yaml"
     edits = {

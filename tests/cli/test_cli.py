@@ -345,7 +345,7 @@ def test_tools_shows_what_stands_in_for_a_long_catalog_and_the_whole_when_asked(
     path = project / "toolgen.yaml"
     path.write_text(json.dumps({**json.loads(path.read_text()), "gateway": {"search_above": 0}}), encoding="utf-8")
     listed = toolgen("tools", "--as", "ann", "--format", "openai").json()
-    assert [tool["function"]["name"] for tool in listed] == ["call_tool", "describe_tool", "search_tools"]
+    assert [tool["function"]["name"] for tool in listed] == ["describe_tool", "run_tool", "search_tools"]
     assert [tool["name"] for tool in toolgen("tools", "--as", "ann", "--all", "--json").json()] == ["pets__get_pet"]
     assert len(toolgen("tools", "--json").json()) > 3
     assert toolgen("tools", "--all").code == 2

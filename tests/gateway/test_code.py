@@ -52,7 +52,7 @@ def test_what_the_policy_denies_raises_in_the_code_and_is_on_record(tmp_path: Pa
     envelope, service, entries = coded(tmp_path, lambda gateway, _: ran(gateway, code))
     assert envelope.status == "error"
     assert "NameError" in envelope.error.message, "what its caller may not see is no function"
-    code = code.replace("notes__create_note(text='x')", "call_tool('notes__create_note', {'text': 'x'})")
+    code = code.replace("notes__create_note(text='x')", "run_tool('notes__create_note', {'text': 'x'})")
     envelope, service, entries = coded(tmp_path / "named", lambda gateway, _: ran(gateway, code))
     assert envelope.data["result"].startswith("unknown_tool: ")
     assert service.paths == []

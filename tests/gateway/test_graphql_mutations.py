@@ -99,7 +99,7 @@ def test_no_front_end_lets_a_reader_write(path: Path) -> None:
             told = await over_mcp(client, READER, name, arguments)
             assert "error" in told or told["result"]["isError"] is True
             inner = {"name": name, "arguments": arguments}
-            stood_in = await over_mcp(client, READER, "call_tool", inner)
+            stood_in = await over_mcp(client, READER, "run_tool", inner)
             assert "error" in stood_in or stood_in["result"]["isError"] is True
         batch = [
             {"type": "tool_call", "id": str(index), "name": name, "args": arguments}
@@ -110,7 +110,7 @@ def test_no_front_end_lets_a_reader_write(path: Path) -> None:
         found = await client.get("/v1/tools?q=add+a+book", headers=headers(READER))
         assert "lib__add_book" not in found.text
         assert "run_mutation" not in found.text
-        described = await over_mcp(client, READER, "call_tool", {"name": "lib__describe_types", "arguments": {}})
+        described = await over_mcp(client, READER, "run_tool", {"name": "lib__describe_types", "arguments": {}})
         assert "addBook" not in json.dumps(described)
 
     scenario(path, steps)
@@ -123,7 +123,7 @@ def test_every_front_end_lets_a_writer_write(path: Path) -> None:
         rest = await client.post("/v1/tools/lib__add_book/call", json={"arguments": ADD}, headers=headers(WRITER))
         assert rest.status_code == 200, rest.text
         assert (await over_mcp(client, WRITER, "lib__add_book", ADD))["result"]["isError"] is False
-        assert (await over_mcp(client, WRITER, "call_tool", call))["result"]["isError"] is False
+        assert (await over_mcp(client, WRITER, "run_tool", call))["result"]["isError"] is False
         batch = [{"type": "tool_call", "id": "1", "name": "lib__run_mutation", "args": {"query": DOCUMENTS[0]}}]
         answer = await client.post("/v1/tool_calls", json=batch, headers=headers(WRITER))
         assert [one["status"] for one in answer.json()] == ["success"], answer.text

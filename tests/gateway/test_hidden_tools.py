@@ -65,7 +65,7 @@ def requests() -> Iterator[tuple[str, str, Any]]:
             yield "POST", f"/v1/tools/{NAME}/call", {"arguments": arguments, **more}
         yield "POST", "/v1/tool_calls", [{"type": "tool_call", "id": "a", "name": NAME, "args": arguments}]
         yield "POST", "/v1/tool_calls?wait=0", [{"type": "tool_call", "id": "a", "name": NAME, "args": arguments}]
-    for tool in ("call_tool", "call_read_tool", "describe_tool"):
+    for tool in ("run_tool", "run_read_tool", "describe_tool"):
         yield "POST", f"/v1/tools/{tool}/call", {"arguments": {"name": NAME}}
     yield "POST", "/v1/tools/search_tools/call", {"arguments": {"query": "send a mail"}}
     for form in ("manifest", "mcp", "openai"):
@@ -101,7 +101,7 @@ async def over_mcp(peer: Peer) -> list[str]:
     for more in ({}, {"task": {"ttl": 1000}}):
         for arguments in GIVEN:
             told.append(plain(await peer.ask("tools/call", name=NAME, arguments=arguments, **more)))
-    for tool in ("call_tool", "call_read_tool", "describe_tool"):
+    for tool in ("run_tool", "run_read_tool", "describe_tool"):
         told.append(plain(await peer.ask("tools/call", name=tool, arguments={"name": NAME})))
     told.append(plain(await peer.ask("tools/call", name="search_tools", arguments={"query": "send a mail"})))
     told.append(plain(await peer.ask("tools/call", name=NAME, arguments={}, requestState="none")))

@@ -62,7 +62,7 @@ def made(root: Path, scenario: Callable[[Gateway], Awaitable[Any]], **policy: An
 
 
 def code_of(tool: str, arguments: dict[str, Any]) -> str:
-    return f"await call_tool({tool!r}, {arguments!r})"
+    return f"await run_tool({tool!r}, {arguments!r})"
 
 
 @pytest.mark.parametrize("between", ["function", "functions", "workflow", "another sandbox", "function and workflow"])

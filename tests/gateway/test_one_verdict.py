@@ -118,10 +118,22 @@ async def over_rest(gateway: Gateway, name: str, arguments: dict[str, Any]) -> E
     return Ending(answer["status"] == "ok", answer.get("error", {}).get("code", ""))
 
 
-async def over_call_tool(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
+async def over_run_tool(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
     inner = {"name": name, "arguments": arguments}
+    answer = await ended(gateway, await posted(gateway, "/v1/tools/run_tool/call", {"arguments": inner, "wait": 0}))
+    return Ending(answer["status"] == "ok", answer.get("error", {}).get("code", ""))
+
+
+async def over_former_name(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
+    inner = {"name": name, "arguments": None, "args": arguments}
     answer = await ended(gateway, await posted(gateway, "/v1/tools/call_tool/call", {"arguments": inner, "wait": 0}))
     return Ending(answer["status"] == "ok", answer.get("error", {}).get("code", ""))
+
+
+async def over_mcp_repeated(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
+    inner = {"arguments": {"name": name, "arguments": json.dumps(arguments)}}
+    headers = {"mcp-protocol-version": "2025-11-25"}
+    return of_mcp(await posted(gateway, "/mcp", message("run_tool", inner), **headers))
 
 
 async def as_langchain(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
@@ -182,7 +194,7 @@ async def in_process(gateway: Gateway, name: str, arguments: dict[str, Any]) -> 
 
 async def by_pydantic_ai(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
     steps: list[ModelResponsePart] = [
-        ToolCallPart("call_tool", {"name": name, "arguments": arguments}),
+        ToolCallPart("run_tool", {"name": name, "arguments": arguments}),
         TextPart("done"),
     ]
     model = FunctionModel(lambda _messages, _info: ModelResponse(parts=[steps.pop(0)]))
@@ -204,24 +216,26 @@ def _code_of(text: str) -> Ending:
 
 
 async def by_langchain(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
-    (made,) = (tool for tool in langchain_tools(gateway, "bot") if tool.name == "call_tool")
+    (made,) = (tool for tool in langchain_tools(gateway, "bot") if tool.name == "run_tool")
     call = {"type": "tool_call", "id": "1", "name": name, "args": {"name": name, "arguments": arguments}}
     answer = await made.ainvoke(call)
     return told(answer.content, fine=answer.status == "success")
 
 
 async def by_openai_agents(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Ending:
-    made = next(tool for tool in openai_tools(gateway, "bot", wait_s=0) if tool.name == "call_tool")
+    made = next(tool for tool in openai_tools(gateway, "bot", wait_s=0) if tool.name == "run_tool")
     assert isinstance(made, FunctionTool)
     text = json.dumps({"name": name, "arguments": arguments})
-    context = ToolContext(None, tool_name="call_tool", tool_call_id="1", tool_arguments=text)
+    context = ToolContext(None, tool_name="run_tool", tool_call_id="1", tool_arguments=text)
     answer = str(await made.on_invoke_tool(context, text))
     return told(answer, fine=answer.startswith("{"))
 
 
 FRONTS: list[Front] = [
     over_rest,
-    over_call_tool,
+    over_run_tool,
+    over_former_name,
+    over_mcp_repeated,
     as_langchain,
     as_openai_chat,
     as_openai_responses,

@@ -1,4 +1,4 @@
-"""search_tools, describe_tool and call_tool over a real gateway: what they find, what they hide, and that a call stays a call."""
+"""search_tools, describe_tool and run_tool over a real gateway: what they find, what they hide, and that a call stays a call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from toolgen.model.names import TOOL_NAME
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Tool
 
-THREE = ["call_tool", "describe_tool", "search_tools"]
+THREE = ["describe_tool", "run_tool", "search_tools"]
 BOT_SEES = ["pets__get_pet", "shop__describe_table", "shop__explain", "shop__list_tables", "shop__query"]
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 
@@ -76,7 +76,7 @@ def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, 
             assert list(listed) == THREE
             hints = {name: item.annotations.read_only_hint for name, item in listed.items() if item.annotations}
             assert hints == {
-                "call_tool": True,
+                "run_tool": True,
                 "describe_tool": True,
                 "search_tools": True,
             }  # this principal only reads
@@ -96,7 +96,7 @@ def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, 
             assert "output_schema" not in plain.structured_content
 
             wanted = {"sql": "select name from customers order by id"}
-            through = await client.call_tool("call_tool", {"name": "shop__query", "arguments": wanted})
+            through = await client.call_tool("run_tool", {"name": "shop__query", "arguments": wanted})
             assert (through.is_error, through.structured_content is None) == (False, False)
             assert through.structured_content is not None
             assert through.structured_content["data"]["rows"] == [["Ada"], ["Ben"]]
@@ -105,7 +105,7 @@ def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, 
             assert direct.structured_content is not None
             assert direct.structured_content["rows"] == [["Ada"], ["Ben"]]
             refused = await client.call_tool(
-                "call_tool", {"name": "shop__query", "arguments": {"sql": "select email from customers"}}
+                "run_tool", {"name": "shop__query", "arguments": {"sql": "select email from customers"}}
             )
             assert refused.is_error is True
             assert refused.structured_content is not None
@@ -115,7 +115,7 @@ def test_the_sdk_client_searches_describes_and_calls(tmp_path: Path, mode: str, 
             assert unknown.content[0].type == "text"
             assert "shop__query" in unknown.content[0].text
             for item in (through, refused):
-                Draft202012Validator(listed["call_tool"].output_schema or {}).validate(item.structured_content)
+                Draft202012Validator(listed["run_tool"].output_schema or {}).validate(item.structured_content)
 
     run(main())
 
@@ -132,7 +132,7 @@ def test_every_stage_and_the_record_see_the_inner_tool(tmp_path: Path) -> None:
 
             async def through(name: str, **arguments: Any) -> Envelope:
                 return await gateway.call(
-                    "call_tool", {"name": name, "arguments": arguments}, principal="bot", session="talk", client="me"
+                    "run_tool", {"name": name, "arguments": arguments}, principal="bot", session="talk", client="me"
                 )
 
             assert (await through("shop__query", sql="select 1")).status == "ok"
@@ -146,7 +146,7 @@ def test_every_stage_and_the_record_see_the_inner_tool(tmp_path: Path) -> None:
             assert wrong.error is not None
             assert wrong.error.code == "validation"
             text = await gateway.call(
-                "call_tool", {"name": "shop__explain", "arguments": '{"sql": "select 1"}'}, principal="bot"
+                "run_tool", {"name": "shop__explain", "arguments": '{"sql": "select 1"}'}, principal="bot"
             )
             assert text.status == "ok"  # arguments as JSON text are what was meant
             entries = audit_entries(gateway)
@@ -161,13 +161,13 @@ def test_every_stage_and_the_record_see_the_inner_tool(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_dry_run_of_call_tool_is_one_of_the_inner_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_of_run_tool_is_one_of_the_inner_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "k" * 20)
 
     async def main() -> None:
         gateway = Gateway.load(project(tmp_path))
         wanted = {"name": "pets__get_pet", "arguments": {"petId": 7}}
-        dry = await gateway.preview("call_tool", wanted, principal="bot")
+        dry = await gateway.preview("run_tool", wanted, principal="bot")
         assert isinstance(dry.data, Mapping)
         assert str(dry.data["url"]).endswith("/pets/7")
 
@@ -186,12 +186,12 @@ def test_searching_and_describing_leave_no_record_and_need_no_upstream(tmp_path:
     run(main())
 
 
-@pytest.mark.parametrize("name", ["call_tool", "search_tools", "describe_tool", "nothing__here", ""])
-def test_call_tool_calls_tools_of_the_catalog_and_nothing_else(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["run_tool", "search_tools", "describe_tool", "nothing__here", ""])
+def test_run_tool_calls_tools_of_the_catalog_and_nothing_else(tmp_path: Path, name: str) -> None:
     async def main() -> None:
         async with Gateway.load(project(tmp_path)) as gateway:
             arguments = {"name": name, "arguments": {"name": name, "arguments": {}, "query": "pet"}}
-            answer = await gateway.call("call_tool", arguments, principal="bot")
+            answer = await gateway.call("run_tool", arguments, principal="bot")
         assert answer.error is not None
         assert answer.error.code == ("unknown_tool" if name else "validation")
 
@@ -226,7 +226,7 @@ def test_what_a_principal_may_not_see_might_as_well_not_be_there(tmp_path: Path)
                 said.append(msgspec.json.encode([item.to_dict() for item in found]))
             calls: list[tuple[str, dict[str, Any]]] = [("search_tools", {"query": query}) for query in QUERIES]
             for name in NAMES:
-                calls += [("describe_tool", {"name": name}), ("call_tool", {"name": name})]
+                calls += [("describe_tool", {"name": name}), ("run_tool", {"name": name})]
                 calls += [(name, {}), (name, {"petId": 1})]
             for name, arguments in calls:
                 envelope = await gateway.call(name, arguments, principal=bot)
@@ -270,15 +270,95 @@ def test_the_three_tools_stand_in_for_a_catalog_above_the_threshold(tmp_path: Pa
     assert gateway.tool_calls.offered(gateway.principal("reviewer")) == ()  # nothing to search
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_former_names_are_taken_and_nowhere_listed(tmp_path: Path, mode: str) -> None:
+    """By every front end; the record, errors and what is told have the name that is listed."""
+    inner = {"name": "shop__query", "arguments": {"sql": "select 1"}}
+
+    async def main() -> None:
+        async with (
+            Gateway.load(project(tmp_path)) as gateway,
+            listening(App(gateway)) as url,
+            httpx2.AsyncClient(headers=bearer(KEY)) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+            http_on(gateway) as rest,
+        ):
+            assert [tool.name for tool in (await client.list_tools()).tools] == THREE
+            for former, name in (("call_tool", "run_tool"), ("call_read_tool", "run_read_tool")):
+                assert (await client.call_tool(former, inner)).is_error is False
+                posted = (await rest.post(f"/v1/tools/{former}/call", headers=JSON, json={"arguments": inner})).json()
+                assert (posted["status"], posted["tool"]) == ("ok", "shop__query")
+                refused = await gateway.call(former, {"name": 5}, principal="bot")
+                assert refused.tool == name
+                assert former not in json.dumps(refused.to_dict())
+            assert (await rest.get("/v1/tools/call_tool")).json()["name"] == "run_tool"
+            intents = [entry["tool"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
+            assert intents == ["shop__query"] * 4
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("search_tools", {"query": "query", "limit": None}),
+        ("describe_tool", {"name": "shop__query", "fields": None, "depth": None, "output_schema": None}),
+        ("run_tool", {"name": "shop__list_tables", "arguments": None}),
+        ("run_tool", {"name": "shop__list_tables", "args": None}),
+        ("run_tool", {"name": "shop__query", "args": {"sql": "select 1", "parameters": None}}),
+        ("run_tool", {"name": "shop__query", "sql": "select 1"}),
+        ("run_tool", {"arguments": {"name": "shop__query", "arguments": '{"sql": "select 1"}'}}),
+        ("run_read_tool", {"name": "shop__query", "arguments": {"name": "shop__query", "arguments": {"sql": "select 1"}}}),
+    ],
+)  # fmt: skip
+def test_what_clients_send_in_place_of_what_is_optional_is_taken(
+    tmp_path: Path, name: str, arguments: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway:
+            assert (await gateway.call(name, arguments, principal="bot")).status == "ok"
+
+    run(main())
+
+
+def test_arguments_that_would_be_lost_are_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Gateway.load(project(tmp_path)) as gateway:
+            found = await gateway.call("search_tools", {"query": "pet", "limits": 3}, principal="bot")
+            assert found.meta.dropped == ({"argument": "limits", "nearest": "limit"},)
+            beside = {"name": "shop__query", "sql": "select 1", "dry_run": True}
+            refused = await gateway.call("run_tool", beside, principal="bot")
+            assert refused.error is not None
+            assert refused.error.message == "put sql, dry_run inside arguments; shop__query has no argument dry_run"
+            assert "describe_tool shows the arguments" in refused.error.suggestion
+            hidden = await gateway.call("run_tool", {**beside, "name": "pets__delete_pet"}, principal="bot")
+            assert hidden.error is not None
+            assert hidden.error.code == "unknown_tool"
+            assert not [entry for entry in audit_entries(gateway) if entry.get("tool") == "shop__query"]
+
+    run(main())
+
+
+def test_meta_tools_list_few_optional_arguments() -> None:
+    listed = {tool.name: tool.input_schema for tool in stand_ins(list(PETS.tools.values()))}
+    optional = {name: {*schema["properties"]} - {*schema["required"]} for name, schema in listed.items()}
+    assert optional == {
+        "describe_tool": {"output_schema", "fields"},
+        "run_read_tool": set(),
+        "run_tool": set(),
+        "search_tools": set(),
+    }
+
+
 def test_where_the_catalog_is_listed_the_three_are_unknown_tools(tmp_path: Path) -> None:
     async def main() -> None:
         async with Gateway.load(project(tmp_path, above="never")) as gateway:
-            for name, arguments in (("call_tool", {"name": "shop__query"}), ("search_tools", {"query": "x"})):
+            for name, arguments in (("run_tool", {"name": "shop__query"}), ("search_tools", {"query": "x"})):
                 answer = await gateway.call(name, arguments, principal="bot")
                 assert answer.error is not None
                 assert answer.error.code == "unknown_tool"
             entries = audit_entries(gateway)
-        assert [entry["tool"] for entry in entries if entry["event"] == "intent"] == ["search_tools", "call_tool"]
+        assert [entry["tool"] for entry in entries if entry["event"] == "intent"] == ["search_tools", "run_tool"]
 
     run(main())
 
@@ -307,7 +387,7 @@ def test_whoever_had_the_three_listed_keeps_them_when_an_edit_shortens_the_catal
             assert found.structured_content["tools"][0]["name"] == "pets__get_pet"
             described = await client.call_tool("describe_tool", {"name": "pets__get_pet"})
             assert not described.is_error
-            called = await client.call_tool("call_tool", {"name": "pets__get_pet", "arguments": {"petId": 1}})
+            called = await client.call_tool("run_tool", {"name": "pets__get_pet", "arguments": {"petId": 1}})
             assert "unknown_tool" not in str(called.content)
 
     run(main())
@@ -354,11 +434,16 @@ def replace_schema(tool: Tool, schema: dict[str, Any]) -> Tool:
     return msgspec.structs.replace(tool, input_schema=schema)
 
 
-def test_call_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
+def test_run_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
     everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
-    assert [tool.name for tool in stand_ins(everything)] == ["call_read_tool", *THREE]
-    assert [str(tool.effect) for tool in stand_ins(everything)] == ["read", "destructive", "read", "read"]
-    assert [tool.name for tool in stand_ins(reads)] == THREE  # call_tool reads already
+    assert [tool.name for tool in stand_ins(everything)] == [
+        "describe_tool",
+        "run_read_tool",
+        "run_tool",
+        "search_tools",
+    ]
+    assert [str(tool.effect) for tool in stand_ins(everything)] == ["read", "read", "destructive", "read"]
+    assert [tool.name for tool in stand_ins(reads)] == THREE  # run_tool reads already
     rules = [
         {"id": "all", "to": ["bot"], "tools": ["pets__*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
     ]  # fmt: skip
@@ -366,23 +451,23 @@ def test_call_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
         async with Gateway.load(project(tmp_path, rules=rules, tests=[])) as gateway:
             hinted = {tool.name: tool.effect for tool in gateway.tool_calls.offered(gateway.principal("bot"))}
-            assert hinted["call_read_tool"] == "read"
-            read = await gateway.call("call_read_tool", {"name": "pets__get_pet", "arguments": {}}, principal="bot")
+            assert hinted["run_read_tool"] == "read"
+            read = await gateway.call("run_read_tool", {"name": "pets__get_pet", "arguments": {}}, principal="bot")
             assert read.tool == "pets__get_pet"
             assert read.error is not None
             assert read.error.code == "validation"
             writing = next(
                 tool for tool in gateway.tool_calls.catalog(gateway.principal("bot")) if tool.effect != "read"
             )
-            refused = await gateway.call("call_read_tool", {"name": writing.name, "arguments": {}}, principal="bot")
+            refused = await gateway.call("run_read_tool", {"name": writing.name, "arguments": {}}, principal="bot")
             assert refused.error is not None
             assert refused.error.code == "validation"
-            assert refused.error.suggestion == "call it with call_tool"
+            assert refused.error.suggestion == "call it with run_tool"
             assert [entry["tool"] for entry in audit_entries(gateway) if entry["event"] == "intent"] == [
                 "pets__get_pet"
             ]
-            hidden = await gateway.call("call_read_tool", {"name": "shop__query"}, principal="bot")
-            nobody = await gateway.call("call_read_tool", {"name": "shop__querz"}, principal="bot")
+            hidden = await gateway.call("run_read_tool", {"name": "shop__query"}, principal="bot")
+            nobody = await gateway.call("run_read_tool", {"name": "shop__querz"}, principal="bot")
             assert hidden.error == nobody.error
 
     run(main())
@@ -402,10 +487,10 @@ def test_call_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
         ("describe_tool", {}),
         ("describe_tool", {"name": "x" * 129}),
         ("describe_tool", {"name": ["pets__get_pet"]}),
-        ("call_tool", {}),
-        ("call_tool", {"name": "x" * 129}),
-        ("call_tool", {"name": "shop__query", "arguments": "select 1"}),
-        ("call_tool", {"name": "shop__query", "arguments": [1]}),
+        ("run_tool", {}),
+        ("run_tool", {"name": "x" * 129}),
+        ("run_tool", {"name": "shop__query", "arguments": "select 1"}),
+        ("run_tool", {"name": "shop__query", "arguments": [1]}),
     ],
 )
 def test_input_beyond_its_bounds_is_refused(tmp_path: Path, name: str, arguments: dict[str, Any]) -> None:
@@ -456,9 +541,9 @@ def test_every_provider_takes_the_three_tools(name: str) -> None:
         ACCEPTED[name](FORMATS[name](tool))
 
 
-def test_call_tool_is_as_dangerous_as_what_it_may_call() -> None:
+def test_run_tool_is_as_dangerous_as_what_it_may_call() -> None:
     everything, reads = list(PETS.tools.values()), [PETS.tools["pets__get_pet"]]
-    found = [next(tool for tool in stand_ins(tools) if tool.name == "call_tool") for tools in (everything, reads)]
+    found = [next(tool for tool in stand_ins(tools) if tool.name == "run_tool") for tools in (everything, reads)]
     assert [str(tool.effect) for tool in found] == ["destructive", "read"]
 
 
@@ -487,7 +572,7 @@ def test_rest_lists_the_three_and_finds_the_rest_in_every_format(tmp_path: Path,
             found = await http.get("/v1/tools", params={"format": form, "q": "run a sql query", "limit": 1})
             assert [_name(item) for item in found.json()["tools"]] == ["shop__query"]
             body = msgspec.json.encode({"arguments": {"name": "shop__query", "arguments": {"sql": "select 1"}}})
-            called = await http.post("/v1/tools/call_tool/call", headers=JSON, content=body)
+            called = await http.post("/v1/tools/run_tool/call", headers=JSON, content=body)
             assert (called.status_code, called.json()["tool"]) == (200, "shop__query")
             calls = msgspec.json.encode([{"id": "1", "name": "search_tools", "args": {"query": "sql", "limit": 1}}])
             (message,) = (await http.post("/v1/tool_calls", headers=JSON, content=calls)).json()

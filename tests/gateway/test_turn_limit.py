@@ -217,13 +217,13 @@ def test_a_caller_that_leaves_begins_no_turn_beside_what_it_left(tmp_path: Path)
     play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
-def test_searching_a_catalog_takes_no_turn_and_the_call_inside_call_tool_does(tmp_path: Path) -> None:
+def test_searching_a_catalog_takes_no_turn_and_the_call_inside_run_tool_does(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         for _ in range(3):
             found = await caller.gateway.call("search_tools", {"query": "health"}, principal="bot", session="c")
             assert found.status == "ok"
         inner = {"name": HEALTH, "arguments": {}}
-        ends = [await caller.gateway.call("call_tool", inner, principal="bot", session="c") for _ in range(2)]
+        ends = [await caller.gateway.call("run_tool", inner, principal="bot", session="c") for _ in range(2)]
         assert [end.status for end in ends] == ["ok", "refused"]
 
     play(tmp_path, steps, gateway={"turn_limit": 1, "search_above": 0})

@@ -18,10 +18,10 @@ from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
-from toolgen.gateway.json_body import ended, enveloped, invalid, unmade
+from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
 from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
-from toolgen.gateway.search_tools import CALLING, INPUTS
+from toolgen.gateway.search_tools import CALLING, INPUTS, canonical
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
@@ -307,7 +307,7 @@ class Calls:
     async def asked(
         self, governance: Governance, name: str, arguments: JsonObject, principal: Principal | str, session: str = ""
     ) -> Asked | Envelope:
-        """Whose call this is and to which tool, the one inside a `call_tool`; or the answer, where nothing is called.
+        """Whose call this is and to which tool, the one inside a `run_tool`; or the answer, where nothing is called.
 
         Searching and describing only read the catalog, as listing it does: they are no calls, and leave no record.
         """
@@ -323,8 +323,10 @@ class Calls:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in INPUTS or not self._discovery.answers(name, catalog := governance.catalog(who, session)):
+        meta = canonical(name)
+        if meta not in INPUTS or not self._discovery.answers(meta, catalog := governance.catalog(who, session)):
             return Asked(name=name, arguments=arguments, principal=who)
+        name = meta
         if name in CALLING:
             inner = self._discovery.inner(name, arguments, catalog)
             if isinstance(inner, Refused):
@@ -332,7 +334,9 @@ class Calls:
             return Asked(name=inner.name, arguments=inner.arguments, principal=who)
         result = await self._discovery.answer(name, arguments, who, catalog)
         call_id = f"call_{secrets.token_hex(12)}"
-        return ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        envelope = ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        schema = INPUTS[name]
+        return with_dropped(envelope, schema, [one for one in arguments if one not in schema["properties"]])
 
     def carry_out(
         self,

@@ -16,7 +16,7 @@ from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import plain_data
 from toolgen.model.result import Envelope, Error, Failed, Meta, Refused, Result, Shape, Success
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible
 from toolgen.pipeline.middleware import Trail
@@ -40,6 +40,7 @@ __all__ = [
     "identifier",
     "invalid",
     "unmade",
+    "with_dropped",
 ]
 
 MAX_BODY_SIZE = 1_048_576
@@ -230,9 +231,14 @@ def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> E
     if not isinstance(result, Success):
         result = _documented(call, result)
     envelope = ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
-    if not call.dropped:
+    return with_dropped(envelope, call.tool.input_schema, call.dropped, call.bound)
+
+
+def with_dropped(envelope: Envelope, schema: Schema, names: Sequence[str], bound: Sequence[str] = ()) -> Envelope:
+    """The envelope, with the arguments that were left out because a tool with this schema has none of their names."""
+    if not names:
         return envelope
-    told = meant_names(call.tool.input_schema, call.dropped[:_MAX_DROPPED], call.bound)
+    told = meant_names(schema, names[:_MAX_DROPPED], bound)
     dropped = tuple(
         {"argument": bounded(name, _MAX_NAME_LENGTH)} | ({"nearest": nearest} if nearest else {})
         for name, nearest in told.items()

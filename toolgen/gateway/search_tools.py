@@ -1,4 +1,8 @@
-"""The tools that stand in the place of a long catalog, as an agent is shown them: nothing here finds or calls anything."""
+"""Meta tools, which are listed in place of a long catalog: their names, their schemas and what agents read of them.
+
+A schema that is listed has as few optional arguments as there can be, as some clients make every one of them required. What else is taken
+is in `INPUTS`; former names are taken too (`canonical`).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,24 @@ from toolgen.emit.schema_budget import DEEPEST
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 
-__all__ = ["CALL", "CALLING", "CALL_READ", "DEFAULT_HITS", "DESCRIBE", "INPUTS", "MAX_HITS", "SEARCH", "stand_ins"]
+__all__ = [
+    "CALLING",
+    "DEFAULT_HITS",
+    "DESCRIBE",
+    "INPUTS",
+    "MAX_HITS",
+    "RESERVED",
+    "RUN",
+    "RUN_READ",
+    "SEARCH",
+    "canonical",
+    "stand_ins",
+]
 
 # A source's tools have `__` in their names, so these are never taken.
-SEARCH, DESCRIBE, CALL, CALL_READ = "search_tools", "describe_tool", "call_tool", "call_read_tool"
-CALLING = frozenset({CALL, CALL_READ})
+SEARCH, DESCRIBE, RUN, RUN_READ = "search_tools", "describe_tool", "run_tool", "run_read_tool"
+CALLING = frozenset({RUN, RUN_READ})
+_FORMER: Mapping[str, str] = MappingProxyType({"call_tool": RUN, "call_read_tool": RUN_READ})
 MAX_HITS = 50
 DEFAULT_HITS = 10
 _MAX_SOURCES = 40
@@ -25,6 +42,12 @@ _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "descriptio
 
 def _object(properties: Mapping[str, Schema], *required: str) -> Schema:
     return {"type": "object", "properties": dict(properties), "required": list(required)}
+
+
+def _without(schema: Schema, *names: str) -> Schema:
+    """A schema as it is listed: without some arguments that are taken."""
+    kept = {name: one for name, one in schema["properties"].items() if name not in names}
+    return {**schema, "properties": kept}
 
 
 _SEARCH_INPUT = _object(
@@ -110,7 +133,7 @@ _CALL_INPUT = _object(
             "description": "The tool's arguments, as its input schema says (describe_tool shows it).",
         },
     },
-    "name",
+    *("name", "arguments"),
 )
 _CALL_OUTPUT = _object(
     {
@@ -124,46 +147,53 @@ _CALL_OUTPUT = _object(
     *("status", "tool", "call_id", "meta"),
 )
 INPUTS: Mapping[str, Schema] = MappingProxyType(
-    {SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, CALL: _CALL_INPUT, CALL_READ: _CALL_INPUT}
+    {SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, RUN: _CALL_INPUT, RUN_READ: _CALL_INPUT}
 )
-"""What each of them takes."""
+"""What each of them takes, by name. Those that call others take more forms (`inner_call.py`)."""
+RESERVED = frozenset({*INPUTS, *_FORMER})
+"""Names that no other tool may have."""
+
+
+def canonical(name: str) -> str:
+    """The name of a meta tool for a former one; any other name as it is."""
+    return _FORMER.get(name, name)
 
 
 def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools that stand for a catalog, in name order. The effect of `call_tool` is the worst of what it may call.
+    """The tools that stand for a catalog, in name order. The effect of `run_tool` is the worst of what it may call.
 
-    `call_read_tool` calls those that only read: a client that asks its user by the hints of tools need not ask for these. It is listed
-    where it differs from `call_tool`.
+    `run_read_tool` calls those that only read: a client that asks its user by the hints of tools need not ask for these. It is listed
+    where it differs from `run_tool`.
     """
     sources = sorted({tool.source for tool in catalog})
     listed = ", ".join(sources[:_MAX_SOURCES]) + (", …" if len(sources) > _MAX_SOURCES else "")
     worst = max((tool.effect for tool in catalog), key=list(Effect).index)
     reads = [] if worst is Effect.READ or all(tool.effect is not Effect.READ for tool in catalog) else [_READING]
-    also = f" {CALL_READ} does the same for tools that only read." if reads else ""
+    also = f" {RUN_READ} does the same for tools that only read." if reads else ""
     return (
+        _tool(
+            DESCRIBE,
+            "Describe a tool",
+            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. "
+            f"Use it before {RUN}, and for parts of arguments that are listed as an object without fields.",
+            (_without(_DESCRIBE_INPUT, "depth"), _DESCRIBE_OUTPUT),
+            Effect.READ,
+        ),
         *reads,
         _tool(
-            CALL,
-            "Call a tool",
-            f"Calls one of the tools that {SEARCH} finds, by its exact name, with the arguments its input schema asks for. "
+            RUN,
+            "Run a tool",
+            f"Runs one of the tools that {SEARCH} finds, by its exact name, with the arguments its input schema asks for. "
             f"When in doubt about the arguments, use {DESCRIBE} first. Answers with the call's envelope: status, data or error.{also}",
             (_CALL_INPUT, _CALL_OUTPUT),
             worst,
         ),
         _tool(
-            DESCRIBE,
-            "Describe a tool",
-            f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. "
-            f"Use it before {CALL}, and for parts of arguments that are listed as an object without fields.",
-            (_DESCRIBE_INPUT, _DESCRIBE_OUTPUT),
-            Effect.READ,
-        ),
-        _tool(
             SEARCH,
             "Search the tools",
             f"Finds tools by what they do, among {len(catalog)} tools of {listed}. Use it first, whenever something has to be looked up "
-            f"or done there. The best come with the schema of their arguments; {DESCRIBE} shows any other's. Then {CALL} calls it.",
-            (_SEARCH_INPUT, _SEARCH_OUTPUT),
+            f"or done there. The best come with the schema of their arguments; {DESCRIBE} shows any other's. Then {RUN} runs it.",
+            (_without(_SEARCH_INPUT, "limit"), _SEARCH_OUTPUT),
             Effect.READ,
         ),
     )
@@ -187,10 +217,10 @@ def _tool(name: str, title: str, description: str, schemas: tuple[Schema, Schema
 
 
 _READING = _tool(
-    CALL_READ,
-    "Call a tool that reads",
-    f"Calls one of the tools that {SEARCH} finds and whose effect is read, by its exact name, as {CALL} does. It changes nothing; a tool "
-    f"with another effect is refused, and {CALL} calls it.",
+    RUN_READ,
+    "Run a tool that reads",
+    f"Runs one of the tools that {SEARCH} finds and whose effect is read, by its exact name, as {RUN} does. It changes nothing; a tool "
+    f"with another effect is refused, and {RUN} runs it.",
     (_CALL_INPUT, _CALL_OUTPUT),
     Effect.READ,
 )

@@ -1,4 +1,4 @@
-"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool, call_tool and call_read_tool do."""
+"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool, run_tool and run_read_tool do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from msgspec import Struct, field
 from toolgen.clock import Clock
 from toolgen.emit.formats import tokens
 from toolgen.emit.schema_budget import UnknownFieldError, cost, described, listed
-from toolgen.gateway.search_tools import CALL, CALL_READ, DEFAULT_HITS, DESCRIBE, INPUTS, SEARCH, stand_ins
+from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
+from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Refused, Success
@@ -29,7 +30,7 @@ from toolgen.search.hybrid import HybridIndex, SemanticSearch
 from toolgen.search.tokenizer import terms
 from toolgen.state.rate_limits import MemoryBuckets
 
-__all__ = ["MAX_QUERY_LENGTH", "Discovery", "Inner", "static_cost"]
+__all__ = ["MAX_QUERY_LENGTH", "Discovery", "static_cost"]
 
 
 MAX_QUERY_LENGTH = 1_000  # characters that are looked for; what is behind them is left out
@@ -39,13 +40,6 @@ _MAX_SUMMARY_LENGTH = 200
 _MAX_CATALOGS = 16
 _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
 _SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
-
-
-class Inner(Struct, frozen=True, kw_only=True):
-    """What `call_tool` or `call_read_tool` was asked to call."""
-
-    name: str
-    arguments: JsonObject
 
 
 class _Shelf(Struct):
@@ -144,20 +138,24 @@ class Discovery:
             data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were looked for"
         return Success(data=data)
 
-    def inner(self, name: str, arguments: JsonObject, catalog: tuple[Tool, ...]) -> Inner | Refused:
-        """The call inside a `call_tool` or `call_read_tool`."""
-        checked = self._checked(name, arguments)
-        if isinstance(checked, Refused):
-            return checked
-        asked = str(checked["name"])
-        tool = self._shelf(catalog).by_name.get(asked) if name == CALL_READ else None
-        if tool is not None and tool.effect is not Effect.READ:
-            message = f"/name: {asked} does more than read (its effect is {tool.effect})"
-            return Refused(
-                error=Error(code="validation", message=message, suggestion=f"call it with {CALL}", rule="arguments")
+    def inner(self, name: str, arguments: JsonObject, catalog: tuple[Tool, ...]) -> InnerCall | Refused:
+        """The call inside a `run_tool` or `run_read_tool`."""
+        if fault := excess(arguments):
+            return _invalid(fault)
+        by_name = self._shelf(catalog).by_name
+        try:
+            inner = inner_call(arguments, by_name)
+        except InnerCallError as error:
+            return _invalid(
+                str(error), f'call again with {{"name": …, "arguments": {{…}}}}; {DESCRIBE} shows the arguments'
             )
-        given = checked.get("arguments", {})
-        return Inner(name=asked, arguments=given if isinstance(given, Mapping) else {})
+        if faults := self._validators[name].faults({"name": inner.name, "arguments": inner.arguments}):
+            return _invalid("; ".join(faults))
+        tool = by_name.get(inner.name) if name == RUN_READ else None
+        if tool is not None and tool.effect is not Effect.READ:
+            message = f"/name: {inner.name} does more than read (its effect is {tool.effect})"
+            return _invalid(message, f"call it with {RUN}")
+        return inner
 
     async def guided(self, name: str, result: Refused, catalog: tuple[Tool, ...]) -> Refused:
         """A refusal of an unknown tool that names the nearest."""
@@ -221,19 +219,18 @@ class Discovery:
 
     def _checked(self, name: str, arguments: JsonObject) -> JsonObject | Refused:
         schema = INPUTS[name]
-        fault = excess(arguments)
-        faults: tuple[str, ...] = (fault,) if fault else ()
-        repaired: JsonObject = {}
-        if not faults:
-            repaired = repair(schema, arguments).arguments
-            faults = self._validators[name].faults(repaired)
-        if not faults:
-            return repaired
-        return _invalid("; ".join(faults))
+        if fault := excess(arguments):
+            return _invalid(fault)
+        given = {key: value for key, value in arguments.items() if value is not None or key in schema["required"]}
+        repaired = repair(schema, given).arguments
+        faults = self._validators[name].faults(repaired)
+        return _invalid("; ".join(faults)) if faults else repaired
 
 
-def _invalid(message: str) -> Refused:
-    suggestion = "correct the arguments and call again; the tool's input schema says what it takes"
+_CORRECT = "correct the arguments and call again; the tool's input schema says what it takes"
+
+
+def _invalid(message: str, suggestion: str = _CORRECT) -> Refused:
     return Refused(error=Error(code="validation", message=message, suggestion=suggestion, rule="arguments"))
 
 

@@ -15,7 +15,7 @@ from toolgen.emit.formats import FORMATS
 from toolgen.emit.schema_budget import listed
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import CALLING, INPUTS, stand_ins
+from toolgen.gateway.search_tools import CALLING, INPUTS, canonical, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.schema import Json
@@ -119,8 +119,8 @@ class Listing:
         return rendered
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of this name, where this principal may call it or is listed it."""
-        return self._by_name.get(name)
+        """The tool of this name, where this principal may call it or is listed it; a meta tool also by its former name."""
+        return self._by_name.get(name) or self._by_name.get(canonical(name))
 
     def headers(self, name: str) -> Mapping[str, str]:
         """The headers (`x-mcp-header`) that arguments of this tool are repeated in, by argument."""

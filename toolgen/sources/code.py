@@ -55,7 +55,7 @@ def _description(limits: CodeBinding) -> str:
         "tools answer, in place of many calls.\n\n"
         "Each of your tools is an async function with its name, called with keyword arguments: `await tool_name(argument=1)`. It gives the "
         'tool\'s data, and raises RuntimeError("code: message") where the call does not end ok. '
-        "`await call_tool(name, {…})` calls one by its name. "
+        "`await run_tool(name, {…})` calls one by its name. "
         "`signatures(word)` lists the functions that have a word in their name. `asyncio.gather` makes calls at the same time. "
         "The value of the last line is the answer; what is printed comes with it.\n\n"
         "It is a part of Python: no files, no network, no third-party packages; "

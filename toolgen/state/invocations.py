@@ -113,7 +113,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
     `asks` are the questions of a call that runs to its caller, by their keys, and `replies` the answers that it has not taken yet. `via` is
-    the tool that its caller named, where that is another (`call_tool`), and `task` what it wished of it. `updated` is when it said
+    the tool that its caller named, where that is another (`run_tool`), and `task` what it wished of it. `updated` is when it said
     something last.
 
     `ancestry` are the tools of the calls that it was made inside of. `resume` is what a call goes on from that waits for others that it

@@ -89,7 +89,8 @@ class _Functions:
     def lookup(self, code: str) -> Mapping[str, Any]:
         """By name, those that the code may mean."""
         named = {name: self._function(name) for name in self._meant(code)}
-        return {**named, "call_tool": self._call_tool, "signatures": self._signatures}
+        # `call_tool` is the former name of `run_tool`.
+        return {**named, "run_tool": self._run_tool, "call_tool": self._run_tool, "signatures": self._signatures}
 
     def stubs(self, code: str) -> str:
         """What a type checker is told of them."""
@@ -108,10 +109,10 @@ class _Functions:
 
         return function
 
-    async def _call_tool(self, name: Any = "", arguments: Any = None) -> Json:
+    async def _run_tool(self, name: Any = "", arguments: Any = None) -> Json:
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             raise TypeError(
-                "call_tool takes the name of a tool and its arguments: await call_tool('name', {'argument': 1})"
+                "run_tool takes the name of a tool and its arguments: await run_tool('name', {'argument': 1})"
             )
         return await self._made(name, arguments or {})
 

@@ -23,7 +23,10 @@ _TYPES = {
 _MAX_DEPTH = 4
 _MAX_CHOICES = 20
 _OURS = (
-    "async def call_tool(name: str, arguments: dict[str, Any] = ..., /) -> Any: ...",
+    *(
+        f"async def {name}(name: str, arguments: dict[str, Any] = ..., /) -> Any: ..."
+        for name in ("run_tool", "call_tool")
+    ),
     "def signatures(word: str = ..., /) -> list[str]: ...",
 )
 

@@ -63,7 +63,7 @@ def tool_result(envelope: Envelope, name: str, listing: Listing) -> dict[str, ob
     against the schema, even in an error (the TypeScript SDK), so such a tool's error has text alone, and so does an answer that broke
     the upstream's promise: said to have been carried out, because an agent that thinks it failed would do it twice.
     """
-    # Whatever tool it calls, what call_tool and call_read_tool promise is the envelope.
+    # Whatever tool it calls, what run_tool and run_read_tool promise is the envelope.
     declares = name not in CALLING and listing.declares_output(name)
     if envelope.content is not None:
         return _bridged(envelope, name, listing, declares=declares)

@@ -167,6 +167,8 @@ class ToolCalls:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_LENGTH:
             return _wrong(f"params.name must be a string of 1 to {_MAX_NAME_LENGTH} characters")
+        if (known := self._listings.of(caller.principal).tool(name)) is not None:
+            name = known.name  # a meta tool by its former name
         if arguments is not None and not isinstance(arguments, dict):
             return _wrong("params.arguments must be an object")
         key = meta.get(META_IDEMPOTENCY, "")
@@ -310,7 +312,7 @@ class ToolCalls:
 
 
 def _speaks(tool: Tool) -> bool:
-    """Whether a call of it can speak with its caller: a function that does, or whichever tool `call_tool` may lead to."""
+    """Whether a call of it can speak with its caller: a function that does, or whichever tool `run_tool` may lead to."""
     binding = tool.binding
     return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name in CALLING
 

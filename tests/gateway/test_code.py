@@ -47,6 +47,22 @@ print(len(issues), 'issues')
     assert {entry["principal"] for entry in intents} == {"bot"}
 
 
+@pytest.mark.parametrize("name", ["answer", "_answer"])
+def test_code_reads_the_fields_that_it_asks_for(tmp_path: Path, name: str) -> None:
+    code = f"await notes__get_issue(id=1, {name}={{'fields': ['title']}})"
+    envelope, service, _ = coded(tmp_path, lambda gateway, _: ran(gateway, code))
+    assert envelope.data["result"] == {"title": "It is slow"}
+    assert service.paths == ["GET /issues/1"]
+
+
+@pytest.mark.parametrize("name", ["run_tool", "call_tool"])
+@pytest.mark.parametrize("check", [True, False])
+def test_code_calls_a_tool_by_its_name_as_data(tmp_path: Path, name: str, check: bool) -> None:
+    code = f"(await {name}('notes__get_issue', {{'id': 1}}))['title']"
+    envelope, _, _ = coded(tmp_path, lambda gateway, _: ran(gateway, code, check=check))
+    assert envelope.data["result"] == "It is slow"
+
+
 def test_what_the_policy_denies_raises_in_the_code_and_is_on_record(tmp_path: Path) -> None:
     code = "try:\n  await notes__create_note(text='x')\nexcept RuntimeError as error:\n  said = str(error)\nsaid"
     envelope, service, entries = coded(tmp_path, lambda gateway, _: ran(gateway, code))

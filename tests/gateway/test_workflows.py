@@ -442,3 +442,13 @@ def test_what_templates_nest_too_deeply_is_told_by_the_workflow(tmp_path: Path) 
     assert (deep.status, deep.error.code) == ("error", "step_failed")
     assert f"nested more than {MAX_DEPTH} levels deep" in deep.error.message
     assert flat.status == "ok"
+
+
+@pytest.mark.parametrize("name", ["answer", "_answer"])
+def test_a_step_reads_the_fields_that_it_asks_for(tmp_path: Path, name: str) -> None:
+    step = {"id": "read", "call": "notes__get_issue", "with": {"id": 1, name: {"fields": ["title"]}}}
+    read = {"read": {"inputs": Q, "steps": [step], "outputs": {"found": "$steps.read.data"}}}
+    envelope, service, entries = within(tmp_path, read, lambda gateway, service: run(gateway, service, "flows__read"))
+    assert (envelope.status, envelope.data) == ("ok", {"found": {"title": "It is slow"}})
+    assert service.paths == ["GET /issues/1"]
+    assert [entry["arguments"] for entry in entries if entry["event"] == "intent"][1] == {"id": 1}

@@ -14,6 +14,7 @@ from toolgen.model.names import nearest
 from toolgen.model.tool import HttpBinding, Tool, WorkflowBinding
 from toolgen.model.workflow import ToolUse
 from toolgen.policy.arguments import Validator
+from toolgen.responses.answer_argument import option_names
 from toolgen.sources.workflow import DraftUse
 
 __all__ = ["Argued", "argued"]
@@ -39,11 +40,13 @@ def argued(draft: DraftUse, tool: Tool) -> Argued:
         if own in arguments and listed not in arguments:
             arguments[listed], places[listed] = arguments.pop(own), places.pop(own, draft.where)
     properties = tool.input_schema.get("properties") or {}
+    options = option_names(tool)
     for name in arguments:
-        if name not in properties and not _is_open(tool):
+        if name not in properties and name not in options and not _is_open(tool):
             message = f"{tool.name} has no argument {name}{nearest(name, properties)}"
             raise DescriptionError(message, where=places.get(name, draft.where))
-    _check_constants(tool, arguments, places, draft.where)
+    sent = {name: value for name, value in arguments.items() if name not in options}
+    _check_constants(tool, sent, places, draft.where)
     missing = sorted(set(tool.input_schema.get("required") or ()) - arguments.keys() - set(names.values()))
     remarks = []
     if missing and spread is None:

@@ -34,6 +34,7 @@ __all__ = [
     "may_have_options",
     "offering",
     "option_name",
+    "option_names",
     "path_text",
     "size_of",
     "taken",
@@ -95,6 +96,14 @@ def option_name(tool: Tool) -> str:
     return next(name for name in chain((_ALTERNATIVE,), numbered) if name not in own)
 
 
+def option_names(tool: Tool) -> tuple[str, ...]:
+    """The names under which a call may have the options of its answer, the listed one first; none for a tool that takes no options."""
+    if not isinstance(tool.binding, HttpBinding):
+        return ()
+    former = () if FORMER in members(tool.input_schema, tool.input_schema) else (FORMER,)
+    return (option_name(tool), *former)
+
+
 def may_have_options(arguments: JsonObject) -> bool:
     """False for arguments of which none has a name that options of an answer have for any tool."""
     return any(name == FORMER or name.startswith(ARGUMENT) for name in arguments)
@@ -106,18 +115,15 @@ def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[Reading,
     A tool that is not HTTP has its own ways to read less. Where the options are not listed, an argument of their name that does not look
     like them is left, as any other argument that the tool does not have.
     """
-    if not isinstance(tool.binding, HttpBinding):
-        return WHOLE, arguments
-    name = option_name(tool)
-    former = FORMER not in members(tool.input_schema, tool.input_schema)
-    found = [one for one in (name, FORMER) if one in arguments and (former or one != FORMER)]
-    if found == [name] and not _looks_like_options(arguments[name]) and not _offers(tool, pagings):
-        found = []
+    names = option_names(tool)
+    found = [name for name in names if name in arguments]
     if not found:
         return WHOLE, arguments
-    rest = {one: value for one, value in arguments.items() if one not in found}
-    if len(found) > 1 and arguments[name] != arguments[FORMER]:
-        raise ValueError(f"{name}: {FORMER} is the same argument; give one of them")
+    if found == [names[0]] and not _looks_like_options(arguments[names[0]]) and not _offers(tool, pagings):
+        return WHOLE, arguments
+    rest = {name: value for name, value in arguments.items() if name not in found}
+    if len(found) > 1 and arguments[found[0]] != arguments[found[1]]:
+        raise ValueError(f"{found[0]}: {found[1]} is the same argument; give one of them")
     try:
         return _read(arguments[found[0]]), rest
     except ValueError as error:

@@ -225,7 +225,33 @@ REFUSED = [
     ("mysql", "SELECT * FROM mysql.user", "sql:table"),
     ("duckdb", "SELECT * FROM 'x.csv'", "sql:table"),
     ("duckdb", "FROM read_csv('x')", "sql:function"),
-    ("duckdb", "SELECT COLUMNS('s.n') FROM customers", "sql:function"),
+    ("duckdb", "SELECT COLUMNS('s.n') FROM customers", "sql:column"),
+    ("duckdb", "SELECT COLUMNS(['ssn']) FROM customers", "sql:column"),
+    ("duckdb", "SELECT COLUMNS(lambda c: c LIKE 's%') FROM customers", "sql:column"),
+    ("duckdb", "SELECT max(COLUMNS('ssn')) FROM customers", "sql:column"),
+    ("duckdb", "SELECT id FROM customers WHERE COLUMNS('id|ssn') > 3", "sql:syntax"),
+    ("duckdb", "SELECT id FROM customers ORDER BY COLUMNS(*)", "sql:syntax"),
+    ("duckdb", "SELECT COLUMNS('(a*)*') FROM customers", "sql:size"),
+    ("duckdb", "SELECT COLUMNS('(.*)(.*)(.*)(.*)x') FROM customers", "sql:size"),
+    ("duckdb", "SELECT * LIKE 'ss%' FROM customers", "sql:column"),
+    ("duckdb", "SELECT * RENAME (ssn AS id) FROM customers", "sql:column"),
+    ("duckdb", "SUMMARIZE users_secret", "sql:table"),
+    ("duckdb", "SUMMARIZE SELECT ssn FROM customers", "sql:column"),
+    ("duckdb", "SELECT * FROM (SUMMARIZE 'x.csv')", "sql:not-a-query"),
+    ("duckdb", "UNPIVOT customers ON ssn, name INTO NAME n VALUE v", "sql:column"),
+    ("duckdb", "UNPIVOT users_secret ON id INTO NAME n VALUE v", "sql:table"),
+    ("duckdb", "FROM customers PIVOT (max(ssn) FOR id IN (1))", "sql:column"),
+    (
+        "mysql",
+        "SELECT j.x FROM JSON_TABLE((SELECT password FROM users_secret), '$' COLUMNS (x INT PATH '$')) j",
+        "sql:table",
+    ),
+    ("mysql", "SELECT j.y FROM JSON_TABLE('[]', '$' COLUMNS (x INT PATH '$')) j", "sql:column"),
+    ("postgres", "SELECT ssn FROM customers c, jsonb_to_record('{}') AS x(ssn text)", "sql:column"),
+    ("postgres", "SELECT * FROM jsonb_to_recordset('[]') AS x(a regclass)", "sql:syntax"),
+    ("postgres", "SELECT lower(name => name) FROM customers", "sql:syntax"),
+    ("postgres", "SELECT repeat(name, least(id, 5000)) FROM customers", "sql:size"),
+    ("postgres", "SELECT 'pg_class'::regclass", "sql:syntax"),
     ("duckdb", "SELECT getenv('HOME')", "sql:function"),
     ("duckdb", "SELECT 'HOME'.getenv()", "sql:function"),
     ("duckdb", "SELECT 'x'.\"read_text\"()", "sql:function"),
@@ -291,4 +317,4 @@ def test_hardly_an_honest_question_of_the_corpus_is_refused(dialect: str) -> Non
             )
             counts[isinstance(verdict, Statement)] += 1
     assert counts[True] > 0
-    assert counts[False] <= (1 if dialect == "duckdb" else 0)  # DuckDB's COLUMNS() is refused by name
+    assert counts[False] == 0

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("sql_processes")
 # Asked in the words of another engine, the answer is what that engine means: this one only has an error for it.
 TRANSLATED = {
     "sqlite": r"~~|:: ?(text|int)|FETCH FIRST|EXCLUDE|INDEXED BY|:: float",
-    "postgres": r"INTERVAL 1 |REGEXP|RLIKE|SELECT \[1|AS 'a'|LIMIT 1, 2|EXCLUDE",
+    "postgres": r"NOT NULL|INTERVAL 1 |REGEXP|RLIKE|SELECT \[1|AS 'a'|LIMIT 1, 2|EXCLUDE",
     "mysql": r"ISNULL|NOTNULL|1 NOT NULL|~~|:: (int|float)|INTERVAL '1 month'|d ->|EXCLUDE"
     r"|AS (BIGINT|SMALLINT|NUMERIC|REAL|DOUBLE PRECISION|TEXT|TIMESTAMP|BOOLEAN|VARCHAR)",
     "duckdb": r"IS DISTINCT FROM 2 IS DISTINCT|REGEXP|RLIKE|LIMIT 1, 2",
@@ -150,8 +150,9 @@ def test_what_is_plain_is_allowed_and_what_engines_read_otherwise_is_not(
     "sql",
     [
         "PIVOT invoices ON currency USING sum(amount) GROUP BY client",
-        "UNPIVOT invoices ON amount INTO NAME n VALUE v",
-        "SELECT * FROM (SELECT client, currency, amount FROM invoices) PIVOT (sum(amount) FOR currency IN ('EUR', 'USD'))",
+        "PIVOT invoices ON currency IN ('EUR') USING sum(amount), count(*) GROUP BY client",
+        "UNPIVOT invoices ON COLUMNS(*) INTO NAME n VALUE v",
+        "SELECT * FROM invoices PIVOT (sum(amount) FOR currency IN (SELECT client FROM invoices))",
     ],
 )
 def test_a_pivot_is_refused_with_what_to_write(sql: str) -> None:

@@ -34,6 +34,16 @@ REWRITTEN = [
     ("SELECT id FROM orders LIMIT 500", 'SELECT id FROM "main"."orders" LIMIT 100'),
     ("SELECT id FROM orders LIMIT 0x1388", 'SELECT id FROM "main"."orders" LIMIT 100'),
     ("SELECT id FROM orders LIMIT -1 OFFSET 3", 'SELECT id FROM "main"."orders" LIMIT 100 OFFSET 3'),
+    (
+        "SELECT id FROM orders LIMIT (SELECT 5000)",
+        'SELECT id FROM "main"."orders" LIMIT CASE WHEN CAST((SELECT 5000) AS INTEGER) BETWEEN 0 AND 100'
+        " THEN CAST((SELECT 5000) AS INTEGER) ELSE 100 END",
+    ),
+    (
+        "SELECT id FROM orders LIMIT 7 % 4 OFFSET 1 + 1",
+        'SELECT id FROM "main"."orders" LIMIT CASE WHEN CAST((7 % 4) AS INTEGER) BETWEEN 0 AND 100'
+        " THEN CAST((7 % 4) AS INTEGER) ELSE 100 END OFFSET 1 + 1",
+    ),
     ("SELECT id FROM orders LIMIT 20, 500", 'SELECT id FROM "main"."orders" LIMIT 100 OFFSET 20'),
     ("SELECT id FROM orders LIMIT 5 OFFSET 20", 'SELECT id FROM "main"."orders" LIMIT 5 OFFSET 20'),
     ("SELECT id FROM orders /* LIMIT 5 */ -- LIMIT 3", 'SELECT id FROM "main"."orders" LIMIT 100'),

@@ -13,6 +13,7 @@ from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
 from toolgen.model.verdict import Deny
+from toolgen.policy.sql.alternatives import name_tools
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.grants import SqlScope, visible
 from toolgen.policy.sql.guard import counting_of, explainable, guard, is_seen, sampling_of
@@ -48,6 +49,11 @@ def _is_quick(call: Call, database: Database, scope: SqlScope) -> bool:
 
 def sql_guard(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
     """The statement a SQL tool may run, or the part of the database it may describe."""
+    verdict = _inspected(call, database, scope)
+    return name_tools(verdict, call.tool.source) if isinstance(verdict, Deny) else verdict
+
+
+def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
     binding = call.tool.binding
     assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage matched on it
     match binding.operation:

@@ -75,7 +75,8 @@ def _items(tokens: Sequence[Token], index: int, sql: str, *, commented: bool) ->
         kind = token.token_type if token else None
         after = following.token_type if following else None
         depth += (kind in _OPENING) - (kind in _CLOSING)
-        if depth == 0 and (after is None or after is TokenType.COMMA or after in _AFTER_ITEMS or after in _CLOSING):
+        ends = after is None or after is TokenType.COMMA or after in _AFTER_ITEMS or after in _CLOSING
+        if depth == 0 and ends and not (kind is TokenType.DISTINCT and after is TokenType.FROM):
             if first > place:
                 return  # nothing stands behind a comma
             end = following.start if following and commented else len(sql) if commented else tokens[place].end + 1

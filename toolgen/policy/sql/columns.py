@@ -9,7 +9,7 @@ lookupName in SQLite's src/resolve.c, https://duckdb.org/docs/stable/sql/dialect
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -19,6 +19,7 @@ from toolgen.model.database import Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
+from toolgen.policy.sql.dialects.duckdb_columns import Selection, replaced, selection_of
 from toolgen.policy.sql.grants import IMPLICIT, NILADIC, Names, Spelling, TableScope, fold_column, full_name
 from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import refuse, shown
@@ -96,14 +97,57 @@ class Columns:
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
                 owner = self._owner(item, scope)
                 expanded.extend(self._star(item, item.this, [owner], False))
+            elif self._dialect == "duckdb" and (selection := selection_of(item)) is not None:
+                expanded.extend(self._selected(item, selection, scope, merged))
             else:
                 expanded.append(item)
         return expanded
+
+    def _selected(self, item: exp.Expr, selection: Selection, scope: Scope, merged: bool) -> Iterator[exp.Expr]:
+        """An item for each of the columns that it stands for, called as the column is unless it has a name."""
+        owner = exp.Column(this=exp.Star(), table=selection.qualifier)
+        relations = [self._owner(owner, scope)] if selection.qualifier is not None else scope.relations
+        if merged:
+            refuse("column", "COLUMNS with USING or NATURAL is not supported", "name the columns you need")
+        changes = self._changes(selection.star)
+        if any(changes.values()):
+            refuse("syntax", "COLUMNS replaces a column", "write the expression beside COLUMNS(* EXCLUDE (…))")
+        columns = [
+            (column, relation)
+            for relation in relations
+            for column in self._own_columns(relation)
+            if selection.chosen(column) and fold_column(self._dialect, column, quoted=True) not in changes
+        ]
+        found = {column.lower() for column, _ in columns}
+        if missing := next((name for name in selection.named if name.lower() not in found), ""):
+            self._unknown(exp.to_identifier(missing), relations)
+        if not columns:
+            refuse("column", "COLUMNS stands for no column that is available", "name the columns you need")
+        for column, relation in columns:
+            assert relation.identifier is not None  # noqa: S101 - _own_columns refuses a relation without one
+            node = exp.Column(this=exp.to_identifier(column, quoted=True), table=relation.identifier.copy())
+            written = replaced(item, selection, node)
+            bare = written is node or isinstance(written, exp.Alias)
+            yield written if bare else exp.Alias(this=written, alias=exp.to_identifier(column, quoted=True))
+
+    def _own_columns(self, relation: Relation) -> tuple[str, ...]:
+        """The names of all columns, as they are written out. Raises `Refusal` for a subquery without an alias or with unnamed columns."""
+        if relation.identifier is None or (relation.table is None and None in relation.names):
+            refuse(
+                "syntax",
+                "* stands for a subquery without an alias or with unnamed columns",
+                "give it an alias, or name the columns",
+            )
+        return relation.columns if relation.table else tuple(name for name in relation.names if name)
 
     def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[Relation], merged: bool) -> list[exp.Expr]:
         if not relations:
             refuse("syntax", "* stands in a query without a table", "name the columns")
         changes = self._changes(star)
+        known = {name for relation in relations for name in relation.names}
+        for name, change in changes.items():
+            if change is not None and name not in known and None not in known:
+                self._unknown(exp.to_identifier(name), relations)
         for relation in relations:
             self.use_all(relation)
         if not any(relation.table for relation in relations) and not changes:
@@ -126,15 +170,19 @@ class Columns:
 
     def _changes(self, star: exp.Star) -> dict[str, exp.Expr | None]:
         """What stands in place of a column of `*`, by name: nothing for EXCLUDE, an expression for REPLACE."""
-        left_out, replaced = star.args.get("except_") or [], star.args.get("replace") or []
+        left_out, changed = star.args.get("except_") or [], star.args.get("replace") or []
+        renamed = star.args.get("rename") or []
         changes: dict[str, exp.Expr | None] = {}
         for name in left_out:
             if isinstance(name, (exp.Identifier, exp.Column)):
                 changes[self._spelling.column(name)] = None
-        for item in replaced:
+        for item in changed:
             if isinstance(item, exp.Alias):
                 changes[self._spelling.column(item.args["alias"])] = item
-        if len(changes) != len(left_out) + len(replaced):
+        for item in renamed:
+            if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column):
+                changes[self._spelling.column(item.this)] = item
+        if len(changes) != len(left_out) + len(changed) + len(renamed):
             refuse("syntax", "what * leaves out or replaces is not a list of columns", "name the columns")
         return changes
 
@@ -142,14 +190,9 @@ class Columns:
         identifier = relation.identifier
         if relation.table is None and not changes and identifier is not None:
             return [exp.Column(this=exp.Star(), table=identifier.copy())]
-        if identifier is None or (relation.table is None and None in relation.names):
-            refuse(
-                "syntax",
-                "* stands for a subquery without an alias or with unnamed columns",
-                "give it an alias, or name the columns",
-            )
         written: list[exp.Expr] = []
-        for column in relation.columns if relation.table else tuple(name for name in relation.names if name):
+        for column in self._own_columns(relation):
+            assert identifier is not None  # noqa: S101 - _own_columns refuses a relation without one
             name = fold_column(self._dialect, column, quoted=True)
             if name not in changes:
                 written.append(exp.Column(this=exp.to_identifier(column, quoted=True), table=identifier.copy()))
@@ -172,7 +215,11 @@ class Columns:
         if isinstance(node.this, exp.Star):
             owner = self._owner(node, scope)
             if not (isinstance(node.parent, exp.Select) and owner.table is None):
-                refuse("whole-row", "a whole row stands where a value belongs", "name the columns you need")
+                refuse(
+                    "whole-row",
+                    "a whole row stands where a value belongs",
+                    "name the columns you need; count(t.id) counts the rows that a LEFT JOIN finds",
+                )
             return
         if self._dialect == "duckdb" and self._is_field(node, scope):
             return

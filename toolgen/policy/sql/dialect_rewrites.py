@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.refusal import refuse
 
-__all__ = ["INTERVAL_UNITS", "PLAIN_NUMBER", "respelt"]
+__all__ = ["PLAIN_NUMBER", "respelt"]
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 # What stands before a query: `TABLE t` here is one, and nothing else.
@@ -21,10 +21,7 @@ _BEFORE_A_QUERY = frozenset(
     {TokenType.L_PAREN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ALL, TokenType.DISTINCT}
 )
 
-_AFTER_A_PIVOT = frozenset({TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET})
 _DIRECTIONS = {TokenType.LT: (TokenType.ASC, "ASC"), TokenType.GT: (TokenType.DESC, "DESC")}
-# https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
-INTERVAL_UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 PLAIN_NUMBER = re.compile(r"\s*[+-]?[0-9.]+\s*\Z")
 _IN_TYPES = frozenset(
     {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.NUMBER, TokenType.COMMA, TokenType.STRING, TokenType.IDENTIFIER}
@@ -61,24 +58,6 @@ def _selected(tokens: Sequence[Token]) -> Iterator[Token]:
             yield _word(token, TokenType.FROM, "FROM")
         else:
             yield token
-
-
-def _pivoted(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`PIVOT t … ORDER BY x` is `SELECT * FROM (PIVOT t …) ORDER BY x`."""
-    if tokens[0].token_type is not TokenType.PIVOT:
-        yield from tokens
-        return
-    end = depth = 0
-    while end < len(tokens) and not (depth == 0 and tokens[end].token_type in _AFTER_A_PIVOT):
-        depth += (tokens[end].token_type is TokenType.L_PAREN) - (tokens[end].token_type is TokenType.R_PAREN)
-        end += 1
-    first, last = tokens[0], tokens[end - 1]
-    for kind, text in ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM")):
-        yield _word(first, kind, text)
-    yield _word(first, TokenType.L_PAREN, "(")
-    yield from tokens[:end]
-    yield _word(last, TokenType.R_PAREN, ")")
-    yield from tokens[end:]
 
 
 def _ends_with(tokens: Sequence[Token], index: int) -> bool:
@@ -180,7 +159,9 @@ def _intervals(given: Sequence[Token], units: bool) -> Iterator[Token]:
         alone = value is not None and value.token_type is TokenType.STRING and not PLAIN_NUMBER.match(value.text)
         unit = given[index + 1].text.upper() if units and index + 1 < len(given) else ""
         counted = (
-            unit in INTERVAL_UNITS and value is not None and value.token_type in {TokenType.STRING, TokenType.NUMBER}
+            unit in RECORDS["postgres"].interval_units
+            and value is not None
+            and value.token_type in {TokenType.STRING, TokenType.NUMBER}
         )
         if token.token_type is not TokenType.INTERVAL or value is None or not (alone or counted):
             yield token
@@ -312,7 +293,6 @@ _Respell: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _RESPELLINGS: Final[Sequence[tuple[str | TokenType, tuple[str, ...], _Respell]]] = (
     ("TABLE", ("postgres", "duckdb"), _selected),
     ("PG_CATALOG", ("postgres",), _without_catalog),
-    (TokenType.PIVOT, ("duckdb",), _pivoted),
     ("EXCLUDE", ("duckdb",), _listed_exclusions),
     ("SAMPLE", ("duckdb",), _sampled),
     ("USING", ("postgres",), _sorted_by),

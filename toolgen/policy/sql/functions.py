@@ -11,6 +11,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from toolgen.policy.sql.dialects import RECORDS
+
 __all__ = [
     "CAPS",
     "FORMATTERS",
@@ -134,7 +136,10 @@ _DUCKDB = _COMMON | _names(
 )
 
 FUNCTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"sqlite": _SQLITE, "postgres": _POSTGRES, "mysql": _MYSQL, "duckdb": _DUCKDB}
+    {
+        name: listed | RECORDS[name].functions
+        for name, listed in (("sqlite", _SQLITE), ("postgres", _POSTGRES), ("mysql", _MYSQL), ("duckdb", _DUCKDB))
+    }
 )
 """Allowed scalar, aggregate and window functions by dialect, folded to lower case."""
 
@@ -161,11 +166,13 @@ TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "regexp_split_to_table": ("regexp_split_to_table",),
                 "string_to_table": ("string_to_table",),
                 "unnest": ("unnest",),
+                **RECORDS["postgres"].table_functions,
             }
         ),
         "mysql": MappingProxyType({}),
         "duckdb": MappingProxyType(
             {"generate_series": ("generate_series",), "range": ("range",), "unnest": ("unnest",)}
+            | dict(RECORDS["duckdb"].table_functions)
         ),
     }
 )
@@ -175,7 +182,7 @@ SPECIAL: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "sqlite": _names("cast"),
         "postgres": _names("cast extract position overlay trim substring json_object interval"),
-        "mysql": _names("cast convert extract position trim substring group_concat interval"),
+        "mysql": _names("cast convert extract position trim substring group_concat interval json_table"),
         "duckdb": _names("cast try_cast extract position trim substring unnest interval"),
     }
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
+from toolgen.policy.sql.alternatives import catalog_alternative, syntax_alternative
+from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.equivalents import function_advice
 from toolgen.policy.sql.functions import (
     CAPS,
@@ -20,17 +22,15 @@ from toolgen.policy.sql.functions import (
     Cap,
 )
 from toolgen.policy.sql.grants import check_name
-from toolgen.policy.sql.normalize import NUMERIC
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 
-__all__ = ["PIVOTED", "called", "check_grammar"]
+__all__ = ["called", "check_grammar"]
 
 Arguments = frozenset[str]
 _WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
 _MAX_WIDTH = 1_000
-PIVOTED = "write PIVOT t ON name IN ('a', 'b') USING sum(x) GROUP BY y, or sum(x) FILTER (WHERE name = 'a') AS a; UNION ALL to unpivot"
-"""What to write instead of a PIVOT whose columns depend on rows."""
+_MAX_ARRAY = 10_000
 
 
 def _arguments(text: str = "") -> Arguments:
@@ -135,6 +135,8 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
         "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
         "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(),
+        "Kwarg": _TWO, "ColumnDef": _arguments("this kind"),
+        "With": _EVERYWHERE["With"] | {"search", "cycle"}, "RecursiveWithSearch": _arguments("kind this expression using"),
     },
     "mysql": {
         "RegexpLike": _TWO, "Extract": _TWO, "Substring": _arguments("this start length"), "Trim": _arguments("this expression position"),
@@ -142,20 +144,22 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Localtime": _arguments(), "Localtimestamp": _arguments(), "CharacterSet": _ONE,
         "Select": _EVERYWHERE["Select"] | {"operation_modifiers"}, "Table": _EVERYWHERE["Table"] | {"hints"},
         "IndexTableHint": _arguments("this expressions target"), "National": _ONE, "Any": _ONE, "All": _ONE,
-        "Introducer": _TWO,
+        "Introducer": _TWO, "WithinGroup": _TWO, "JSONTable": _arguments("this schema path"), "JSONSchema": _MANY,
+        "JSONColumnDef": _arguments("this kind path nested_schema ordinality"),
     },
     "duckdb": {
-        "RegexpLike": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
+        "RegexpLike": _TWO, "RegexpILike": _TWO, "StartsWith": _TWO, "RegexpFullMatch": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
         "Array": _arguments("expressions bracket_notation"), "Bracket": _arguments("this expressions offset safe returns_list_for_maps"),
         "Slice": _TWO, "AtTimeZone": _arguments("this zone"), "Extract": _TWO, "Substring": _arguments("this start length"),
         "Trim": _arguments("this expression position"), "StrPosition": _arguments("this substr"),
         "Struct": _MANY, "PropertyEQ": _TWO, "Pow": _TWO, "List": _MANY, "ToMap": _ONE, "Map": _arguments("keys values"),
         "Lambda": _arguments("this expressions colon"), "Comprehension": _arguments("this expression iterator condition"),
         "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "Parameter": _arguments(),
-        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace"), "WithinGroup": _TWO, "Dot": _TWO,
+        "Explode": _arguments("this expressions"), "Star": _arguments("except_ replace rename"), "WithinGroup": _TWO, "Dot": _TWO,
         "Column": _arguments("this table db catalog"), "Localtime": _arguments(), "Localtimestamp": _arguments(),
         "Select": _EVERYWHERE["Select"] | {"sample"}, "Table": _EVERYWHERE["Table"] | {"sample"},
-        "TableSample": _arguments("method percent size seed"),
+        "TableSample": _arguments("method percent size seed"), "Summarize": _ONE,
+        "DataType": _EVERYWHERE["DataType"] | {"values"},
     },
 }  # fmt: skip
 
@@ -174,7 +178,7 @@ _TYPES = _arguments(
     BIGINT BINARY BIT BLOB BOOLEAN BPCHAR CHAR DATE DATETIME DATETIME2 DATE32 DECIMAL DOUBLE FLOAT HUGEINT INT INT128 INTERVAL JSON JSONB
     LIST ARRAY LONGTEXT MEDIUMINT MEDIUMTEXT MONEY NAME NCHAR NVARCHAR SMALLINT SMALLDATETIME TEXT TIME TIMETZ TIMESTAMP TIMESTAMPTZ
     TIMESTAMPNTZ TIMESTAMPLTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TINYINT TINYTEXT UBIGINT UDECIMAL UINT USMALLINT UTINYINT UUID VARBINARY
-    VARCHAR YEAR
+    VARCHAR YEAR INET INT4RANGE INT8RANGE NUMRANGE TSRANGE TSTZRANGE DATERANGE
     """
 )
 _FRAMES = frozenset({"CURRENT ROW", "UNBOUNDED"})
@@ -202,33 +206,18 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
                     "placeholders with names and variables are not supported",
                     "write ? (PostgreSQL: $1) for each parameter",
                 )
-            advice = PIVOTED if kind is exp.Pivot else "use plain SELECT syntax"
-            refuse("syntax", f"{_readable(kind)} is not supported", advice)
+            refuse("syntax", f"{_readable(kind)} is not supported", syntax_alternative(kind.__name__))
         for name, value in node.args.items():
             if value and name not in allowed:
                 refuse(
                     "syntax",
                     f"{name.strip('_').upper()} is not supported in {_readable(kind)}",
-                    PIVOTED if name == "pivots" else "use plain SELECT syntax",
+                    syntax_alternative(kind.__name__, name),
                 )
-        if kind is exp.Identifier:
-            _check_identifier(node, dialect)
-        elif kind is exp.Anonymous:
+        if kind is exp.Anonymous:
             _check_call(node, dialect, added, defined)
-        elif kind is exp.DataType:
-            _check_type(node, dialect)
-        elif kind is exp.Join:
-            _check_join(node, _DUCKDB_METHODS if dialect == "duckdb" else _METHODS)
-        elif kind is exp.WindowSpec:
-            _check_frame(node)
-        elif kind is exp.Table:
-            _check_table(node, dialect)
-        elif kind is exp.Select:
-            _check_modifiers(node)
-        elif kind is exp.Dot:
-            _check_field(node)
-        elif kind is exp.NullSafeEQ or kind is exp.Introducer:
-            _check_mysql(node, dialect)
+        elif (check := _CHECKS.get(kind)) is not None:
+            check(node, dialect)
 
 
 def _readable(kind: type[exp.Expr]) -> str:
@@ -285,20 +274,46 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
         _check_template(node, name)
 
 
+def _check_named_argument(node: exp.Expr, dialect: str) -> None:
+    """`make_interval(days => 7)`. The sizes of arguments are judged by their places, so few functions take named ones."""
+    function = node.parent
+    known = isinstance(function, exp.Anonymous) and called(function) in RECORDS[dialect].named_arguments
+    if not known or not isinstance(node.this, exp.Var) or not node.this.name.isidentifier():
+        refuse("syntax", "a function is called with named arguments", "give the arguments in their order")
+
+
+def _check_declaration(node: exp.Expr, _dialect: str) -> None:
+    if not isinstance(node.parent, exp.TableAlias):
+        refuse("syntax", "a column is declared where none belongs", "name the column")
+
+
 def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
     arguments = node.expressions
     if not arguments:
         return
     argument = arguments[min(cap.index, len(arguments) - 1)]  # of one alone: `generate_series(5)`
-    if isinstance(argument, exp.Neg):
+    if isinstance(argument, exp.Neg) or any(_is_small(bound, cap.largest) for bound in _upper_bounds(argument)):
         return
-    written = isinstance(argument, exp.Literal) and not argument.is_string and argument.name.isdigit()
-    if not (written or not cap.strict) or (written and (len(argument.name) > 9 or int(argument.name) > cap.largest)):
+    if cap.strict or _is_whole(argument):
         refuse(
             "size",
             f"an argument of {name} must be a number written out, up to {cap.largest}",
-            "write a smaller number",
+            "write a smaller number, or least(n, 100) in place of a column n",
         )
+
+
+def _upper_bounds(argument: exp.Expr) -> list[exp.Expr]:
+    """The argument itself, or those of which it is the smallest: `least(level, 100)`."""
+    is_least = isinstance(argument, exp.Anonymous) and called(argument) == "least"
+    return argument.expressions if is_least else [argument]
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+
+
+def _is_small(node: exp.Expr, largest: int) -> bool:
+    return _is_whole(node) and len(node.name) <= 9 and int(node.name) <= largest
 
 
 def _check_template(node: exp.Expr, name: str) -> None:
@@ -321,7 +336,9 @@ def _check_type(node: exp.Expr, dialect: str) -> None:
         kind = None
         known = node.args["kind"].name.upper() in _CHARACTER_SETS
     else:
-        known = kind == NUMERIC and dialect == "sqlite" if kind else getattr(node.this, "name", None) in _TYPES
+        known = _is_known(kind, dialect) if kind else getattr(node.this, "name", None) in _TYPES
+    if not all(_is_small(size, _MAX_ARRAY) for size in node.args.get("values") or ()):
+        refuse("type", "the size of an array is not a small number", "write a list, as INTEGER[]")
     if not known:
         refuse(
             "type",
@@ -330,7 +347,14 @@ def _check_type(node: exp.Expr, dialect: str) -> None:
         )
 
 
-def _check_join(node: exp.Expr, methods: frozenset[str]) -> None:
+def _is_known(kind: object, dialect: str) -> bool:
+    """Whether a type that the parser does not know is one of the engine's own."""
+    name = kind.name.lower() if isinstance(kind, exp.Identifier) else kind
+    return isinstance(name, str) and name in RECORDS[dialect].types
+
+
+def _check_join(node: exp.Expr, dialect: str) -> None:
+    methods = _DUCKDB_METHODS if dialect == "duckdb" else _METHODS
     side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in methods):
         refuse(
@@ -340,7 +364,7 @@ def _check_join(node: exp.Expr, methods: frozenset[str]) -> None:
         )
 
 
-def _check_field(node: exp.Expr) -> None:
+def _check_field(node: exp.Expr, _dialect: str) -> None:
     """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function."""
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
         refuse("function", "a function is called through a value or a schema", "write function(value)")
@@ -358,13 +382,13 @@ def _check_mysql(node: exp.Expr, dialect: str) -> None:
         refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
 
 
-def _check_modifiers(node: exp.Expr) -> None:
+def _check_modifiers(node: exp.Expr, _dialect: str) -> None:
     for word in node.args.get("operation_modifiers") or ():
         if word.name.upper() not in MODIFIERS:
             refuse("syntax", f"{shown(word.name)} is not supported after SELECT", "leave it out")
 
 
-def _check_frame(node: exp.Expr) -> None:
+def _check_frame(node: exp.Expr, _dialect: str) -> None:
     for name in ("start", "end"):
         bound = node.args.get(name)
         if isinstance(bound, str) and bound.upper() not in _FRAMES:
@@ -381,16 +405,37 @@ def _check_frame(node: exp.Expr) -> None:
 def _check_table(node: exp.Expr, dialect: str) -> None:
     if not isinstance(node.args.get("db"), (exp.Identifier, NoneType)):
         refuse("syntax", "the schema of a table is not a name", "write schema.table")
-    if isinstance(node.this, exp.Identifier):
+    if isinstance(node.this, (exp.Identifier, exp.JSONTable)) and not (
+        isinstance(node.this, exp.JSONTable) and node.args.get("db")
+    ):
         return
     if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
         refuse("syntax", "something other than a table stands in FROM", "name a table")
-    if called(node.this) not in TABLE_FUNCTIONS[dialect]:
+    name = called(node.this)
+    if name not in TABLE_FUNCTIONS[dialect]:
+        known = ", ".join(sorted(TABLE_FUNCTIONS[dialect]))
         refuse(
             "function",
-            f"the function {shown(called(node.this) or str(node.this.this))} is not available in FROM",
-            "name a table",
+            f"the function {shown(name or str(node.this.this))} is not available in FROM",
+            catalog_alternative(name, "") or f"name a table, or call one of these: {known}"
+            if known
+            else "name a table",
         )
+
+
+_CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, str], None]] = {
+    exp.Identifier: _check_identifier,
+    exp.DataType: _check_type,
+    exp.Join: _check_join,
+    exp.WindowSpec: _check_frame,
+    exp.Table: _check_table,
+    exp.Select: _check_modifiers,
+    exp.Dot: _check_field,
+    exp.Kwarg: _check_named_argument,
+    exp.ColumnDef: _check_declaration,
+    exp.NullSafeEQ: _check_mysql,
+    exp.Introducer: _check_mysql,
+}
 
 
 def is_number(node: exp.Expr | None) -> bool:

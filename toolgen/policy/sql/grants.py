@@ -316,7 +316,8 @@ class Spelling:
 
     def alias_columns(self, node: exp.Expr | None) -> Names:
         """The names an alias gives to columns, as in `t(a, b)`."""
-        return tuple(self.column(name) for name in node.args.get("columns") or []) if node is not None else ()
+        columns = node.args.get("columns") or [] if node is not None else []
+        return tuple(self.column(column.this if isinstance(column, exp.ColumnDef) else column) for column in columns)
 
 
 def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: str) -> None:

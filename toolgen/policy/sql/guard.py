@@ -112,7 +112,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
     check_transforms(parsed.root, dialect)
     check_sizes(parsed.root, dialect)
     root = _query_root(parsed.root)
-    computed = _is_computed(root, dialect)
+    computed = _has_computed_limit(root, dialect) or _has_computed_offset(root, dialect)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
     ordered = bool(root.args.get("order")) and "offset" not in counts.values() and not computed
     if skip and not ordered:
@@ -175,12 +175,12 @@ def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
     """
     counts: dict[int, str] = {}
     offset = root.args.get("offset")
-    if offset is not None:
+    if offset is not None and not _is_computed(offset.expression, dialect):
         _counted(offset.expression, "offset", counts)
-    if skip and not counts:
+    if skip and not counts and not _has_computed_offset(root, dialect):
         began = int(offset.expression.name) if offset is not None else 0
         root.set("offset", exp.Offset(expression=exp.Literal.number(began + skip)))
-    if _is_computed(root, dialect):
+    if _has_computed_limit(root, dialect):
         root.set("limit", exp.Limit(expression=_smaller(root.args["limit"].expression, largest, dialect)))
         return True, counts
     asked = _asked(root, dialect)
@@ -198,26 +198,35 @@ def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
     return left is None or left > largest, counts
 
 
-def _is_computed(root: exp.Expr, dialect: str) -> bool:
+def _has_computed_limit(root: exp.Expr, dialect: str) -> bool:
     """Whether LIMIT is an expression that the engine works out: `LIMIT 2 - (SELECT …)`, `LIMIT 1 + 1`."""
     limit = root.args.get("limit")
-    if dialect == "mysql" or not isinstance(limit, exp.Limit) or isinstance(root, exp.Values):
-        return False
-    count = limit.expression
+    return isinstance(limit, exp.Limit) and not isinstance(root, exp.Values) and _is_computed(limit.expression, dialect)
+
+
+def _has_computed_offset(root: exp.Expr, dialect: str) -> bool:
+    offset = root.args.get("offset")
+    return offset is not None and _is_computed(offset.expression, dialect)
+
+
+def _is_computed(count: exp.Expr | None, dialect: str) -> bool:
+    """Whether a count is an expression that the engine works out. MySQL takes none."""
     while isinstance(count, exp.Paren):
         count = count.this
-    return isinstance(
-        count, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Subquery, exp.Cast, exp.Case, exp.Anonymous)
+    return dialect != "mysql" and isinstance(
+        count,
+        (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Subquery, exp.Cast, exp.Case, exp.Anonymous),
     )
 
 
 def _smaller(count: exp.Expr, largest: int, dialect: str) -> exp.Expr:
     """The smaller of the two as the engine works it out. No number is no limit of its own, nor is a negative one in SQLite."""
     most = exp.Literal.number(largest)
+    value = count if isinstance(count, (exp.Paren, exp.Subquery)) else exp.Paren(this=count)
     if dialect != "sqlite":
-        whole = exp.Cast(this=exp.Paren(this=count), to=exp.DataType(this=exp.DType.BIGINT, nested=False))
+        whole = exp.Cast(this=value, to=exp.DataType(this=exp.DType.BIGINT, nested=False))
         return exp.Anonymous(this=f"{CALL}least", expressions=[whole, most])
-    whole = exp.Cast(this=exp.Paren(this=count), to=exp.DataType(this=exp.DType.INT, nested=False))
+    whole = exp.Cast(this=value, to=exp.DataType(this=exp.DType.INT, nested=False))
     fits = exp.Between(this=whole, low=exp.Literal.number(0), high=most.copy())
     return exp.Case(ifs=[exp.If(this=fits, true=whole.copy())], default=most)
 

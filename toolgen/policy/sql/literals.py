@@ -22,7 +22,8 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.policy.sql.dialect_rewrites import INTERVAL_UNITS, PLAIN_NUMBER
+from toolgen.policy.sql.dialect_rewrites import PLAIN_NUMBER
+from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.placeholders import QUOTED, value_belongs
 from toolgen.policy.sql.refusal import refuse, shown
 
@@ -48,30 +49,23 @@ _NO_DATES: Final = frozenset(
 )
 
 
-_DUCKDB_UNITS: Final = INTERVAL_UNITS | {
-    "WEEK",
-    "QUARTER",
-    "DECADE",
-    "CENTURY",
-    "MILLENNIUM",
-    "MILLISECOND",
-    "MICROSECOND",
-}
-_INTERVAL_UNITS: Final = {
-    "postgres": INTERVAL_UNITS,
-    "duckdb": _DUCKDB_UNITS | {f"{unit}S" for unit in _DUCKDB_UNITS} | {"CENTURIES", "MILLENNIA"},
-    "mysql": INTERVAL_UNITS
-    | {
-        "MICROSECOND",
-        "WEEK",
-        "QUARTER",
-        "SECOND_MICROSECOND",
-        "MINUTE_MICROSECOND",
-        "MINUTE_SECOND",
-        "HOUR_MICROSECOND",
+_MATCHING: Final = frozenset({"postgres", "duckdb"})
+_LIKE_SIGNS: Final = frozenset({"~~", "~~*"})
+_LIKES: Final = frozenset({TokenType.LIKE, TokenType.ILIKE})
+_OTHER_OPERATORS: Final = frozenset(
+    {
+        *(TokenType.DPIPE, TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW, TokenType.AT_GT),
+        *(TokenType.LT_AT, TokenType.DAMP, TokenType.RLIKE, TokenType.IRLIKE, TokenType.CARET_AT, TokenType.PIPE, TokenType.AMP),
+        *(TokenType.HASH, TokenType.TILDE, TokenType.PLACEHOLDER, TokenType.QMARK_PIPE, TokenType.QMARK_AMP),
     }
-    | {"HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"},
-}
+)  # fmt: skip
+_IN_OPERANDS: Final = frozenset(
+    {
+        *(TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER, TokenType.DOT, TokenType.DCOLON, TokenType.PLUS),
+        *(TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.CARET, TokenType.PARAMETER, TokenType.COLLATE),
+        *(TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.HEREDOC_STRING, *Parser.TYPE_TOKENS),
+    }
+)  # fmt: skip
 
 
 def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
@@ -86,7 +80,11 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
         elif kind is TokenType.PLUS:
             _check_plus(tokens, place)
         elif kind is TokenType.NOT and token.text == "!" and dialect != "mysql":
-            refuse("literal", "! is no operator here", "write NOT")
+            if not (dialect in _MATCHING and following is not None and following.text.startswith("~")):
+                refuse("literal", "! is no operator here", "write NOT")
+            _check_match(tokens, place + 1)
+        elif token.text in _LIKE_SIGNS and kind in _LIKES:
+            _check_match(tokens, place)
         elif kind is TokenType.DCOLON and dialect == "sqlite":
             _check_cast(following)
         if following is not None and following.token_type in _TEXTS:
@@ -125,9 +123,26 @@ def _check_number(sql: str, token: Token, following: Token | None, dialect: str)
 
 def _check_plus(tokens: Sequence[Token], place: int) -> None:
     """The parser drops it. Before a number that is right; a column is called otherwise with it, and compared otherwise in SQLite."""
-    signed = place == 0 or value_belongs(tokens, place)
+    typed = place > 1 and tokens[place - 2].token_type is TokenType.DCOLON  # `'1 day'::interval + x`
+    signed = place == 0 or (value_belongs(tokens, place) and not typed)
     if signed and not (place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.NUMBER):
         refuse("literal", "a + stands before a value", "leave the + away")
+
+
+def _check_match(tokens: Sequence[Token], place: int) -> None:
+    """`a ~~ b || c` is `(a ~~ b) || c` to the engine, and what is written out for it binds less tightly.
+
+    https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-PRECEDENCE
+    """
+    depth = 0
+    for token in tokens[place + 1 :]:
+        kind = token.token_type
+        if depth == 0 and (kind in _OTHER_OPERATORS or token.text in _LIKE_SIGNS):
+            sign = tokens[place].text
+            refuse("syntax", f"{sign} is followed by another operator", f"put parentheses around it: a {sign} (b || c)")
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth < 0 or (depth == 0 and kind not in _IN_OPERANDS and kind not in _CLOSING):
+            return
 
 
 def _check_cast(kind: Token | None) -> None:
@@ -158,7 +173,7 @@ def _check_typed(tokens: Sequence[Token], place: int, dialect: str) -> None:
     kind, text = tokens[place], tokens[place + 1].text
     word = kind.text.upper()
     if word == "INTERVAL":
-        if dialect in _INTERVAL_UNITS:
+        if RECORDS[dialect].interval_units:
             _check_interval(text, tokens[place + 2 : place + 4], dialect)
         return
     if dialect not in {"sqlite", "mysql"} or word in _NO_TYPES:
@@ -186,8 +201,9 @@ def _is_mysql_value(word: str, text: str) -> bool:
 
 def _check_interval(text: str, following: Sequence[Token], dialect: str) -> None:
     """`INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL has no intervals without a unit."""
-    units = _INTERVAL_UNITS[dialect]
-    word = following[0].text.upper() if following and following[0].token_type is TokenType.VAR else ""
+    units = RECORDS[dialect].interval_units
+    named = bool(following) and (following[0].token_type is TokenType.VAR or dialect == "mysql")
+    word = following[0].text.upper() if named else ""
     if dialect == "mysql":
         if word not in units:
             refuse(

@@ -27,6 +27,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.dialect_rewrites import respelt
 from toolgen.policy.sql.functions import FUNCTIONS, MODIFIERS, SPECIAL
+from toolgen.policy.sql.marks import CALL, RESERVED, SLOT
 from toolgen.policy.sql.refusal import refuse
 
 __all__ = [
@@ -194,9 +195,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-RESERVED = "_toolgen_"
-CALL = "_toolgen_f_"
-SLOT = "_toolgen_p_"
 QUOTED = frozenset(
     {TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING}
 )
@@ -275,7 +273,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
         return False
     if before and (before.token_type in _NO_CALL_AFTER or (before.text.upper(), name) in _NO_CALLS):
         return False
-    if _names_a_cte(tokens, index):
+    if _names_a_cte(tokens, index) or (dialect == "mysql" and _declares_columns(tokens, index)):
         return False
     if name in SPECIAL[dialect]:
         return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
@@ -317,6 +315,14 @@ def _names_a_cte(tokens: Sequence[Token], index: int) -> bool:
         and after[0].token_type is TokenType.ALIAS
         and (after[1].token_type is TokenType.L_PAREN or after[1].text.upper() in {"MATERIALIZED", "NOT"})
     )
+
+
+def _declares_columns(tokens: Sequence[Token], index: int) -> bool:
+    """Whether this is a part of JSON_TABLE: `COLUMNS (…)`, or the type of a column of it."""
+    if tokens[index].text.upper() == "COLUMNS":
+        return True
+    after = _closing(tokens, index + 1) + 1
+    return after < len(tokens) and tokens[after].text.upper() in {"PATH", "EXISTS"}
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:

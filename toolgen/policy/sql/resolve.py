@@ -6,7 +6,7 @@ than any database: a name that a table in reach hides is refused even where a ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -14,7 +14,10 @@ from sqlglot import exp
 
 from toolgen.model.database import Database
 from toolgen.model.names import nearest
+from toolgen.policy.sql.alternatives import catalog_alternative
 from toolgen.policy.sql.columns import Columns, row_ids_of
+from toolgen.policy.sql.dialects.duckdb import SUMMARY_COLUMNS
+from toolgen.policy.sql.dialects.duckdb_columns import is_selector
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import DEFAULT_SCHEMA, Names, Spelling, SqlScope, fold, full_name, name_of, renamed
@@ -124,7 +127,28 @@ class Resolver:
             given = self._cte(cte, alias, outer, known, bool(clause.args.get("recursive")))
             columns = self._spelling.alias_columns(cte.args["alias"])
             known[name] = _Common(name=self._spelling.relation(alias), columns=renamed(given, columns))
+        self._search(clause, known)
         return known
+
+    def _search(self, clause: exp.Expr, known: dict[str, _Common]) -> None:
+        """SEARCH and CYCLE add columns to the last common table expression, and name columns of it.
+
+        https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-RECURSIVE
+        """
+        for part in (clause.args.get("search"), clause.args.get("cycle")):
+            if part is None:
+                continue
+            last = self._spelling.cte(name_of(clause.expressions[-1].args["alias"]))  # type: ignore[arg-type]  # _with saw to it
+            common = known[last]
+            if not isinstance(part.this, exp.Identifier) or self._spelling.column(part.this) not in common.columns:
+                refuse(
+                    "column",
+                    "SEARCH or CYCLE names something other than a column of its query",
+                    "name one of its columns",
+                )
+            added = [part.args.get(place) for place in ("expression", "using")]
+            names = tuple(self._spelling.column(one) for one in added if isinstance(one, exp.Identifier))
+            known[last] = _Common(name=common.name, columns=(*common.columns, *names))
 
     def _cte(self, cte: exp.Expr, alias: exp.Identifier, outer: Scope | None, known: _Ctes, recursive: bool) -> Names:
         """A recursive one sees itself, with the columns of its first branch; SQLite does not need the word RECURSIVE for that."""
@@ -193,6 +217,9 @@ class Resolver:
                     refuse("syntax", "a join in parentheses has an alias", "leave the alias out")
                 self._source(node.this, scope, outer, ctes)
                 self._nested_joins(node, scope, outer, ctes)
+            case exp.Subquery() if isinstance(node.this, exp.Summarize) and not node.args.get("joins"):
+                self._query(node.this.this, outer, ctes)
+                self._derived(node, SUMMARY_COLUMNS, scope)
             case exp.Subquery() | exp.Values():
                 # DuckDB lets a subquery in FROM see the tables before it, without LATERAL.
                 around = scope if self._dialect == "duckdb" else outer
@@ -238,10 +265,12 @@ class Resolver:
         if found is None:
             known = self._granted.names
             listed = ", ".join(known[:20])
+            available = f"available tables: {listed}" if known else "no table of this database is available"
+            tools = catalog_alternative(node.name, schema.name if schema is not None else "")
             refuse(
                 "table",
                 f"table {shown(node.name)} is not available{nearest(node.name, known)}",
-                f"available tables: {listed}" if known else "no table of this database is available",
+                f"{tools}; {available}" if tools else available,
             )
         if alias_node is not None and alias_node.args.get("columns"):
             refuse("syntax", "the columns of a table are renamed in FROM", "rename them in the SELECT list")
@@ -282,12 +311,26 @@ class Resolver:
         )
 
     def _table_function(self, node: exp.Expr, call: exp.Expr, scope: Scope, ctes: _Ctes) -> None:
+        if isinstance(call, exp.JSONTable):
+            self._expressions([call.this], scope, ctes)
+            declared = tuple(self._spelling.column(column) for column in _declared(call.args["schema"]))
+            self._function_relation(node, "json_table", declared, scope, "")
+            return
         self._expressions(call.expressions, scope, ctes)
         name = called(call) if isinstance(call, exp.Anonymous) else ""
-        names: Names = TABLE_FUNCTIONS[self._dialect].get(name, ())
-        if not names:
+        names: Names | None = TABLE_FUNCTIONS[self._dialect].get(name)
+        if names is None:
             refuse("function", f"the function {shown(name)} is not available in FROM", "name a table")
+        if not names:
+            names = self._declared_columns(node.args.get("alias"), name)
         self._function_relation(node, name, names, scope, "ordinality" * bool(node.args.get("ordinality")))
+
+    def _declared_columns(self, alias: exp.Expr | None, name: str) -> Names:
+        """The columns of a record whose alias declares them: `jsonb_to_recordset(…) AS x(a int, b text)`."""
+        columns = alias.args.get("columns") if alias is not None else None
+        if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
+            refuse("syntax", f"{shown(name)} needs an alias that declares its columns", f"write {name}(…) AS x(a int)")
+        return tuple(self._spelling.column(column.this) for column in columns)
 
     def _unnest(self, node: exp.Expr, call: exp.Unnest, scope: Scope, ctes: _Ctes) -> None:
         self._expressions(call.expressions, scope, ctes)
@@ -301,8 +344,10 @@ class Resolver:
         alias_node = node.args.get("alias")
         alias = self._spelling.alias(alias_node)
         columns = self._spelling.alias_columns(alias_node)
-        if len(names) == 1 and alias and not columns:
-            columns = (alias,)  # PostgreSQL 7.2.1.4: one column takes the alias of the function
+        if names == (name,) and alias and not columns:
+            columns = (
+                alias,
+            )  # PostgreSQL 7.2.1.4: one column takes the alias of the function, unless it has a name of its own
         if ordinality:
             names = (*names, ordinality)
         self._add(
@@ -359,6 +404,8 @@ class Resolver:
                     counted = isinstance(node.parent, exp.Anonymous) and called(node.parent) == "count"
                     if not (counted or isinstance(node.parent, exp.Select)):
                         refuse("syntax", "* stands where a column belongs", "name the column")
+                case exp.Anonymous() if is_selector(node):
+                    refuse("syntax", "COLUMNS stands outside of a SELECT list", "name the columns")
                 case exp.Anonymous() if called(node) in UNIT_FIRST and _is_unit(node):
                     stack.extend(node.expressions[1:])
                 case exp.Lambda():
@@ -378,6 +425,18 @@ class Resolver:
         self._expressions([node.args["iterator"]], scope, ctes)
         inner = Scope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
+
+
+def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:
+    """The columns of a JSON_TABLE, in order. https://dev.mysql.com/doc/refman/8.4/en/json-table-functions.html"""
+    for column in schema.expressions:
+        nested = column.args.get("nested_schema")
+        if not isinstance(column.args.get("path") or exp.Literal.string(""), exp.Literal):
+            refuse("syntax", "a path of JSON_TABLE is not written out", "write it as '$[*].name'")
+        if nested is not None:
+            yield from _declared(nested)
+        elif isinstance(column.this, exp.Identifier):
+            yield column.this
 
 
 def _is_unit(node: exp.Anonymous) -> bool:

@@ -247,6 +247,8 @@ def _digits(node: exp.Expr) -> int:
 
 
 def _number(node: exp.Expr) -> int:
+    if _called(node) == "least":  # `least(level, 100)`
+        return max(map(_number, node.expressions), default=1)
     digits = node.name.partition(".")[0] if isinstance(node, exp.Literal) else ""
     return int(digits[:9]) if digits.isdigit() else 1
 

@@ -20,10 +20,10 @@ from sqlglot.generator import Generator
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from toolgen.policy.sql.alternatives import statement_alternative
 from toolgen.policy.sql.column_names import BY_TEXT, entitle, entitled, retitle
 from toolgen.policy.sql.dialect_rewrites import respelt
 from toolgen.policy.sql.dialects import RECORDS
-from toolgen.policy.sql.grammar import PIVOTED
 from toolgen.policy.sql.grants import cut_names
 from toolgen.policy.sql.literals import check_characters, check_literals, check_negations, check_spaces, check_tokens
 from toolgen.policy.sql.normalize import settle
@@ -87,6 +87,16 @@ def _power(generator: Generator, node: exp.Expr) -> str:
     return generator.binary(node, "^")  # type: ignore[arg-type]  # the dispatch gives a Pow, which is one
 
 
+def _operator(sign: str) -> _Writer:
+    """As it was read; sqlglot writes a call."""
+    return lambda generator, node: f"{generator.sql(node, 'this')} {sign} {generator.sql(node, 'expression')}"
+
+
+def _position(generator: Generator, node: exp.Expr) -> str:
+    """As it was read; sqlglot writes a function of another name."""
+    return f"POSITION({generator.sql(node, 'substr')} IN {generator.sql(node, 'this')})"
+
+
 def _root(sign: str) -> _Writer:
     return lambda generator, node: f"{sign} {generator.sql(node, 'this')}"
 
@@ -116,6 +126,7 @@ WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
             exp.Not: _not_in_postgres,
             exp.CurrentTime: _word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
             exp.Pow: _power,
+            exp.StartsWith: _operator("^@"),
             exp.Sqrt: _root("|/"),
             exp.Cbrt: _root("||/"),
         },
@@ -125,6 +136,9 @@ WRITERS: Mapping[str, Mapping[type[exp.Expr], _Writer]] = MappingProxyType(
             exp.DataType: _varchar,
             exp.Extract: _extract,
             exp.Pow: _power,
+            exp.StartsWith: _operator("^@"),
+            exp.RegexpILike: _operator("~*"),
+            exp.StrPosition: _position,
             # Columns are called by these words as they are written, and mostly they are written small.
             exp.CurrentDate: _word("current_date"),
             exp.CurrentTimestamp: _word("current_timestamp"),
@@ -150,7 +164,7 @@ _NUMBERED = {
 QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
 _QUERIES_TOO = {
     "postgres": frozenset({TokenType.TABLE}),
-    "duckdb": frozenset({TokenType.TABLE, TokenType.FROM, TokenType.PIVOT}),
+    "duckdb": frozenset({TokenType.TABLE, TokenType.FROM, TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE}),
 }
 _NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"}
 _QUOTES = {
@@ -264,6 +278,8 @@ def hint(tokens: Sequence[Token], dialect: str) -> str:
     if open_ones < 0:
         return "take away the parenthesis or bracket that closes nothing"
     words = [token.text.upper() for token in tokens]
+    if dialect == "mysql" and "VALUES" in words:
+        return "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
     if words[1:2] == ["TOP"]:
         return "write LIMIT and the number at the end, instead of TOP"
     if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:
@@ -291,10 +307,8 @@ def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenTyp
         starts |= _QUERIES_TOO.get(dialect, frozenset())
     if tokens[0].token_type not in starts:
         word = shown(tokens[0].text.upper())
-        if dialect == "duckdb" and tokens[0].token_type is TokenType.UNPIVOT:
-            refuse("not-a-query", f"{word} is not supported", PIVOTED)
         if TokenType.SELECT in starts:
-            refuse("not-a-query", f"{word} is not a query", "send a SELECT; this tool only reads")
+            refuse("not-a-query", f"{word} is not a query", statement_alternative(word))
         refuse("not-a-change", f"{word} does not change rows of a table", "send an INSERT, UPDATE or DELETE")
     return tokens
 
@@ -320,10 +334,13 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
         settle(written, dialect)
     if written is None or hash(written) != checked:
         # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
+        rows = dialect == "mysql" and root.find(exp.Values)
         refuse(
             "syntax",
             "the statement cannot be written out as it was read",
-            "put parentheses around each operation, and write functions as name(value, …)",
+            "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
+            if rows
+            else "put parentheses around each operation, and write functions as name(value, …)",
         )
     if texts:
         entitle(written, texts)

@@ -4,9 +4,33 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlglot.tokenizer_core import TokenType
+
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
-from toolgen.policy.sql.dialects.record import Dialect
+from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, words
+from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 
 __all__ = ["POSTGRES"]
 
-POSTGRES: Final = Dialect(name="postgres", engine="PostgreSQL", text_rewrite=separate_parameters)
+# https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
+_UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
+
+_FUNCTIONS: Final = words(
+    """
+    acosd acosh asind atan2d atand atanh cotd datemultirange jsonb_set_lax nummultirange pg_size_bytes tsmultirange tstzmultirange
+    """
+)
+
+POSTGRES: Final = Dialect(
+    name="postgres",
+    engine="PostgreSQL",
+    functions=_FUNCTIONS,
+    table_functions=dict.fromkeys(("json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"), ()),
+    named_arguments=words("make_date make_interval make_time make_timestamp make_timestamptz"),
+    types=words(
+        "cidr datemultirange int4multirange int8multirange macaddr macaddr8 nummultirange tsmultirange tsquery tsvector"
+    ),
+    interval_units=_UNITS,
+    text_rewrite=separate_parameters,
+    token_rewrites=(TokenRewrite(TokenType.MOD, enclose_limits),),
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["Dialect", "TokenRewrite", "TreeRewrite"]
+__all__ = ["Dialect", "TokenRewrite", "TreeRewrite", "words"]
 
 _Tokens: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _Tree: TypeAlias = Callable[[exp.Expr], None]
@@ -23,10 +23,14 @@ class TokenRewrite(Struct, frozen=True):
 
 
 class TreeRewrite(Struct, frozen=True):
-    """Rewrite of the parsed tree in place. It runs if the tree has a node of one of `kinds`, or of a class derived from them."""
+    """Rewrite of the parsed tree in place. It runs if the tree has a node of one of `kinds`, or of a class derived from them.
+
+    `makes_nodes`: other rewrites may have to look at what it made.
+    """
 
     kinds: tuple[type[exp.Expr], ...]
     rewrite: _Tree
+    makes_nodes: bool = True
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
@@ -34,6 +38,16 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     name: str
     engine: str  # as people write it
+    functions: frozenset[str] = frozenset()  # allowed ones, besides those of functions.py
+    table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with the columns they give
+    named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
+    types: frozenset[str] = frozenset()  # names of types that the parser does not know
+    interval_units: frozenset[str] = frozenset()  # words behind the value of an interval
     text_rewrite: Callable[[str], str] | None = None  # before the text becomes tokens
     token_rewrites: tuple[TokenRewrite, ...] = ()
     tree_rewrites: tuple[TreeRewrite, ...] = ()
+
+
+def words(text: str) -> frozenset[str]:
+    """Words of a text, separated by spaces."""
+    return frozenset(text.split())

@@ -9,9 +9,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite
+from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 
-__all__ = ["SQLITE"]
+__all__ = ["NUMERIC", "SQLITE"]
 
+NUMERIC: Final = "UNSIGNED"
+"""A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
 _CROSS_JOIN: Final = "_toolgen_cross_join"
 
 
@@ -39,6 +42,7 @@ def _restore_commas(root: exp.Expr) -> None:
 SQLITE: Final = Dialect(
     name="sqlite",
     engine="SQLite",
-    token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins),),
-    tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas),),
+    types=frozenset({NUMERIC}),
+    token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins), TokenRewrite(TokenType.MOD, enclose_limits)),
+    tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),),
 )

@@ -1,0 +1,110 @@
+"""Token rewrites that several dialects share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+__all__ = ["enclose_interval_values", "enclose_limits"]
+
+_OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_ENDS_A_VALUE: Final = frozenset({"END", "NULL", "TRUE", "FALSE", "?"})
+_AFTER_A_LIMIT: Final = frozenset(
+    {TokenType.OFFSET, TokenType.LIMIT, TokenType.COMMA, TokenType.FETCH, TokenType.UNION, TokenType.SEMICOLON}
+)
+_MAX_VALUE_TOKENS: Final = 60
+
+
+def enclose_interval_values(tokens: Sequence[Token], units: frozenset[str]) -> Iterator[Token]:
+    """Puts parentheses around the value of an interval: `INTERVAL id + 1 DAY` is `INTERVAL (id + 1) DAY`.
+
+    The parser takes only the first word of it, and makes a text of a number: `'1.5'` is 1 where 1.5 is rounded. Texts stay as they are.
+    """
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        yield token
+        index += 1
+        if token.token_type is not TokenType.INTERVAL:
+            continue
+        end = _unit_place(tokens, index, units)
+        if end > index and not _is_enclosed(tokens, index, end):
+            yield from _enclosed(tokens[index:end])
+            index = end
+
+
+def _unit_place(tokens: Sequence[Token], first: int, units: frozenset[str]) -> int:
+    """Where the unit of the interval stands whose value begins at `first`; 0 for none."""
+    depth = 0
+    for index in range(first, min(first + _MAX_VALUE_TOKENS, len(tokens))):
+        kind = tokens[index].token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth < 0 or (depth == 0 and kind is TokenType.COMMA):
+            return 0
+        is_unit = depth == 0 and kind is not TokenType.STRING and tokens[index].text.upper() in units
+        if is_unit and index > first and not _is_called(tokens, index) and _ends_value(tokens[index - 1]):
+            return index
+    return 0
+
+
+def _is_called(tokens: Sequence[Token], index: int) -> bool:
+    return index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+
+
+def _ends_value(token: Token) -> bool:
+    kind, text = token.token_type, token.text
+    named = kind in {TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER} or kind in _CLOSING
+    return named or text.upper() in _ENDS_A_VALUE or text.isidentifier()
+
+
+def _is_enclosed(tokens: Sequence[Token], first: int, end: int) -> bool:
+    """True for a text alone, and for a value that is in parentheses as a whole."""
+    if end - first == 1:
+        return tokens[first].token_type is TokenType.STRING
+    if tokens[first].token_type is not TokenType.L_PAREN:
+        return False
+    depth = 0
+    for index in range(first, end):
+        depth += (tokens[index].token_type is TokenType.L_PAREN) - (tokens[index].token_type is TokenType.R_PAREN)
+        if depth == 0:
+            return index == end - 1
+    return False
+
+
+def enclose_limits(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Puts parentheses around a count that is worked out: the parser takes the sign of `LIMIT 5 % 2` for percent."""
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        yield token
+        index += 1
+        if token.token_type not in {TokenType.LIMIT, TokenType.OFFSET}:
+            continue
+        end = _modulo_end(tokens, index)
+        if end > index:
+            yield from _enclosed(tokens[index:end])
+            index = end
+
+
+def _modulo_end(tokens: Sequence[Token], first: int) -> int:
+    """Where the count ends that begins at `first`, if it has a modulo outside of parentheses; else 0."""
+    depth, modulo, index = 0, 0, first
+    while index < len(tokens):
+        kind = tokens[index].token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth < 0 or (depth == 0 and kind in _AFTER_A_LIMIT):
+            break
+        if depth == 0 and kind is TokenType.MOD and index > first:
+            modulo = index
+        index += 1
+    return index if first < modulo < index - 1 else 0
+
+
+def _enclosed(tokens: Sequence[Token]) -> Iterator[Token]:
+    first, last = tokens[0], tokens[-1]
+    yield Token(TokenType.L_PAREN, "(", first.line, first.col, first.start, first.end, [])
+    yield from tokens
+    yield Token(TokenType.R_PAREN, ")", last.line, last.col, last.start, last.end, [])

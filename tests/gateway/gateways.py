@@ -17,6 +17,7 @@ from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review
+from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
@@ -31,6 +32,7 @@ from toolgen.pipeline.middleware import Presence
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.approvals import NOBODY
 from toolgen.search.bm25 import ToolIndex
+from toolgen.state.departures import SqliteDepartures
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations_sqlite import SqliteInvocations
 
@@ -258,7 +260,9 @@ class FakeGateway:
         """A queue in which nothing ever waits."""
         clock = SystemClock()
         store, log = SqliteInvocations(Path("/nonexistent/calls.db"), clock), AuditLog(Path("/nonexistent"), clock)
-        return Approvals(store=store, log=log, current=NO_APPROVERS)
+        notes = SqliteDepartures(Path("/nonexistent/departures.db"))
+        departed = DepartedClients(notes, secret=lambda: b"test", clock=clock, alone=True)
+        return Approvals(store=store, log=log, current=NO_APPROVERS, departed=departed)
 
     @property
     def devices(self) -> DeviceCalls:

@@ -24,6 +24,8 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
+AT_ONCE_S = 10.0
+"""How soon an API sees its connection closed on a busy machine; an idle one takes 0.3 s, and a time-out would take 30 s."""
 Leave = Callable[[], Awaitable[None]]
 
 

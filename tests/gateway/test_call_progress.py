@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from tests.gateway.clients import listening
+from tests.gateway.leaving_clients import until
 from tests.gateway.slow_databases import ENGINES, SLOW, slow_project
 from tests.gateway.test_background_calls import ended, http
 from tests.gateway.test_call_events import read
-from tests.gateway.test_departures import until
 from tests.projects import KEY
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway

@@ -13,7 +13,15 @@ import pytest
 
 from tests.gateway.clients import listening, run
 from tests.gateway.governed import PRINCIPALS
-from tests.gateway.leaving_clients import FRONTS, Asked, over_mcp, over_mcp_by_notification, over_tool_calls, until
+from tests.gateway.leaving_clients import (
+    AT_ONCE_S,
+    FRONTS,
+    Asked,
+    over_mcp,
+    over_mcp_by_notification,
+    over_tool_calls,
+    until,
+)
 from tests.gateway.test_background_calls import ended, http
 from tests.stream_servers import stream_server
 from toolgen.audit.reader import entries
@@ -22,8 +30,6 @@ from toolgen.gateway.service import Gateway
 from toolgen.pipeline.middleware import Presence
 
 KEY = "key-of-bot"
-AT_ONCE_S = 1.0
-"""How soon the API sees its connection closed."""
 _PAGED = {
     "name": "cursor",
     "in": "query",

@@ -96,6 +96,7 @@ class Runner:
         while self._tasks or not self._stopping:
             await self._approvals.due(_INTERVAL_S)
             try:
+                await self._approvals.departed.hear()
                 changed = await self._store.changed()
                 self._watch.heard()
                 if self._store.loss:

@@ -15,6 +15,7 @@ from toolgen.gateway.approval_terms import MAX_ARGUMENTS_SIZE
 from toolgen.gateway.approvers import in_words
 from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.compiled_policy import CurrentPolicy
+from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.prometheus import ApprovalCounts
 from toolgen.gateway.role_grants import RoleGrants
@@ -52,12 +53,15 @@ class Approvals(Answers):
         store: Invocations,
         log: AuditLog,
         current: CurrentPolicy,
+        departed: DepartedClients,
         grants: Grants[CallGrant] | None = None,
         pending_after_s: float | None = None,
     ) -> None:
         super().__init__(store=store, log=log, current=current, grants=grants)
         self.role_grants: RoleGrants | None = None
         """Roles that people give for some time."""
+        self.departed = departed
+        """Clients that left before they were answered."""
         self.background = BackgroundCalls(self, pending_after_s)
         self.tells["approval", "pending"] = _asked
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed

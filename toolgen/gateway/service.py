@@ -26,6 +26,7 @@ from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
 from toolgen.gateway.catalog_reloader import CatalogReloader, Followers
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
+from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
@@ -136,10 +137,17 @@ class Gateway(Standing):
         pauses, counts = pauses_of(settings), None if above is None else above.counts
         self._shared = shared = share(settings, clock, status.state_changed, pauses, self._background, counts)
         self.pausing = PauseControl(shared.pauses, pauses, log.append, clock, self.callers, manifest)
+        departed = DepartedClients(
+            shared.departures,
+            secret=shared.ledger_key or (lambda: log.key),
+            clock=clock,
+            alone=above is None and settings.state is None,
+        )
         self.approvals = Approvals(
             store=shared.invocations,
             log=log,
             current=current,
+            departed=departed,
             grants=shared.grants,
             pending_after_s=settings.pending_after_s,
         )

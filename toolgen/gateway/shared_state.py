@@ -17,6 +17,7 @@ from toolgen.gateway.policy_acceptance import Acceptance
 from toolgen.gateway.project_files import pauses_of, seal_file
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Link
+from toolgen.state.departures import Departures, RedisDepartures, SqliteDepartures
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.grants import CallGrant, Grants, RedisGrants, RoleGrant, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
@@ -67,6 +68,7 @@ class Shared(Struct, frozen=True, kw_only=True):
 
     buckets: WaitingBuckets
     invocations: Invocations
+    departures: Departures
     grants: Grants[CallGrant]
     roles: Grants[RoleGrant]
     pauses: Pauses | SharedPauses
@@ -114,7 +116,7 @@ class Shared(Struct, frozen=True, kw_only=True):
 
     async def close(self) -> None:
         """Lets go of everything."""
-        counted = (self.histories, self.turns, self.buckets, self.invocations, self.grants, self.roles)
+        counted = (self.histories, self.turns, self.buckets, self.invocations, self.departures, self.grants, self.roles)
         others = (self.ledger, self.vault, self.tools, self.accepted, self.journal)
         places = (self.clock, self.pauses, *counted, *others)
         try:
@@ -142,6 +144,7 @@ def share(
                 MemoryBuckets(clock) if client is None else SharedBuckets(client, clock, changed, background=background)
             ),
             invocations=SqliteInvocations(settings.state_dir / "calls.db", clock),
+            departures=SqliteDepartures(settings.state_dir / "departures.db"),
             grants=SqliteGrants(settings.state_dir / "grants.db", clock, CallGrant),
             roles=SqliteGrants(settings.state_dir / "roles.db", clock, RoleGrant),
             pauses=local,
@@ -157,9 +160,11 @@ def share(
         )
     journal, watch = partial(CallJournal, settings.state_dir / "begun.db"), StoreWatch(clock=clock)
     sealing, shared_clock = cache(_sealing(settings)), RedisClock(_link(state), clock)
+    invocations = RedisInvocations(_link(state), _sealing(settings), journal(), watch)
     return Shared(
         buckets=WaitingBuckets(SharedBuckets(_link(state), clock, changed, background=background, watch=watch)),
-        invocations=RedisInvocations(_link(state), _sealing(settings), journal(), watch),
+        invocations=invocations,
+        departures=RedisDepartures(_link(state), sealing, lambda: invocations.departures),
         grants=RedisGrants(_link(state), _sealing(settings), journal(), "grants", CallGrant),
         roles=RedisGrants(_link(state), _sealing(settings), journal(), "roles", RoleGrant),
         pauses=SharedPauses(_link(state), _sealing(settings), clock, local, background),

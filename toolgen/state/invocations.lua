@@ -22,7 +22,8 @@
 --   statuses id …                                       -> {status, version, …} of each, "" where none is kept
 --   forget before                                       -> how many
 --   changes known new writer                            -> {a number that changes with every change, the epoch, the number of this
---                                                          writer that is kept}; a store without an epoch begins `new`
+--                                                          writer that is kept, that of the last note of departures.lua}; a store
+--                                                          without an epoch begins `new`
 --   lost known                                          -> the epoch, which is another than `known`
 -- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is. Each process
 -- that writes is a writer and numbers what it writes; `before` is the number that was kept until then.
@@ -261,4 +262,7 @@ if epoch == '' then
   redis.call('SET', prefix .. ':epoch', epoch)
 end
 redis.call('PEXPIRE', writer_of(writer), LONGEST_MS)
-return { tonumber(redis.call('GET', changes) or '0'), epoch, tonumber(redis.call('GET', writer_of(writer)) or '0') }
+return {
+  tonumber(redis.call('GET', changes) or '0'), epoch, tonumber(redis.call('GET', writer_of(writer)) or '0'),
+  tonumber(redis.call('GET', prefix .. ':departures:number') or '0')
+}

@@ -69,6 +69,8 @@ class RedisInvocations:
         self._watch = watch
         self._seen = -1
         self.by_others = False
+        self.departures = 0
+        """Number of the last note about clients that left, as `changed` found."""
         self.loss = ""
         self._writer = secrets.token_hex(8)
         self._number = 0  # of the last write that was asked for
@@ -283,7 +285,8 @@ class RedisInvocations:
 
     async def changed(self) -> bool:
         known, acknowledged = self._watch.epoch, self._acknowledged
-        number, epoch, written = await self._redis.run("changes", known, f"{secrets.token_hex(16)}:0", self._writer)
+        new = f"{secrets.token_hex(16)}:0"
+        number, epoch, written, self.departures = await self._redis.run("changes", known, new, self._writer)
         epoch = epoch.decode("ascii", "replace")
         if known and epoch != known:
             self.loss = self.loss or _EMPTIED

@@ -103,7 +103,7 @@ class App:
         self._known_hosts: set[bytes] = set()  # as clients wrote them
         self._authentication = Authentication(gateway, certificates=certificates, url=url)
         listings = Listings(gateway)
-        self._mcp = McpEndpoint(Mcp(gateway, listings))
+        self._mcp = McpEndpoint(Mcp(gateway, listings), gateway.tool_calls.approvals.departed)
         self._rest = Rest(gateway, listings)
         self._approvals = RestApprovals(gateway.tool_calls.approvals)
         self._grants = RestGrants(gateway.tool_calls.approvals)

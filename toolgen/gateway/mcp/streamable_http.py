@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from toolgen.gateway.asgi.request import (
     read_json_body,
     retry_after,
 )
+from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import capabilities_of
 from toolgen.gateway.mcp.event_streams import Channel, Listeners
@@ -108,15 +109,18 @@ _HANDSHAKE_STATUS: Mapping[int, int] = MappingProxyType(
 class McpEndpoint:
     """One POST, one message, one answer. There is no state between two requests, so any worker may answer any of them.
 
-    Only what is in flight is known: in the handshake era a notification calls off a request of its session (2025-11-25,
-    basic/utilities/cancellation), and an answer reaches the function that asked, if the worker that carries the request out is the one
-    that is told. Closing the request's connection, the modern era's only way, always reaches it, and so do answers about approvals.
+    Only what is in flight is known: in the handshake era a notification cancels a request of its session (2025-11-25,
+    basic/utilities/cancellation), at whichever worker that is, and an answer reaches the function that asked, if the worker that carries
+    the request out is the one that is told. Closing the request's connection, the modern era's only way, always reaches it, and so do
+    answers about approvals.
     """
 
-    def __init__(self, mcp: Mcp) -> None:
+    def __init__(self, mcp: Mcp, departed: DepartedClients) -> None:
         self._mcp = mcp
         self._in_flight: dict[_Asked, Presence] = {}
         self._listeners = Listeners(mcp)
+        self._departed = departed
+        departed.listen(self._cancel)
 
     def close(self) -> None:
         """Ends the streams that clients listen to, and what they wait for."""
@@ -174,6 +178,12 @@ class McpEndpoint:
         assert isinstance(answer, Response)  # noqa: S101 - a stream is for a request that is alone
         return answer
 
+    def _cancel(self, digest: Callable[[Sequence[object]], str], cancelled: frozenset[str]) -> None:
+        """End the requests in flight here that were cancelled at another worker."""
+        for asked, presence in list(self._in_flight.items()):
+            if digest(_named(asked)) in cancelled:
+                presence.leave()
+
     def _stream(self, request: Request, principal: Principal) -> Stream:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
         session = request.text(SESSION_HEADER) if request.method == "GET" else ""
@@ -197,8 +207,11 @@ class McpEndpoint:
             text = request.text(SESSION_HEADER)
             session = named_session(text)
         if message.method == CANCELLED and (cancelled := cancelled_request(message)) is not None:
-            if found := self._in_flight.get((parties(principal), text, cancelled)):
+            meant = (parties(principal), text, cancelled)
+            if found := self._in_flight.get(meant):
                 found.leave()
+            elif text:
+                await self._departed.cancel(_named(meant))
             return Response(status=202)
         if not isinstance(message.method, str):
             await self._mcp.respond(message, principal)
@@ -291,6 +304,11 @@ class McpEndpoint:
             return Response(status=202)
         fault = Fault(code=INVALID_REQUEST, message="the body must be one request or one notification")
         return _response(failed(None, fault), Era.MODERN)
+
+
+def _named(asked: _Asked) -> Sequence[object]:
+    who, session, request = asked
+    return ["request", list(who), session, repr(request)]  # 1 and "1" are two ids
 
 
 _MISMATCH: Mapping[bytes, str] = MappingProxyType(

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -202,7 +203,74 @@ def test_the_person_at_the_client_approves_exactly_what_is_shown(
             assert 'table = "\\u202eorders"' in shown.message
             decisions = [entry for entry in audit_entries(gateway) if entry["event"] == "decision"]
             (decision,) = decisions
-            assert decision["principal"] == "bot"
+            # Nobody else could agree, so without an answer the gateway itself ends the call.
+            assert decision.get("principal", "") == ("" if said.startswith("cancelled") else "bot")
+            assert "gave no answer" in text(result) or not said.startswith("cancelled")
+
+    run(main())
+
+
+NO_ANSWERS = [
+    ("cancel", None),
+    ("accept", {}),
+    ("accept", {"approve": "yes"}),
+    ("accept", None),
+    ("error", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "action", "content"),
+    # A client of 2026-07-28 has no way to answer a question with an error.
+    [(mode, *given) for mode in MODES for given in NO_ANSWERS if mode == "legacy" or given[0] != "error"],
+)
+def test_what_is_no_answer_leaves_the_call_to_the_approvers(
+    mode: str, action: str, content: Any, project: Callable[..., Path]
+) -> None:
+    """The caller is told that it waits, and by which id; an approver's answer counts, and the person is not asked again."""
+
+    async def main() -> None:
+        asked: list[Any] = []
+
+        async def answer(context: Any, params: types.ElicitRequestParams) -> Any:
+            asked.append(params)
+            if action == "error":
+                return types.ErrorData(code=-32603, message="no form here")
+            return types.ElicitResult.model_construct(action=action, content=content)
+
+        async with serving(project("approvals: {approvers: [lead], elicitation: allow}")) as (gateway, url):
+            async with talking(url, mode, answer) as client:
+                result = await client.call_tool("own__drop", {"table": "t"})
+            assert result.is_error
+            assert text(result).startswith("approval_required: a person with the role lead has to agree")
+            (call_id,) = set(re.findall(r"call_[0-9a-f]{24}", text(result)))
+            assert (len(asked), sent(gateway)) == (1, [])
+            approvals, lead = gateway.approvals, gateway.principal("lead")
+            bot = gateway.principal("bot")
+            (waiting,) = await approvals.answerable(lead)
+            assert (waiting.id, approvals.shown_to_caller(waiting)) == (call_id, None)
+            await approvals.decide(call_id, approve=True, note="", principal=lead)
+            outcome = await approvals.outcome(call_id, bot, 60)
+            assert outcome is not None
+            assert (outcome.status, sent(gateway)) == ("ok", ["t"])
+
+    run(main())
+
+
+def test_a_person_who_gave_no_answer_may_still_give_it(project: Callable[..., Path]) -> None:
+    """2026-07-28: a state that is sent again is told how the call stands, and brings the answer once there is one."""
+
+    async def main() -> None:
+        path = project("approvals: {approvers: [lead], elicitation: allow}")
+        async with serving(path) as (gateway, url), httpx2.AsyncClient(headers=bearer("key-of-bot")) as http:
+            call = {"name": "own__drop", "arguments": {"table": "t"}}
+            first = (await post(http, url, body("tools/call", call)))["result"]
+            for answers in ({"approval": {}}, {}, {"approval": {"action": "accept", "content": {"approve": True}}}):
+                again = {**call, "inputResponses": answers, "requestState": first["requestState"]}
+                told = (await post(http, url, body("tools/call", again)))["result"]
+                said = "dropped t" if answers.get("approval") else "approval_required:"
+                assert told["content"][0]["text"].startswith(said), told
+            assert sent(gateway) == ["t"]
 
     run(main())
 

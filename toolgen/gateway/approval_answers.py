@@ -12,7 +12,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.gateway.approval_grants import ApprovalGrants, remembered
 from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
 from toolgen.gateway.approval_view import Shown, shown_to_approver, shown_to_caller
-from toolgen.gateway.approvers import counted, escalated_to, in_words, may_ever_answer, met, open_roles
+from toolgen.gateway.approvers import answerable, counted, escalated_to, in_words, may_ever_answer, met, open_roles
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.waiting_calls import WaitingCalls, of_party
 from toolgen.model.call import Call, Principal, parties
@@ -28,6 +28,11 @@ __all__ = ["Answers"]
 _TRIES = 40
 _AGAIN_S = 0.05
 _AT_CLIENT = Terms(channel="mcp")
+_UNANSWERED = Error(
+    code="cancelled",
+    message="a person has to agree to this call; the person at the client was asked and gave no answer, and the policy names nobody else",
+    suggestion="make it again if the user wants it; a reviewer can name under approvals: in the policy who else may agree",
+)
 Found = TypeVar("Found")
 
 
@@ -113,17 +118,35 @@ class Answers(WaitingCalls):
             return await self._deny(known, note=note, by=caller.id, terms=_AT_CLIENT)
         return await self._approve(known, Vote(by=caller.id, roles=(), at=0.0), note, _AT_CLIENT)
 
+    async def leave_to_approvers(self, call_id: str, caller: Principal) -> None:
+        """Note that the person at a caller's own client was asked about a call and gave no answer. It goes on waiting for the approvers; if
+        there are none it ends. Raises as `decide`."""
+        known = await self.own(call_id, caller)
+        if known is None or known.kind != "approval":
+            return
+        if answerable(self.current.governance.policy, parties(of_party(known.principal)), known.needs):
+            await self._in_turn(known, self._left_unanswered)
+        else:
+            error = msgspec.structs.replace(_UNANSWERED, rule=known.rule)
+            await self._in_turn(known, lambda one: self.close(one, by="", verdict="cancel", error=error))
+
+    async def _left_unanswered(self, known: Invocation) -> Invocation | None:
+        kept = await self.store.replace(known, msgspec.structs.replace(known, unanswered=True))
+        self.announce(known.id)
+        return kept
+
     def may_elicit(self, known: Invocation) -> bool:
         """Whether the person at the caller's own client may answer: no rule names others, or several people."""
         return self.current.governance.policy.approval.elicits and elicitable(known.needs)
 
     def shown_to_caller(self, known: Invocation) -> Shown | None:
         """A waiting call for the person at its caller's own client; None where that person may not answer, or could not judge it: an
-        approver changed what was asked for."""
+        approver changed what was asked for. Nor is one asked again who gave no answer."""
         if (
             known.kind != "approval"
             or known.status != "pending"
             or known.original is not None
+            or known.unanswered
             or not self.may_elicit(known)
         ):
             return None

@@ -107,8 +107,9 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     All of `needs` have to be met by `votes`. `original` has the arguments as they were asked for, where an approver changed them, and
     `edited_by` who did. `asked_by` names the rules that want people to agree, and `grant` what their answer allowed besides this call.
-    `closed_by` is who denied or withdrew it. At `remind_at` people are reminded of it and at `escalate_at` others may answer too, each once
-    and 0 for never; `reminded` and `escalated` say when that was done.
+    `closed_by` is who denied or withdrew it, and `unanswered` says that the person at the caller's client was asked and gave no answer.
+    At `remind_at` people are reminded of it and at `escalate_at` others may answer too, each once and 0 for never; `reminded` and
+    `escalated` say when that was done.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
     worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
@@ -166,6 +167,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: tuple[str, ...] = ()
     grant: str = ""
     closed_by: str = ""
+    unanswered: bool = False
     remind_at: float = 0.0
     reminded: float = 0.0
     escalate_at: float = 0.0

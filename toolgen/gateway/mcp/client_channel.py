@@ -269,7 +269,8 @@ def _line(name: str, text: str, about: str) -> str:
 
 
 async def said(approvals: Approvals, call_id: str, answer: Mapping[str, Any] | None, principal: Principal) -> None:
-    """Takes the answer: approved, denied, or neither, which withdraws the call. Raises `AuditError` and `StateError`."""
+    """Take the answer: approved or denied. An error, a form that was closed, or anything else is no answer, and leaves the call to the
+    approvers. Raises `AuditError` and `StateError`."""
     action = answer.get("action") if answer is not None else None
     content = answer.get("content") if answer is not None else None
     if action == "accept" and isinstance(content, Mapping) and isinstance(content.get("approve"), bool):
@@ -277,4 +278,4 @@ async def said(approvals: Approvals, call_id: str, answer: Mapping[str, Any] | N
     elif action == "decline":
         await approvals.agree(call_id, approve=False, caller=principal)
     else:
-        await approvals.cancel(call_id, principal)
+        await approvals.leave_to_approvers(call_id, principal)

@@ -6,6 +6,7 @@ import asyncio
 import math
 from asyncio import QueueFull
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -277,17 +278,20 @@ class ToolCalls:
         return await self._result(envelope, request, caller)
 
     async def _ended(self, envelope: Envelope, request: _Request, caller: Caller) -> Envelope:
-        """How a call ended, as soon as it has, for as long as its caller waits and the policy takes its person's answer."""
-        loop = asyncio.get_running_loop()
+        """How a call ended, as soon as it has, for as long as its caller waits and its person's answer may come."""
+        loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
         longest = None if request.task is None else request.task.wait
         until = loop.time() + (math.inf if longest is None else longest)
-        while envelope.status == "pending" and self._gateway.tool_calls.elicits:
-            wait = min(_LOOK_S, max(0.0, until - loop.time()))
-            outcome = self._gateway.tool_calls.approvals.outcome(envelope.call_id, caller.principal, wait)
-            found = await caller.presence.awaiting(outcome)
-            if found is None or (found.status == "pending" and loop.time() >= until):
+        while envelope.status == "pending" and self._gateway.tool_calls.elicits and not caller.presence.left():
+            news = approvals.news_of(envelope.call_id)
+            known = await approvals.own(envelope.call_id, caller.principal)
+            if known is None:
                 break
-            envelope = found
+            envelope = approvals.envelope(known)
+            left = until - loop.time()
+            if known.status == "ended" or (known.unanswered and known.status == "pending") or left <= 0:
+                break
+            await caller.presence.awaiting(_set(news, min(_LOOK_S, left)))
         return envelope
 
     def _asking(
@@ -309,6 +313,12 @@ class ToolCalls:
             if created is not None:
                 return created
         return tool_result(envelope, request.name, self._listings.of(caller.principal))
+
+
+async def _set(news: asyncio.Event, within: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await news.wait()
 
 
 def _speaks(tool: Tool) -> bool:

@@ -384,7 +384,7 @@ def _open(name: str, wait: float) -> Refused:
         error=Error(
             code="upstream_unavailable",
             message=f"{name} failed too often just now; nothing was sent",
-            suggestion="try again later, or go on without it",
+            suggestion="go on without it if you can",
             retry_after_s=round(wait, 3),
             rule="breaker",
         )
@@ -396,7 +396,7 @@ def _crowded(name: str) -> Refused:
         error=Error(
             code="upstream_unavailable",
             message=f"too many calls to {name} are under way; nothing was sent",
-            suggestion="wait for some of them to end before calling again",
+            suggestion="wait for some of them to end",
             retry_after_s=_CROWDED_RETRY_S,
             rule="concurrency",
         )

@@ -40,7 +40,7 @@ _UNREAD = Deny(
     rule=_RULE,
     code="upstream_unavailable",
     reason="what tokens stand for cannot be read now, so nothing was sent",
-    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
+    suggestion="if this goes on, tell the operator of the gateway",
     retry_after_s=1.0,
 )
 _TOO_MANY = Deny(

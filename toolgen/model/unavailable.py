@@ -22,7 +22,7 @@ def fault_error(fault: StateError | AuditError, message: str = "") -> Error:
             return Error(
                 code=fault.code,
                 message=message or "the audit log cannot be written or read now, so nothing was changed",
-                suggestion="try again once the gateway's audit log works; the operator's log says why it does not",
+                suggestion="if this goes on, tell the operator of the gateway, whose log says why",
                 retry_after_s=RETRY_AFTER_S,
             )
         case StateUnavailableError():
@@ -36,7 +36,7 @@ def unavailable(message: str, *, rule: str = "") -> Error:
     return Error(
         code=StateUnavailableError.code,
         message=message,
-        suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
+        suggestion="if this goes on, tell the operator of the gateway",
         retry_after_s=RETRY_AFTER_S,
         rule=rule,
     )

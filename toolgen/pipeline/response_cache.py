@@ -34,7 +34,6 @@ _MAX_WAIT_S = 30.0
 _CROWDED = Error(
     code="upstream_unavailable",
     message="many asked the same at once, each has to be answered for itself, and this call's turn did not come; nothing was sent",
-    suggestion="try again in a moment",
     retry_after_s=1.0,
     rule="concurrency",
 )

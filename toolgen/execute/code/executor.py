@@ -157,7 +157,7 @@ _CROWDED = Refused(
     error=Error(
         code="upstream_unavailable",
         message="every place for code is taken; nothing was run",
-        suggestion="wait for the code that runs, and call again",
+        suggestion="wait for the code that runs",
         retry_after_s=1.0,
         rule="concurrency",
     )

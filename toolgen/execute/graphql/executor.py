@@ -6,7 +6,6 @@ Types of a schema's index as SDL without prose: what somebody needs who writes a
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping
 from typing import assert_never
 from urllib.parse import urlsplit
@@ -228,9 +227,8 @@ class GraphQLExecutor:
             return Failed(
                 error=Error(
                     code="rate_limited",
-                    message=f"the service has too little of its budget left for this call, as it said itself; nothing was sent. "
-                    f"There is enough in {math.ceil(wait)} seconds",
-                    suggestion="wait before the next call, or ask for less",
+                    message="the service has too little of its budget left for this call, as it said itself; nothing was sent",
+                    suggestion="ask for less",
                     retry_after_s=wait,
                 )
             )

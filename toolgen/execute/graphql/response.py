@@ -200,7 +200,7 @@ def _failed(body: Json, errors: Sequence[Json], delivery: Delivery) -> Failed:
         suggestion = "ask for other fields, without those that failed"
     wait = _throttled(body, errors)
     if wait is not None:
-        suggestion = "wait before the next call, or ask for less"
+        suggestion = "ask for less"
     error = Error(
         code="upstream_error" if wait is None else "rate_limited",
         message=f"the service reported: {_words(errors)}",

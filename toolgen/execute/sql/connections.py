@@ -233,7 +233,7 @@ def most_received(statement: Statement) -> int:
 class UnreachableError(Exception):
     """No session could be made. `reason` and `suggestion` are our own words, for the caller and the operator."""
 
-    def __init__(self, reason: str, suggestion: str) -> None:
+    def __init__(self, reason: str, suggestion: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.suggestion = suggestion
@@ -262,7 +262,7 @@ class Sessions(Generic[C]):
         except PoolExhaustedError:
             return unavailable(
                 f"all {self._location.pool_size} connections to the database are in use",
-                "wait, then call again; the operator can raise pool_size",
+                "the operator can raise pool_size",
                 retry_after_s=_RETRY_S,
             )
         except UnreachableError as error:
@@ -275,7 +275,7 @@ class Sessions(Generic[C]):
                 )
             )
         except LostConnectionError:
-            return unavailable("the database closed the connection", "call again", retry_after_s=_RETRY_S)
+            return unavailable("the database closed the connection", retry_after_s=_RETRY_S)
         except TooLargeError:
             return failed(
                 "response_too_large",

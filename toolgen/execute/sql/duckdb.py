@@ -231,7 +231,6 @@ def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Faile
     if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
         return unavailable(
             "the database file cannot be opened: it is being written, or it is none",
-            "wait, then call again",
             retry_after_s=_RETRY_S,
         )
     if isinstance(error, duckdb.BinderException | duckdb.CatalogException):

@@ -367,9 +367,9 @@ def _unreachable(error: BaseException | None) -> UnreachableError:
         case 1049:
             return UnreachableError("the server has no such database", "the operator should check its name")
         case 1040 | 1203 | 1226:
-            return UnreachableError("the database server takes no more connections", "wait, then call again")
+            return UnreachableError("the database server takes no more connections")
         case 2026:
             return UnreachableError(
                 "no TLS connection to the database can be made", "the operator should check sslmode"
             )
-    return UnreachableError("the database server cannot be reached", "call again later; the operator should check it")
+    return UnreachableError("the database server cannot be reached", "the operator should check it")

@@ -56,9 +56,9 @@ _REFUSALS: Final = (
     ("pg_hba.conf", *_CREDENTIALS),
     ('role "', *_CREDENTIALS),
     ('database "', "the server has no such database", "the operator should check its name"),
-    ("too many", "the database server takes no more connections", "wait, then call again"),
-    ("starting up", "the database server is starting up or shutting down", "wait, then call again"),
-    ("shutting down", "the database server is starting up or shutting down", "wait, then call again"),
+    ("too many", "the database server takes no more connections", ""),
+    ("starting up", "the database server is starting up or shutting down", ""),
+    ("shutting down", "the database server is starting up or shutting down", ""),
     ("SSL", "no TLS connection to the database can be made", "the operator should check sslmode"),
     ("certificate", "no TLS connection to the database can be made", "the operator should check sslmode"),
 )
@@ -340,4 +340,4 @@ def _unreachable(error: psycopg.Error) -> UnreachableError:
     for word, reason, suggestion in _REFUSALS:
         if word in said:
             return UnreachableError(reason, suggestion)
-    return UnreachableError("the database server cannot be reached", "call again later; the operator should check it")
+    return UnreachableError("the database server cannot be reached", "the operator should check it")

@@ -304,7 +304,7 @@ def timed_out(statement: Statement) -> Failed:
     )
 
 
-def unavailable(message: str, suggestion: str, *, retry_after_s: float) -> Failed:
+def unavailable(message: str, suggestion: str = "", *, retry_after_s: float) -> Failed:
     """The database takes no statement now; nothing of this one was run."""
     return Failed(
         error=Error(code="upstream_unavailable", message=message, suggestion=suggestion, retry_after_s=retry_after_s)

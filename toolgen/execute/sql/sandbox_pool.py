@@ -218,7 +218,6 @@ class FileEngine:
             except TimeoutError:
                 return unavailable(
                     f"{_CHILDREN} statements run on this database, and no more may at once",
-                    "wait, then call again",
                     retry_after_s=_RETRY_S,
                 )
         else:
@@ -233,10 +232,10 @@ class FileEngine:
         try:
             child = await self._taken()
         except (OSError, _BrokeError):
-            return unavailable("no process for the statement could be started", "call again", retry_after_s=_RETRY_S)
+            return unavailable("no process for the statement could be started", retry_after_s=_RETRY_S)
         if self._closed:
             self._give_back(child)
-            return unavailable("the gateway is shutting down", "call again later", retry_after_s=_RETRY_S)
+            return unavailable("the gateway is shutting down", retry_after_s=_RETRY_S)
         statement = order.statement
         began = self._clock.monotonic()
         try:

@@ -227,7 +227,7 @@ class Authentication:
                 429,
                 "rate_limited",
                 "too many credentials from this address were not accepted",
-                suggestion="wait, and check the credential",
+                suggestion="check the credential",
                 retry_after_s=wait,
             )
 
@@ -238,7 +238,6 @@ class Authentication:
                 503,
                 "identity_unavailable",
                 "this token cannot be checked now",
-                suggestion="try again in a while",
                 retry_after_s=10,
             )
         self._hold_back(request)

@@ -414,9 +414,7 @@ def refusal(rejected: Rejected) -> Response:
 def too_crowded(crowded: Crowded = Crowded.ALL) -> Rejected:
     """What somebody is told whom there is no room for now."""
     status, code = (429, "rate_limited") if crowded is Crowded.ADDRESS else (503, "overloaded")
-    return Rejected(
-        status, code, f"{crowded.value} now", suggestion="try again in a few seconds", retry_after_s=_CROWDED_S
-    )
+    return Rejected(status, code, f"{crowded.value} now", retry_after_s=_CROWDED_S)
 
 
 def _too_large() -> Rejected:

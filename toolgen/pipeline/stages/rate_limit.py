@@ -46,7 +46,7 @@ class TurnStage(Struct, frozen=True, kw_only=True):
                 message = f"this conversation has used up its {self.limit:g} turns of tool calls"
                 suggestion = (
                     "call no more tools in it: answer with what is known by now and say what is missing. Another conversation has turns "
-                    f"of its own, this one again in {excess.retry_after_s:.0f} s"
+                    "of its own"
                 )
             case "crowded":
                 message = f"this turn of the conversation has {MAX_CALLS} calls already"
@@ -54,7 +54,7 @@ class TurnStage(Struct, frozen=True, kw_only=True):
             case "unreachable":
                 code = "upstream_unavailable"
                 message = "the turns of this conversation cannot be counted now, so nothing was sent"
-                suggestion = "try again in a moment; if this goes on, tell the operator of the gateway"
+                suggestion = "if this goes on, tell the operator of the gateway"
         return Error(
             code=code, message=message, suggestion=suggestion, retry_after_s=round(excess.retry_after_s, 3), rule=_RULE
         )
@@ -143,7 +143,6 @@ def _held_up(source: str, wait: float) -> Refused:
         error=Error(
             code="rate_limited",
             message=f"the system behind {source} said that it takes no more calls for now",
-            suggestion=f"wait {wait:g} s before calling again",
             retry_after_s=wait,
             rule=f"upstream:{source}",
         )
@@ -154,19 +153,18 @@ def _limited(refusal: Refusal, told: SeldomLog) -> Refused:
     """What the caller is told, and the log. Where nobody could count, the call is turned away as one that may be repeated, and who counts
     has logged why."""
     code = "rate_limited"
-    wait = f"wait {refusal.retry_after_s:g} s before calling again"
     match refusal.reason:
         case "spent":
-            message, suggestion = f"too many calls: limit {refusal.limit} is used up", wait
+            message, suggestion = f"too many calls: limit {refusal.limit} is used up", ""
             told.say(f"limit {refusal.limit} is used up for a caller: calls are refused")
         case "crowded":
             message = f"too many calls at once: limit {refusal.limit} has no place left"
-            suggestion = "wait for one of them to end before calling again"
+            suggestion = "wait for one of them to end"
             told.say(f"limit {refusal.limit} has no place left for a caller: calls are refused")
         case "unreachable":
             code = "upstream_unavailable"
             message = f"limit {refusal.limit} cannot be counted now, so nothing was sent"
-            suggestion = f"{wait}; if this goes on, tell the operator of the gateway"
+            suggestion = "if this goes on, tell the operator of the gateway"
     return Refused(
         error=Error(
             code=code,

@@ -71,7 +71,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/notify/messages.py": ("timestamp(known.expires)[:19]", "notice.rows[:_MAX_ROWS]"),
     "gateway/notify/role_messages.py": ("timestamp(grant.expires)[:19]",),
     "gateway/policy_replay.py": ("named[:_MAX_NAMED]",),
-    "gateway/response_shaping.py": ("token[:KEY_BYTES]",),
+    "gateway/response_shaping.py": ("token[:KEY_BYTES]", "links_in(result.data)[:MAX_LINKS]"),
     "gateway/rest/tools.py": (
         "request.headers.get(b'user-agent', b'').decode('latin-1').strip()[:_MAX_CLIENT_LENGTH]",
     ),

@@ -207,7 +207,8 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         for kind in kinds:
             if (key.name, kind) in {("queries", "sql"), ("auth", "sql")}:  # a database takes others than the example
                 continue
-            base = {} if structure in {"Code", "Mcp", "Python"} or key.name in {*OF_KIND, "resource"} else OF_KIND[kind]
+            of_kind = structure == "Source" and key.name in {*OF_KIND, "resource"}
+            base = {} if structure in {"Code", "Mcp", "Python"} or of_kind else OF_KIND[kind]
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})

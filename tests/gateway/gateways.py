@@ -47,7 +47,7 @@ PEOPLE = {KEY: BOT, OTHER_KEY: OTHER, REVIEWER_KEY: REVIEWER}
 
 
 def tool(name: str, *, effect: Effect = Effect.READ, output: Mapping[str, Any] | None = None) -> Tool:
-    """A tool that takes a text."""
+    """A tool that takes a text. Its output schema, where it has one, is listed to clients of MCP."""
     return seal(
         Tool(
             name=name,
@@ -60,6 +60,7 @@ def tool(name: str, *, effect: Effect = Effect.READ, output: Mapping[str, Any] |
             source="test",
             origin="#/test",
             binding=NoBinding(),
+            listed_output="" if output is None else "strict",
         )
     )
 
@@ -192,6 +193,19 @@ class FakeGateway:
 
     async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
         return Error(code="expired", message="nothing is kept here")
+
+    async def read(
+        self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
+    ) -> tuple[Fetched, ...] | Error:
+        return Error(code="expired", message="nothing is kept here")
+
+    @property
+    def files(self) -> Self:
+        return self
+
+    @property
+    def resource_links(self) -> bool:
+        return False
 
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None

@@ -12,7 +12,8 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.services.bridged import POLICY, hostile, listed, with_gateway, write_project
 from toolgen.gateway.json_body import envelope_json
-from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.mcp.messages import Era
+from toolgen.gateway.mcp.results import Rendering, tool_result
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_lists import Listing
 from toolgen.model.result import Envelope
@@ -41,11 +42,13 @@ def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypa
     return runner(capfdbinary)
 
 
-def answers(root: Path, toolgen: Run, results: list[Any], name: str = "says", **policy: Any) -> list[Said]:
+def answers(
+    root: Path, toolgen: Run, results: list[Any], name: str = "says", form: str = "none", **policy: Any
+) -> list[Said]:
     """What calls come to that the server answers so: for programs, and over MCP. `far__promises` has an output schema."""
     takes = {"inputSchema": {"type": "object", "properties": {"result": {}}}}
     tools = [{**tool, **takes} for tool in (*listed("says"), *listed("promises", **OUTPUT))]
-    path = write_project(root, {**POLICY, **policy}, mcp={"command": hostile(root, *tools)})
+    path = write_project(root, {**POLICY, **policy}, mcp={"command": hostile(root, *tools)}, output_schema=form)
     assert toolgen("build").code == 0
 
     async def work(gateway: Gateway) -> list[Said]:
@@ -53,7 +56,7 @@ def answers(root: Path, toolgen: Run, results: list[Any], name: str = "says", **
         made = []
         for result in results:
             envelope = await gateway.call(f"far__{name}", {"result": result}, principal="bot")
-            shown = tool_result(envelope, f"far__{name}", listing)
+            shown = tool_result(envelope, f"far__{name}", Rendering(listing=listing, era=Era.HANDSHAKE))
             made.append((envelope, msgspec.json.decode(msgspec.json.encode(shown, enc_hook=dict))))
         return made
 
@@ -67,48 +70,64 @@ def texts(*said: str) -> list[dict[str, Any]]:
 
 def test_blocks_arrive_as_they_were_and_in_order(tmp_path: Path, toolgen: Run) -> None:
     [(envelope, shown)] = answers(tmp_path, toolgen, [{"content": BLOCKS}])
-    assert shown["content"] == BLOCKS
+    assert shown["content"][:-1] == BLOCKS[:-1]
+    assert shown.keys() == {"content", "isError"}
+    here = envelope.data["content"][-1]["_meta"].pop("toolgen/uri")
     assert envelope.data == {"content": BLOCKS}
-    assert "data" not in shown["structuredContent"]
-    assert shown["structuredContent"]["call_id"] == envelope.call_id
+    said, hint = shown["content"][-1]["text"].split("\n")
+    assert said == "File n, t, d (a/b, 7 bytes): a://3"
+    assert hint.endswith(here)
     assert "content" not in envelope_json(envelope)
     assert "content" not in envelope.to_dict()
 
 
-CASES: list[tuple[dict[str, Any], Any, Any]] = [  # what the server says, `data`, and the data beside the blocks over MCP
-    ({"content": texts("one")}, "one", None),
-    ({"content": texts("one", "two")}, "one\ntwo", None),
-    ({"content": texts(FILE), "structuredContent": {"content": FILE}}, {"content": FILE}, {"content": FILE}),
-    ({"content": texts('{ "n": 5 }'), "structuredContent": {"n": 5}}, {"n": 5}, {"n": 5}),
-    ({"content": texts("5"), "structuredContent": {"result": 5}}, {"result": 5}, {"result": 5}),
-    ({"content": texts('{"a": 1}', '{"a": 2}'), "structuredContent": LISTED}, LISTED, LISTED),
-    ({"content": [], "structuredContent": {"n": 5}}, {"n": 5}, {"n": 5}),
-    ({"content": texts("more"), "structuredContent": {"n": 5}}, {"content": texts("more"), "structuredContent": {"n": 5}}, {"n": 5}),
-    ({"content": BLOCKS[1:2], "structuredContent": {"n": 5}}, {"content": BLOCKS[1:2], "structuredContent": {"n": 5}}, {"n": 5}),
+FIVE = {"structuredContent": {"n": 5}}
+TWO = {"a": 1, "b": "x"}
+CASES: list[tuple[dict[str, Any], Any, Any]] = [  # what the server says, `data`, and the blocks over MCP
+    ({"content": texts("one")}, "one", texts("one")),
+    ({"content": texts("one", "two")}, "one\ntwo", texts("one", "two")),
+    ({"content": texts(FILE), "structuredContent": {"content": FILE}}, {"content": FILE}, texts(FILE)),
+    ({"content": texts('{ "n": 5 }'), **FIVE}, {"n": 5}, texts('{ "n": 5 }')),
+    ({"content": texts("5"), "structuredContent": {"result": 5}}, {"result": 5}, texts("5")),
+    ({"content": texts('{"a": 1}', '{"a": 2}'), "structuredContent": LISTED}, LISTED, texts('{"a": 1}', '{"a": 2}')),
+    ({"content": texts("x"), "structuredContent": TWO}, TWO, texts('{"a":1,"b":"x"}')),
+    ({"content": [], **FIVE}, {"n": 5}, texts('{"n":5}')),
+    ({"content": texts("more"), **FIVE}, {"content": texts("more"), **FIVE}, texts("more", '{"n":5}')),
+    ({"content": BLOCKS[1:2], **FIVE}, {"content": BLOCKS[1:2], **FIVE}, [*BLOCKS[1:2], *texts('{"n":5}')]),
     ({"content": [{"type": "text"}, 5, {"type": "image", "data": 5}]}, None, None),
-]  # fmt: skip
+]
 
 
-def test_structured_content_stands_beside_blocks_and_never_in_their_place(tmp_path: Path, toolgen: Run) -> None:
+def test_structured_content_is_text_where_no_text_of_the_server_says_it(tmp_path: Path, toolgen: Run) -> None:
     found = answers(tmp_path, toolgen, [result for result, _, _ in CASES])
-    for (result, data, beside), (envelope, shown) in zip(CASES, found, strict=True):
-        assert envelope.status == "ok"
+    for (_, data, blocks), (envelope, shown) in zip(CASES, found, strict=True):
+        assert (envelope.status, shown.keys()) == ("ok", {"content", "isError"})
         if data is None:
             assert all("here the server sent" in block["text"] for block in shown["content"])
             continue
         assert envelope.data == data
-        assert shown["content"] == result["content"]
-        assert shown["structuredContent"].get("data") == beside
+        assert shown["content"] == blocks
 
 
-def test_a_promised_shape_is_what_the_server_said_and_its_text_too(tmp_path: Path, toolgen: Run) -> None:
-    good = {"content": [*texts("five"), BLOCKS[1]], "structuredContent": {"n": 5}}
-    bad = {"content": BLOCKS[:2], "structuredContent": {"n": "x"}}
-    (_, first), (_, second) = answers(tmp_path, toolgen, [good, bad], "promises")
-    assert first == {**good, "isError": False}
-    assert "structuredContent" not in second
-    assert second["content"][1:3] == BLOCKS[:2]
-    assert "carried out" in second["content"][0]["text"]
+@pytest.mark.parametrize("form", ["lenient", "strict"])
+def test_structured_content_goes_with_the_servers_schema_where_that_is_listed(
+    tmp_path: Path, toolgen: Run, form: str
+) -> None:
+    results = [
+        {"content": texts('{"n": 5}'), **FIVE},
+        {"content": [*texts("five"), BLOCKS[1]], **FIVE},
+        {"content": texts("words"), "structuredContent": {"n": "x"}},
+        {"content": texts("words")},
+        {"content": texts('{"n": 5}'), "isError": True, **FIVE},
+    ]
+    found = [shown.get("structuredContent") for _, shown in answers(tmp_path, toolgen, results, "promises", form)]
+    assert found == [
+        {"n": 5},
+        {"n": 5, "gateway_note": "five\n\n[image/png: in the content of this answer]"},
+        {"gateway_note": 'words\n\n{"n":"x"}'},
+        {"gateway_note": "words"},
+        None,
+    ]
 
 
 def test_an_error_brings_its_blocks(tmp_path: Path, toolgen: Run) -> None:
@@ -134,9 +153,9 @@ def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run) -> No
     rules = [{"tools": ["far__*"], "fields": ["$.user.email"], "with": "***"}]
     (envelope, shown), (failed, _) = answers(tmp_path, toolgen, results, redact=rules)
     assert email not in json.dumps([shown, envelope.to_dict(), failed.to_dict()])
-    assert shown["structuredContent"]["data"] == {"user": {"email": "***", "n": 5}}
-    first, *rest = shown["content"]
+    first, *rest, last = shown["content"]
     assert first["text"] == '{"user":{"email":"***"}}'
+    assert last["text"] == '{"user":{"email":"***","n":5}}'
     assert [block.get("text", "")[:9] for block in rest].count(WITHHELD[:9]) == len(rest) - 1
     assert rest[4]["resource"] == {"uri": "withheld:", "mimeType": "text/plain", "text": WITHHELD, "_meta": {}}
 

@@ -113,13 +113,13 @@ async def batch(http: httpx.AsyncClient, _: Gateway) -> None:
 
 
 async def _mcp(http: httpx.AsyncClient, headers: dict[str, str], meta: dict[str, Any]) -> None:
-    params = {"name": TOOL, "arguments": {}, **({"_meta": meta} if meta else {})}
+    params = {"name": TOOL, "arguments": {}, "_meta": {**meta, "toolgen/envelope": True}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {"accept": "application/json, text/event-stream", **headers}
     answer = await http.post("/mcp", json=message, headers=headers)
     result = msgspec.json.decode(answer.content)["result"]
     assert (answer.status_code, result["isError"]) == (200, False), result
-    assert result["structuredContent"]["call_id"]
+    assert result["_meta"]["toolgen/envelope"]["call_id"]
 
 
 async def mcp_handshake(http: httpx.AsyncClient, _: Gateway) -> None:

@@ -72,6 +72,13 @@ class TaskExtension(ClientExtension):
                 return CallToolResult.model_validate(task.result)
 
 
+def said(result: CallToolResult) -> str:
+    """The text of a result that is nothing else."""
+    (block,) = result.content
+    assert (block.type, result.structured_content, result.is_error) == ("text", None, False)
+    return block.text
+
+
 def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         extension = TaskExtension(seen)
@@ -82,9 +89,8 @@ def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None
             assert client.protocol_version == "2026-07-28"
             seen.answers.clear()
             result = await client.call_tool(HEALTH["name"], {})
-            assert result.structured_content is not None
-            assert result.structured_content["data"] == {"ok": True}
-            assert extension.followed == [result.structured_content["call_id"]]
+            assert said(result) == '{"ok":true}'
+            assert len(extension.followed) == 1
 
     play(tmp_path, steps, gateways=1)
 
@@ -110,8 +116,7 @@ def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> N
             seen.answers.set()
             wanted = Request[Any, Any](method="tasks/result", params={"taskId": created.task.task_id})
             result = await client.session.send_request(wanted, CallToolResult)
-            assert result.structured_content is not None
-            assert result.structured_content["data"] == {"ok": True}
+            assert said(result) == '{"ok":true}'
             assert (await client.session.send_request(asked, GetTaskResult)).status == "completed"
 
     play(tmp_path, steps, gateways=1)
@@ -132,9 +137,8 @@ def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_path: Pa
         async with over_stdio(path, "2026-07-28", extension) as client:
             seen.answers.clear()
             result = await client.call_tool(HEALTH["name"], {})
-            assert result.structured_content is not None
-            assert result.structured_content["data"] == {"ok": True}
-            assert extension.followed == [result.structured_content["call_id"]]
+            assert said(result) == '{"ok":true}'
+            assert len(extension.followed) == 1
 
     play(tmp_path, steps, gateways=0)
 
@@ -160,8 +164,7 @@ def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path:
             seen.answers.set()
             wanted = Request[Any, Any](method="tasks/result", params={"taskId": created.task.task_id})
             result = await client.session.send_request(wanted, CallToolResult)
-            assert result.structured_content is not None
-            assert result.structured_content["data"] == {"ok": True}
+            assert said(result) == '{"ok":true}'
         while (told := json.loads(await maker.stdout.readline()))["params"]["status"] != "completed":
             assert told["method"] == "notifications/tasks/status"
         assert told["params"]["taskId"] == created.task.task_id

@@ -8,7 +8,7 @@ import pytest
 
 from tests.gateway.gateways import BOT, OTHER, PET, TOOLS, FakeGateway, tool
 from toolgen.gateway.json_body import Malformed
-from toolgen.gateway.tool_lists import LISTED, Listing, Listings, Page
+from toolgen.gateway.tool_lists import LISTED, STATELESS, WITH_TASKS, Listing, Listings, Page
 
 
 def shown(page: Page) -> Any:
@@ -77,8 +77,11 @@ def test_the_number_of_kept_listings_is_bounded() -> None:
     ("data", "fits"),
     [({"id": 1}, True), ({"id": "1"}, False), ({}, False), ([], False), (None, False), ("x", False)],
 )
-def test_data_is_held_against_the_output_schema(data: object, fits: bool) -> None:
-    assert Listing((tool("test__pet", output=PET),)).fits("test__pet", data) is fits  # type: ignore[arg-type]
+@pytest.mark.parametrize("form", [WITH_TASKS, STATELESS])
+def test_data_is_held_against_the_output_schema(form: str, data: object, fits: bool) -> None:
+    output = Listing((tool("test__pet", output=PET),)).output(form, "test__pet")
+    assert output is not None
+    assert (output.structured(data, "", lambda: "as text") == data) is fits  # type: ignore[arg-type]
 
 
 def test_a_schema_that_points_to_the_network_is_not_fetched() -> None:
@@ -86,6 +89,8 @@ def test_a_schema_that_points_to_the_network_is_not_fetched() -> None:
         server.setblocking(False)
         remote = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
         schema = {"type": "object", "properties": {"id": {"$ref": remote}}}
-        assert Listing((tool("test__pet", output=schema),)).fits("test__pet", {"id": 1}) is True
+        listing = Listing((tool("test__pet", output=schema),))
+        assert listing.output(WITH_TASKS, "test__pet") is None
+        assert b"outputSchema" not in bytes(listing.page(WITH_TASKS, cursor="", limit=1).tools[0])
         with pytest.raises(BlockingIOError):
             server.accept()

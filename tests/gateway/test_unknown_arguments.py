@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
-from toolgen.gateway.json_body import data_json, data_text, error_text
+from toolgen.gateway.answer_text import data_text, error_text
 from toolgen.gateway.service import Gateway
 from toolgen.model.names import near
 from toolgen.model.result import Envelope
@@ -92,7 +92,7 @@ def test_an_unknown_argument_is_refused_where_something_would_change(
         return
     assert (answer.status, sent) == ("ok", 1)
     asked = f"'{wrong}' (did you mean '{nearest}'?)" if nearest else f"'{wrong}'"
-    told = data_text(answer, data_json(answer.data))
+    told = data_text(answer)
     assert f"[Left out, as the tool has no such argument: {asked}.]" in told
 
 

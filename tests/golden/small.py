@@ -92,6 +92,7 @@ def _graphql() -> Tool:
             variables={"id": "id"},
             endpoint="https://catalog.example/graphql",
         ),
+        listed_output="lenient",
     )
 
 

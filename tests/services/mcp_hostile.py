@@ -137,6 +137,14 @@ def answer(message: dict[str, Any], ask: Ask) -> dict[str, Any] | None:
             return {**reply, "result": listing(params)}
         case "tools/call":
             return {**reply, "result": called(params, ask)}
+        case "resources/read":
+            (STATE.parent / "calls").open("a").write(f"read:{params['uri']}\n")
+            found = state().get("resources", {}).get(params["uri"])
+            if found == "hang":
+                time.sleep(60)
+            if found is None:
+                return {**reply, "error": {"code": -32002, "message": "no such resource"}}
+            return {**reply, "result": found}
         case method:
             return {**reply, "error": {"code": -32601, "message": f"no method {method}\x1b[2J"}}
 

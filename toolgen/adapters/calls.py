@@ -9,7 +9,11 @@ from msgspec import Struct
 
 from toolgen.emit.dialects import rooted
 from toolgen.errors import ConfigError, StateError
-from toolgen.gateway.json_body import data_json, data_text, encode, error_text
+from toolgen.gateway.answer_text import notes_of
+from toolgen.gateway.content_blocks import Block, content_blocks, text_block, whole_text
+from toolgen.gateway.file_links import linked_file
+from toolgen.gateway.json_body import encode
+from toolgen.gateway.linked_resources import links_in
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
@@ -19,7 +23,9 @@ from toolgen.model.unavailable import fault_error
 
 __all__ = [
     "Caller",
+    "Media",
     "Party",
+    "media_in",
     "metadata_of",
     "schema_of",
     "text_of",
@@ -139,15 +145,37 @@ def metadata_of(tool: Tool) -> dict[str, Any]:
     return {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
 
 
+class Media(Struct, frozen=True, kw_only=True):
+    """A picture or a recording in an answer. `kind` is image or audio."""
+
+    kind: str
+    media_type: str
+    base64: str
+
+
 def text_of(envelope: Envelope) -> str:
     """What the model reads of an ending, in the same words as over MCP and REST."""
-    return data_text(envelope, data_json(envelope.data)) if envelope.status == "ok" else error_text(envelope)
+    return whole_text(envelope)
+
+
+def media_in(envelope: Envelope) -> list[str | Media]:
+    """The texts, pictures and recordings of an answer, in their order; empty where it is text alone."""
+    if envelope.status != "ok":
+        return []
+    parts = [_part(block) for block in content_blocks(envelope)]
+    return parts if any(isinstance(part, Media) for part in parts) else []
 
 
 def whole_data(envelope: Envelope) -> Json:
-    """The data of a success; its text, with a note, where there is more to be had than this."""
-    meta = envelope.meta
-    return text_of(envelope) if meta.truncated or meta.next_cursor or meta.partial else envelope.data
+    """The data of a success; its text where that says more, such as where the answer was cut."""
+    more = notes_of(envelope) or linked_file(envelope) is not None or links_in(envelope.content)
+    return text_of(envelope) if more else envelope.data
+
+
+def _part(block: Block) -> str | Media:
+    if block["type"] in {"image", "audio"}:
+        return Media(kind=block["type"], media_type=block["mimeType"], base64=block["data"])
+    return text_block(block)
 
 
 def _refused(name: str, error: Error, call_id: str = "") -> Envelope:

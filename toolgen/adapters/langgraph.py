@@ -9,7 +9,7 @@ from langgraph.config import get_config
 from langgraph.types import interrupt
 from pydantic import PrivateAttr
 
-from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_somebody
+from toolgen.adapters.calls import Caller, Media, Party, media_in, metadata_of, schema_of, text_of, waits_for_somebody
 from toolgen.canonical import digest, encodable
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope
@@ -61,7 +61,7 @@ class GatewayTool(BaseTool):
     def _run(self, *_arguments: Any, **_named: Any) -> NoReturn:
         raise NotImplementedError("the gateway's tools are asynchronous: use ainvoke, or astream")
 
-    async def _arun(self, arguments: dict[str, Any], tool_call_id: str) -> tuple[str, dict[str, object]]:
+    async def _arun(self, arguments: dict[str, Any], tool_call_id: str) -> tuple[Any, dict[str, object]]:
         """One governed call. Raises `ToolException` for what is no success, which becomes the tool's message."""
         thread, task = _place()
         key = ""
@@ -74,7 +74,20 @@ class GatewayTool(BaseTool):
             envelope = await self._caller.standing(self.name, envelope.call_id, self._wait_s)
         if envelope.status != "ok":
             raise ToolException(text_of(envelope))
-        return text_of(envelope), envelope.to_dict()
+        return _content(envelope), envelope.to_dict()
+
+
+def _content(envelope: Envelope) -> str | list[dict[str, str]]:
+    """What the model is given: a text, or standard content blocks where there are pictures or recordings."""
+    parts = media_in(envelope)
+    if not parts:
+        return text_of(envelope)
+    return [
+        {"type": part.kind, "base64": part.base64, "mime_type": part.media_type}
+        if isinstance(part, Media)
+        else {"type": "text", "text": part}
+        for part in parts
+    ]
 
 
 def _place() -> tuple[str, str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents import FunctionTool, Tool
+from agents import FunctionTool, Tool, ToolOutputImage, ToolOutputText
 from agents.tool_context import ToolContext
 
-from toolgen.adapters.calls import Caller, Party, schema_of, text_of, waits_for_person
+from toolgen.adapters.calls import Caller, Media, Party, media_in, schema_of, text_of, waits_for_person
 from toolgen.gateway.json_body import Malformed
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.gateway.rest.tool_call_batches import written_arguments
+from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool as GatewayTool
 
 __all__ = ["tools"]
@@ -27,7 +28,7 @@ def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s:
 
 
 def _tool(caller: Caller, tool: GatewayTool, wait_s: float) -> FunctionTool:
-    async def invoke(_context: ToolContext[Any], text: str) -> str:
+    async def invoke(_context: ToolContext[Any], text: str) -> str | list[ToolOutputText | ToolOutputImage]:
         """One governed call. Never raises: that would end the run."""
         try:
             arguments = written_arguments(text)
@@ -37,7 +38,7 @@ def _tool(caller: Caller, tool: GatewayTool, wait_s: float) -> FunctionTool:
         envelope = await caller.call(tool.name, arguments)
         if waits_for_person(envelope):
             envelope = await caller.standing(tool.name, envelope.call_id, wait_s)
-        return text_of(envelope)
+        return _shown(envelope)
 
     return FunctionTool(
         name=tool.name,
@@ -46,3 +47,17 @@ def _tool(caller: Caller, tool: GatewayTool, wait_s: float) -> FunctionTool:
         on_invoke_tool=invoke,
         strict_json_schema=False,  # strict forms require every argument; the gateway holds the schema either way
     )
+
+
+def _shown(envelope: Envelope) -> str | list[ToolOutputText | ToolOutputImage]:
+    """What the model is given: a text, or texts and pictures in their order. The SDK has no form for recordings, which are named."""
+    parts = media_in(envelope)
+    return [_output(part) for part in parts] if parts else text_of(envelope)
+
+
+def _output(part: str | Media) -> ToolOutputText | ToolOutputImage:
+    if isinstance(part, str):
+        return ToolOutputText(text=part)
+    if part.kind == "image":
+        return ToolOutputImage(image_url=f"data:{part.media_type};base64,{part.base64}")
+    return ToolOutputText(text=f"[{part.media_type}, which cannot be played here]")

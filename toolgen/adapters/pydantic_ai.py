@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pydantic_ai import (
     ApprovalRequired,
+    BinaryContent,
     CallDeferred,
     DeferredToolRequests,
     DeferredToolResults,
@@ -20,7 +22,17 @@ from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from toolgen.adapters.calls import Caller, Party, metadata_of, schema_of, text_of, waits_for_person, whole_data
+from toolgen.adapters.calls import (
+    Caller,
+    Media,
+    Party,
+    media_in,
+    metadata_of,
+    schema_of,
+    text_of,
+    waits_for_person,
+    whole_data,
+)
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope, Error
@@ -158,8 +170,19 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
 def _ended(envelope: Envelope, metadata: Mapping[str, Any]) -> ToolReturn[Any] | ModelRetry | ToolFailed:
     """How a call ended, as the framework has it."""
     if envelope.status == "ok":
-        return ToolReturn(whole_data(envelope), metadata=envelope.to_dict())
+        return ToolReturn(_shown(envelope), metadata=envelope.to_dict())
     return ModelRetry(text_of(envelope)) if _correctable(envelope, metadata) else ToolFailed(text_of(envelope))
+
+
+def _shown(envelope: Envelope) -> Any:
+    """What the model is given: the data, or texts and files in their order where there are pictures or recordings."""
+    parts = media_in(envelope)
+    if not parts:
+        return whole_data(envelope)
+    return [
+        BinaryContent(base64.b64decode(part.base64), media_type=part.media_type) if isinstance(part, Media) else part
+        for part in parts
+    ]
 
 
 def _told(envelope: Envelope, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def build_sources(
         readings[name] = _callable(source, usable(_listed(_pinned(source.config, _read(source, drafts)))))
         seconds[name] = perf_counter() - started
     changed = _linked(override(overrides, readings), drafts, sources)
+    changed = {name: _listing(reading, sources[name].config) for name, reading in changed.items()}
     tools, problems = _gathered(changed)
     infos = {
         name: msgspec.structs.replace(reading.info, settings=settings_digest(sources[name].config, overrides))
@@ -148,6 +149,16 @@ def usable(reading: Reading) -> Reading:
     if not unusable:
         return reading
     return replace(reading, tools=tuple(kept), problems=(*reading.problems, *unusable))
+
+
+def _listing(reading: Reading, config: SourceConfig) -> Reading:
+    """The reading, with what its source says of the listing of output schemas."""
+    if not config.listed_output:
+        return reading
+    return replace(
+        reading,
+        tools=tuple(msgspec.structs.replace(tool, listed_output=config.listed_output) for tool in reading.tools),
+    )
 
 
 def _callable(source: SourceSettings, reading: Reading) -> Reading:

@@ -82,6 +82,10 @@ class _Override(ToolKeys, forbid_unknown_fields=True):
     hidden: bool = False
 
 
+class _McpClients(msgspec.Struct, forbid_unknown_fields=True):
+    resource_links: bool = False
+
+
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 8080
@@ -98,6 +102,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     client_certificates: GivenClientCertificates | None = None
     trusted_proxies: list[str] = []
     cors: GivenCors = msgspec.field(default_factory=GivenCors)
+    mcp: _McpClients = msgspec.field(default_factory=_McpClients)
 
 
 class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,6 +134,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
     `cors_origins` are those of the web pages that may call the gateway.
     `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
+    `resource_links` says whether MCP clients are given links to files as blocks too, beside the text that says how they are read.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -161,6 +167,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     middleware: tuple[MiddlewareSettings, ...] = ()
     inspection: InspectionSettings | None = None
     notify: NotifySettings = NO_NOTIFICATIONS
+    resource_links: bool = False
 
     @property
     def labels(self) -> frozenset[str]:
@@ -243,7 +250,11 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"api": config.api.to_dict()} if config.api.to_dict() else {}),
             **({"anonymous": True} if config.anonymous else {}),
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
-            **{key: value for key in ("prefix", "adopted", "annotations") if (value := getattr(config, key))},
+            **{
+                key: value
+                for key in ("prefix", "adopted", "annotations", "listed_output")
+                if (value := getattr(config, key))
+            },
             **({"resource": Path(config.resource).name} if config.resource else {}),
         }
     )
@@ -273,6 +284,7 @@ def build_options(
             "pin": config.pin.digest if config.pin is not None else "",
             "anonymous": config.anonymous,
             "annotations": config.annotations,
+            "listed_output": config.listed_output,
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             "refs": list(config.refs),
             "graph": config.graph.to_dict(),
@@ -325,6 +337,7 @@ def _settings(document: Document, path: Path) -> Settings:
         ),
         search=file.gateway.search,
         spans=file.gateway.spans,
+        resource_links=file.gateway.mcp.resource_links,
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=read_client_certificates(document, file.gateway.client_certificates),
         trusted_proxies=read_networks(

@@ -26,6 +26,7 @@ from toolgen.model.credential_keys import CredentialKeys
 from toolgen.model.database_url import parse_location, part_password
 from toolgen.model.names import SOURCE_NAME
 from toolgen.model.secret import SecretReference
+from toolgen.model.tool import OutputForm
 from toolgen.sources.base import QueryFiles, SourceConfig, SourceKind
 from toolgen.sources.graphql_options import check_headers, graph_options
 from toolgen.sources.openapi_options import openapi_options
@@ -85,6 +86,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     auth: dict[str, str | Annotated[Any, apart(CredentialKeys)]] | str = msgspec.field(default_factory=dict)
     constants: dict[str, Any] = msgspec.field(default_factory=dict)
     formats: str = ""
+    output_schema: OutputForm = ""
     poll: Annotated[Any, apart(PollKeys)] | None = None
 
 
@@ -136,6 +138,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             root=str(root) if kind in {"python", "mcp"} else "",
             command=server.command,
             annotations=server.annotations,
+            listed_output=source.output_schema,
             prefix=source.prefix,
             adopted=adopted,
             resource=resource,

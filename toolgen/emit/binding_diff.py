@@ -76,8 +76,7 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
             yield from _parameters(before, after, _required(old.input_schema), _required(new.input_schema))
             yield from _bodies(before.body, after.body)
             yield from _security(before, after)
-            if before.help_url != after.help_url:
-                yield compatible("help_url", "is documented elsewhere")
+            yield from _told(before, after)
         case GraphQLBinding() as before, GraphQLBinding() as after:
             yield from _graphql(before, after)
         case SqlBinding() as before, SqlBinding() as after:
@@ -101,6 +100,13 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
             yield from _device(before, after)
         case before, after:
             yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
+
+
+def _told(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
+    if old.files != new.files:
+        yield compatible("files", "may answer with files" if new.files is True else "no longer answers with files")
+    if old.help_url != new.help_url:
+        yield compatible("help_url", "is documented elsewhere")
 
 
 def _mcp(old: McpBinding, new: McpBinding) -> Iterator[Change]:

@@ -162,6 +162,9 @@ def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterato
     for one in schema_changes(old.input_schema, new.input_schema):
         yield change(one.breaks_writer, f"input.{one.code}", f"{_input(one)} {one.text}")
     yield from _outputs(old, new)
+    if old.listed_output != new.listed_output:
+        text = f"MCP clients are listed its output schema as {new.listed_output or 'usual'} (before: {old.listed_output or 'usual'})"
+        yield compatible("output.listed", text)
     yield from binding_changes(old, new)
     for code, before, after in (("title", old.title, new.title), ("description", old.description, new.description)):
         if before != after:

@@ -11,11 +11,12 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from toolgen.emit.dialects import UnfitError, gemini_schema, rooted, strict_schema
+from toolgen.emit.listed_output import listed_output
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, McpBinding, Tool
 
-__all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "MAX_WRITTEN", "remarks", "render", "tokens"]
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "MAX_WRITTEN", "mcp_tool", "remarks", "render", "tokens"]
 
 MAX_TOOLS: Mapping[str, int] = MappingProxyType({"openai": 128, "openai-strict": 128})
 """How many tools a provider takes in one request, where it says so."""
@@ -25,8 +26,11 @@ MAX_WRITTEN = 5_000
 """Tools of a manifest, of which more are written in a format only where somebody asks for it."""
 
 
-def mcp_tool(tool: Tool) -> JsonObject:
-    """MCP's Tool (2025-06-18 and later). Annotations are hints drawn from the effect; the policy is what decides."""
+def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
+    """MCP's Tool (2025-06-18 and later). Annotations are hints drawn from the effect; the policy is what decides.
+
+    `any_root`: the output schema may describe something else than an object (2026-07-28 and later).
+    """
     shaped: dict[str, Json] = {
         "name": tool.name,
         "title": tool.title,
@@ -40,8 +44,8 @@ def mcp_tool(tool: Tool) -> JsonObject:
             "openWorldHint": not isinstance(tool.binding, McpBinding) or tool.binding.open_world,
         },
     }
-    if tool.output_schema is not None and tool.output_schema.get("type") == "object":
-        shaped["outputSchema"] = tool.output_schema
+    if (output := listed_output(tool, any_root=any_root)) is not None:
+        shaped["outputSchema"] = output.schema
     return shaped
 
 

@@ -17,16 +17,18 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks, call_instead
+from toolgen.gateway.file_links import READ_FILE
+from toolgen.gateway.file_reading import Files
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
-from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
+from toolgen.gateway.response_shaping import SHOWN, Answering
 from toolgen.gateway.search_tools import CALLING, INPUTS, canonical
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import masking
-from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Success
+from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
@@ -193,7 +195,9 @@ class Calls:
         current: CurrentPolicy,
         turns: Turns | None,
         make_seal: Callable[[], Seal],
+        files: Files,
     ) -> None:
+        self.files = files
         self._running, self._answering, self._discovery = running, answering, discovery
         self.fallbacks, self._turns, self._make_seal = fallbacks, turns, make_seal
         self.approvals, self.devices = approvals, devices
@@ -260,6 +264,8 @@ class Calls:
         asked = await self.asked(governance, name, arguments, principal, session or connection)
         if isinstance(asked, Envelope):
             return asked
+        if self.reads_file(governance, asked):
+            return await self.files.call(governance, asked.arguments, asked.principal, session or connection, presence)
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
@@ -284,10 +290,6 @@ class Calls:
         # Up to here nothing waited: calls that were made at once find each other in flight.
         async with turns.join(parties(call.principal), session) as trail.seat:
             return await self.carry_out(governance, call, trail, reading)
-
-    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
-        """The bytes of an answer that this principal was given a link to."""
-        return await self._answering.fetch(self._current.governance, principal, name, token)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
@@ -338,6 +340,10 @@ class Calls:
         schema = INPUTS[name]
         return with_dropped(envelope, schema, [one for one in arguments if one not in schema["properties"]])
 
+    def reads_file(self, governance: Governance, asked: Asked) -> bool:
+        """Whether a call is one of `read_file`, which is the gateway's own tool unless a source has one of that name."""
+        return asked.name == READ_FILE and governance.tool(READ_FILE) is None
+
     def carry_out(
         self,
         governance: Governance,
@@ -376,6 +382,8 @@ class Calls:
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading, trail.presence)
+        elif isinstance(result, Success | Failed) and result.shape is Shape.CONTENT:
+            result = await self._answering.with_links(governance, call, result)
         if isinstance(result, Refused):
             result = await self._guided(governance, call, result)
         elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be

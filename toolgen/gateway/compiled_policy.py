@@ -33,7 +33,7 @@ from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Presence, Trail
-from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection
+from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection, resource_pipeline
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
@@ -177,6 +177,7 @@ class Governance:
         self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)
         self.completion = completion(parts)
+        self.read_resource = resource_pipeline(parts)
 
     def run(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
         """The call through every stage; what they leave for its record is in `trail`."""

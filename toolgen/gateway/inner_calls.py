@@ -46,6 +46,9 @@ class NestedCalls:
         asked = await self.calls.asked(governance, name, arguments, caller, outer.session)
         if isinstance(asked, Envelope):
             return Answered(envelope=asked)
+        if self.calls.reads_file(governance, asked):
+            files = self.calls.files
+            return Answered(envelope=await files.call(governance, asked.arguments, asked.principal, outer.session))
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return Answered(envelope=unmade(asked.name, reading))
@@ -113,7 +116,7 @@ class NestedCalls:
 _UNSIGNED = Error(
     code="upstream_unavailable",
     message="the key that signs tokens cannot be read now, so nothing was sent",
-    suggestion="try again in a moment; if this goes on, tell the operator of the gateway",
+    suggestion="if this goes on, tell the operator of the gateway",
     retry_after_s=1.0,
     rule="tokens",
 )

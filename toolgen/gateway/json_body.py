@@ -1,8 +1,7 @@
-"""JSON of requests and answers: a body that is read strictly, and an `Envelope` as programs and agents read it."""
+"""JSON of requests and answers: a body that is read strictly, and an `Envelope` as programs read it."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,22 +20,17 @@ from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible
 from toolgen.pipeline.middleware import Trail
 from toolgen.policy.arguments import meant_names
-from toolgen.responses.answer_argument import ARGUMENT
 
 __all__ = [
     "MAX_BODY_SIZE",
     "MAX_DEPTH",
     "MAX_VALUES",
     "Malformed",
-    "data_json",
-    "data_text",
     "decode",
-    "dropped_text",
     "encode",
     "ended",
     "envelope_json",
     "enveloped",
-    "error_text",
     "identifier",
     "invalid",
     "unmade",
@@ -146,9 +140,6 @@ def _explained(text: str) -> tuple[str, str]:
     return text[0].lower() + text[1:], pointer
 
 
-_MAX_ANSWER_IN_ERROR_LENGTH = 4000
-
-
 def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, object]:
     """contracts.md's Envelope, ready for `encode`. `data` are its data's bytes where they were made already."""
     shaped: dict[str, object] = {"status": envelope.status, "tool": envelope.tool, "call_id": envelope.call_id}
@@ -158,62 +149,6 @@ def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, ob
         shaped["error"] = msgspec.to_builtins(envelope.error)
     shaped["meta"] = msgspec.to_builtins(envelope.meta)
     return shaped
-
-
-def data_json(data: Json) -> bytes:
-    """The bytes of an answer's data; encoded once and used for the text form and the structured one."""
-    return encode(data)
-
-
-def data_text(envelope: Envelope, data: bytes) -> str:
-    """What the agent reads of a success: text as it is, anything else as JSON, and a note when there is more to be had."""
-    text = envelope.data if isinstance(envelope.data, str) else data.decode("utf-8")
-    if envelope.meta.partial:
-        text += f"\n\n[Some of it is missing: {bounded(encode(envelope.meta.partial).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}]"
-    if envelope.meta.dropped:
-        text = f"{text}\n\n[{dropped_text(envelope)}]"
-    if not envelope.meta.truncated and not envelope.meta.next_cursor:
-        return text
-    where = f" at {envelope.meta.cut_at}" if envelope.meta.cut_at else ""
-    note = f"The answer was cut short{where}." if envelope.meta.truncated else "There is more."
-    if envelope.meta.next_cursor:
-        note += f" The rest starts at the cursor {envelope.meta.next_cursor}"
-        if envelope.meta.cut_at:
-            where = f"{envelope.cursor_argument or ARGUMENT}.cursor"
-            note += f" (call again with the same arguments and {where})"
-    return f"{text}\n\n[{note}]"
-
-
-def dropped_text(envelope: Envelope) -> str:
-    """What the agent reads of arguments that the tool has not; "" where there are none."""
-    if not envelope.meta.dropped:
-        return ""
-    named = (
-        f"'{one['argument']}'" + (f" (did you mean '{one['nearest']}'?)" if "nearest" in one else "")
-        for one in envelope.meta.dropped
-    )
-    return f"Left out, as the tool has no such argument: {', '.join(named)}."
-
-
-def error_text(envelope: Envelope) -> str:
-    """What the agent reads of anything that is not a success: some clients drop the error mark, so the text says everything."""
-    error = envelope.error or Error(code="internal", message="the gateway gave no reason")
-    parts = [f"{error.code}: {error.message}"]
-    if envelope.status == "pending":
-        parts.append(f"Nothing has been carried out yet; call id {envelope.call_id}.")
-    if error.retry_after_s is not None:
-        parts.append(f"Try again in {math.ceil(error.retry_after_s)} s.")
-    if error.suggestion:
-        parts.append(f"What to do: {error.suggestion}")
-    if error.help_url:
-        parts.append(f"More: {error.help_url}")
-    if left_out := dropped_text(envelope):
-        parts.append(left_out)
-    if envelope.data is not None:
-        parts.append(
-            f"The system answered: {bounded(encode(envelope.data).decode('utf-8'), _MAX_ANSWER_IN_ERROR_LENGTH)}"
-        )
-    return "\n".join(parts)
 
 
 def unmade(name: str, error: Error) -> Envelope:
@@ -289,6 +224,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
         meta=meta,
         content=content,
         cursor_argument=cursor_argument,
+        parts=isinstance(result, Success) and result.shape is Shape.PARTS,
     )
 
 

@@ -33,7 +33,17 @@ from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.policy import Policy
 from toolgen.state.encryption import Seal
 
-__all__ = ["Administration", "AgentGateway", "CallerLookup", "Facade", "Operations", "People", "Project", "ToolCalls"]
+__all__ = [
+    "Administration",
+    "AgentGateway",
+    "CallerLookup",
+    "Facade",
+    "Files",
+    "Operations",
+    "People",
+    "Project",
+    "ToolCalls",
+]
 
 
 class CallerLookup(Protocol):
@@ -72,6 +82,22 @@ class CallerLookup(Protocol):
         """Records a request that was refused before anybody was known. `client` is an address."""
 
 
+class Files(Protocol):
+    """Files that calls of callers answered with links to: `files` of the tool calls."""
+
+    @property
+    def resource_links(self) -> bool:
+        """Whether MCP clients are given links as blocks too."""
+
+    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+        """The bytes of an answer of the tool `name` that this principal was given a link to, or why it has none."""
+
+    async def read(
+        self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
+    ) -> tuple[Fetched, ...] | Error:
+        """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
+
+
 class ToolCalls(Protocol):
     """The tools of a caller, and calls to them: `tool_calls` of the gateway."""
 
@@ -107,8 +133,9 @@ class ToolCalls(Protocol):
         the service or database too, and is on record as `cancelled`.
         """
 
-    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
-        """The bytes of an answer of the tool `name` that this principal was given a link to, or why it has none."""
+    @property
+    def files(self) -> Files:
+        """Files that calls answered with links to."""
 
     @property
     def seal(self) -> Seal:

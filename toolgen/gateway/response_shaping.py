@@ -10,6 +10,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,10 +22,12 @@ from msgspec.structs import replace
 from toolgen.canonical import digest, encodable
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.file_links import MAX_LINKS, SCHEME, parse_uri
 from toolgen.gateway.json_body import encode, ended
+from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Refused, Result, Success, file_bytes
+from toolgen.model.result import Envelope, Error, Failed, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error, unavailable
@@ -34,17 +37,21 @@ from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, StoredAnswers
 
-__all__ = ["SCHEME", "SHOWN", "Answering", "Fetched"]
+__all__ = ["SHOWN", "Answering", "Fetched"]
 
 SHOWN = 131_072
 """How many bytes of one answer an agent is shown at once; some 30,000 tokens."""
 
-SCHEME = "toolgen://answers/"
 _MAX_JOINED_SIZE = 4 * 1024 * 1024
 _NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "
 _Run = Callable[[Next, Call, Trail], Awaitable[Result]]
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 _UNREAD = unavailable("whether calls like this are paused cannot be read now", rule="pause")
+_NO_FILE = Error(
+    code="expired",
+    message="this file is not here (any more): it is kept for a while, for the caller it was given to",
+    suggestion="make the call again that answered with it",
+)
 _GONE = Error(
     code="expired",
     message="the rest of this answer is not here (any more): it is kept for a while, for the caller it was given to, and for the same call",
@@ -52,20 +59,22 @@ _GONE = Error(
 )
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of an answer: JSON, or the bytes of a file."""
+class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of an answer: JSON, or the bytes of a file; or the URIs of the resources that an MCP server's answer links to."""
 
     call_id: str
-    media_type: str
-    truncated: bool
-    body: bytes
+    media_type: str = ""
+    truncated: bool = False
+    body: bytes = b""
+    links: tuple[str, ...] = ()
 
 
 class Fetched(Struct, frozen=True, kw_only=True):
-    """The bytes behind a link."""
+    """The bytes behind a link. `uri`: they are read on by another URI, "" where by the same."""
 
     media_type: str
     body: bytes
+    uri: str = ""
 
 
 class Answering:
@@ -128,25 +137,86 @@ class Answering:
         return _ended(call, kept.call_id, result, Trail())
 
     async def fetch(self, governance: Governance, principal: Principal, name: str, token: str) -> Fetched | Error:
-        """The bytes behind a link that this principal was given."""
-        tool = governance.tool(name)
-        if tool is None:
-            return _GONE
-        if refusal := await self._refusal(governance, principal, tool):
-            return refusal
-        try:
-            key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        except (ValueError, binascii.Error):
-            return _GONE
-        try:
-            kept = await self._opened(key, _bound(governance, principal, tool, None))
-        except StateError as error:
-            return fault_error(error)
-        if kept is None:
-            return _GONE
+        """The bytes of a file that this principal was given a link to."""
+        found = await self._file(governance, principal, name, token)
+        if isinstance(found, Error):
+            return found
+        tool, kept = found
+        if kept.links:
+            return _NO_FILE
         if fault := await self._noted(principal, tool, kept, len(kept.body)):
             return fault
         return Fetched(media_type=kept.media_type, body=kept.body)
+
+    async def read(
+        self,
+        governance: Governance,
+        principal: Principal,
+        uri: str,
+        *,
+        session: str = "",
+        presence: Presence | None = None,
+    ) -> tuple[Fetched, ...] | Error:
+        """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
+        place = parse_uri(uri)
+        if place is None:
+            return Error(code="not_found", message="there is no such resource")
+        if place.link is None:
+            fetched = await self.fetch(governance, principal, place.tool, place.token)
+            return fetched if isinstance(fetched, Error) else (fetched,)
+        found = await self._file(governance, principal, place.tool, place.token)
+        if isinstance(found, Error):
+            return found
+        tool, kept = found
+        if place.link >= len(kept.links):
+            return _NO_FILE
+        call = resource_call(tool, kept.links[place.link], principal, session, parent=kept.call_id)
+        trail = Trail(presence=presence or Presence(), verdict="allow", rule=LINKED)
+        result = await self._run(governance.read_resource, call, trail)
+        if not isinstance(result, Success):
+            return result.error
+        read = tuple(Fetched(media_type=kind, body=body) for kind, body in held_in(result.data))
+        if len(read) != 1 or len(read[0].body) <= SHOWN:
+            return read
+        with suppress(StateError):
+            file = _Kept(call_id=kept.call_id, media_type=read[0].media_type, body=read[0].body)
+            return (replace(read[0], uri=await self._keep(governance, principal, tool, file)),)
+        return read
+
+    async def with_links(self, governance: Governance, call: Call, result: Success | Failed) -> Success | Failed:
+        """An answer of an MCP server with the URIs that this gateway reads its links by."""
+        links = links_in(result.data)[:MAX_LINKS]
+        if not links:
+            return result
+        try:
+            uri = await self._keep(governance, call.principal, call.tool, _Kept(call_id=call.id, links=links))
+        except StateError:
+            return result
+        return replace(result, data=with_uris(result.data, [f"{uri}/{number}" for number in range(len(links))]))
+
+    async def _file(
+        self, governance: Governance, principal: Principal, name: str, token: str
+    ) -> tuple[Tool, _Kept] | Error:
+        """What is kept under a URI that this principal was given, and the tool that answered."""
+        tool = governance.tool(name)
+        if tool is None:
+            return _NO_FILE
+        if refusal := await self._refusal(governance, principal, tool):
+            return _NO_FILE if refusal is _GONE else refusal
+        try:
+            key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            kept = await self._opened(key, _bound(governance, principal, tool, None))
+        except (ValueError, binascii.Error):
+            return _NO_FILE
+        except StateError as error:
+            return fault_error(error)
+        return _NO_FILE if kept is None else (tool, kept)
+
+    async def _keep(self, governance: Governance, principal: Principal, tool: Tool, kept: _Kept) -> str:
+        """Keeps something for a caller, and returns its URI. Raises `StateError`."""
+        bound = _bound(governance, principal, tool, None)
+        key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(principal), bound=bound)
+        return f"{SCHEME}{tool.name}/{base64.urlsafe_b64encode(key).decode().rstrip('=')}"
 
     async def close(self) -> None:
         """Closes what is kept."""
@@ -195,16 +265,14 @@ class Answering:
             return result
         assert isinstance(result.data, Mapping)  # noqa: S101 - a file is
         media_type = str(result.data["media_type"])
-        kept = _Kept(call_id=call.id, media_type=media_type, truncated=False, body=body)
-        bound = _bound(governance, call.principal, call.tool, None)
+        kept = _Kept(call_id=call.id, media_type=media_type, body=body)
         try:
-            key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(call.principal), bound=bound)
+            uri = await self._keep(governance, call.principal, call.tool, kept)
         except StateError:
             return result
-        token = base64.urlsafe_b64encode(key).decode().rstrip("=")
         link: dict[str, Json] = {
-            "uri": f"{SCHEME}{call.tool.name}/{token}",
-            "path": f"/v1/answers/{call.tool.name}/{token}",
+            "uri": uri,
+            "path": f"/v1/answers/{uri.removeprefix(SCHEME)}",
             "media_type": media_type,
             "size": len(body),
             "expires_s": EXPIRES_S,

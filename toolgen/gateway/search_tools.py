@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from toolgen.emit.schema_budget import DEEPEST
+from toolgen.gateway.file_links import READ_FILE
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 
 __all__ = [
+    "AT_ONCE",
     "CALLING",
     "DEFAULT_HITS",
     "DESCRIBE",
@@ -35,8 +37,6 @@ MAX_HITS = 50
 DEFAULT_HITS = 10
 _MAX_SOURCES = 40
 
-_EFFECT: Schema = {"enum": [str(effect) for effect in Effect]}
-_TEXT: Schema = {"type": "string"}
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "description": "The tool's exact name."}
 
 
@@ -67,28 +67,6 @@ _SEARCH_INPUT = _object(
     },
     "query",
 )
-_SEARCH_OUTPUT = _object(
-    {
-        "tools": {
-            "type": "array",
-            "items": _object(
-                {
-                    "name": _TEXT,
-                    "title": _TEXT,
-                    "summary": _TEXT,
-                    "effect": _EFFECT,
-                    "input_schema": {"type": "object"},
-                },
-                "name",
-                "title",
-                "summary",
-                "effect",
-            ),
-        },
-        "note": _TEXT,
-    },
-    "tools",
-)
 _DESCRIBE_INPUT = _object(
     {
         "name": _NAME,
@@ -112,19 +90,6 @@ _DESCRIBE_INPUT = _object(
     },
     "name",
 )
-_DESCRIBE_OUTPUT = _object(
-    {
-        "name": _TEXT,
-        "title": _TEXT,
-        "description": _TEXT,
-        "effect": _EFFECT,
-        "idempotent": {"type": "boolean"},
-        "input_schema": {"type": "object"},
-        "output_schema": {"type": "object"},
-        "more": {"type": "array", "items": _TEXT},
-    },
-    *("name", "title", "description", "effect", "idempotent", "input_schema"),
-)
 _CALL_INPUT = _object(
     {
         "name": _NAME,
@@ -135,21 +100,12 @@ _CALL_INPUT = _object(
     },
     *("name", "arguments"),
 )
-_CALL_OUTPUT = _object(
-    {
-        "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},
-        "tool": _TEXT,
-        "call_id": _TEXT,
-        "data": {},
-        "error": {"type": "object"},
-        "meta": {"type": "object"},
-    },
-    *("status", "tool", "call_id", "meta"),
-)
 INPUTS: Mapping[str, Schema] = MappingProxyType(
     {SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, RUN: _CALL_INPUT, RUN_READ: _CALL_INPUT}
 )
 """What each of them takes, by name. Those that call others take more forms (`inner_call.py`)."""
+AT_ONCE = INPUTS.keys() - CALLING | {READ_FILE}
+"""The gateway's own tools whose answers nobody has to come back for."""
 RESERVED = frozenset({*INPUTS, *_FORMER})
 """Names that no other tool may have."""
 
@@ -176,7 +132,7 @@ def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
             "Describe a tool",
             f"Shows a tool that {SEARCH} found: its whole description and the schema of its arguments. "
             f"Use it before {RUN}, and for parts of arguments that are listed as an object without fields.",
-            (_without(_DESCRIBE_INPUT, "depth"), _DESCRIBE_OUTPUT),
+            _without(_DESCRIBE_INPUT, "depth"),
             Effect.READ,
         ),
         *reads,
@@ -184,8 +140,8 @@ def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
             RUN,
             "Run a tool",
             f"Runs one of the tools that {SEARCH} finds, by its exact name, with the arguments its input schema asks for. "
-            f"When in doubt about the arguments, use {DESCRIBE} first. Answers with the call's envelope: status, data or error.{also}",
-            (_CALL_INPUT, _CALL_OUTPUT),
+            f"When in doubt about the arguments, use {DESCRIBE} first. Answers as that tool does.{also}",
+            _CALL_INPUT,
             worst,
         ),
         _tool(
@@ -193,20 +149,20 @@ def stand_ins(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
             "Search the tools",
             f"Finds tools by what they do, among {len(catalog)} tools of {listed}. Use it first, whenever something has to be looked up "
             f"or done there. The best come with the schema of their arguments; {DESCRIBE} shows any other's. Then {RUN} runs it.",
-            (_without(_SEARCH_INPUT, "limit"), _SEARCH_OUTPUT),
+            _without(_SEARCH_INPUT, "limit"),
             Effect.READ,
         ),
     )
 
 
-def _tool(name: str, title: str, description: str, schemas: tuple[Schema, Schema], effect: Effect) -> Tool:
+def _tool(name: str, title: str, description: str, schema: Schema, effect: Effect) -> Tool:
     return seal(
         Tool(
             name=name,
             title=title,
             description=description,
-            input_schema=schemas[0],
-            output_schema=schemas[1],
+            input_schema=schema,
+            output_schema=None,
             effect=effect,
             idempotent=effect is Effect.READ,
             source="",
@@ -221,6 +177,6 @@ _READING = _tool(
     "Run a tool that reads",
     f"Runs one of the tools that {SEARCH} finds and whose effect is read, by its exact name, as {RUN} does. It changes nothing; a tool "
     f"with another effect is refused, and {RUN} runs it.",
-    (_CALL_INPUT, _CALL_OUTPUT),
+    _CALL_INPUT,
     Effect.READ,
 )

@@ -28,6 +28,7 @@ from toolgen.gateway.catalog_reloader import CatalogReloader, Followers
 from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
+from toolgen.gateway.file_reading import Files
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.monitoring import Monitoring
@@ -219,6 +220,7 @@ class Gateway(Standing):
             current=self.current,
             turns=self._shared.turns,
             make_seal=lambda: seal_of(seal_file(self.settings)),
+            files=Files(self._answering, self.current, clock, resource_links=self.settings.resource_links),
         )
 
     def _made_runtime(

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from toolgen.clock import Clock
 from toolgen.emit.formats import tokens
 from toolgen.emit.schema_budget import UnknownFieldError, cost, described, listed
+from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
 from toolgen.model.call import Principal
@@ -85,7 +86,7 @@ class Discovery:
         """
         if math.isfinite(self._above):
             return bool(catalog)
-        return name == DESCRIBE and self._shelf(catalog).offered is not catalog
+        return name == DESCRIBE and any(tool.name == DESCRIBE for tool in self._shelf(catalog).offered)
 
     async def find(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
@@ -177,7 +178,7 @@ class Discovery:
             stand_in = _costs_more(catalog, self._above)
             shelf = _Shelf(
                 catalog=catalog,
-                offered=stand_ins(catalog) if stand_in else _with_description(catalog),
+                offered=with_file_tool(stand_ins(catalog) if stand_in else _with_description(catalog), catalog),
                 stands_in=stand_in,
                 by_name={tool.name: tool for tool in catalog},
             )
@@ -212,7 +213,6 @@ class Discovery:
         return Error(
             code="rate_limited",
             message="too many searches",
-            suggestion=f"wait {refusal.retry_after_s:g} s before searching again",
             retry_after_s=refusal.retry_after_s,
             rule=refusal.limit,
         )

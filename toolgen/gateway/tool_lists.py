@@ -5,24 +5,24 @@ from __future__ import annotations
 import base64
 import bisect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
-import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
-from toolgen.emit.formats import FORMATS
+from toolgen.emit.formats import FORMATS, mcp_tool
+from toolgen.emit.listed_output import ListedOutput, listed_output
 from toolgen.emit.schema_budget import listed
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import CALLING, INPUTS, canonical, stand_ins
+from toolgen.gateway.search_tools import AT_ONCE, canonical, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
-from toolgen.model.schema import Json
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import FunctionBinding, Tool
 
-__all__ = ["LISTED", "WITH_BINDINGS", "WITH_TASKS", "Listing", "Listings", "Page", "for_agents"]
+__all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listing", "Listings", "Page", "for_agents"]
 
 _MAX_LISTINGS = 64
 
@@ -43,16 +43,24 @@ WITH_BINDINGS = "manifest with bindings"
 WITH_TASKS = "mcp with tasks"
 """What clients of MCP's handshake era are listed: with how each tool may be called as a task (2025-11-25)."""
 
+STATELESS = "mcp 2026-07-28"
+"""What clients of 2026-07-28 are listed: output schemas may describe anything."""
+
 
 def _with_tasks(tool: Tool) -> Mapping[str, object]:
     shaped = FORMATS["mcp"](tool)
-    if tool.name in INPUTS and tool.name not in CALLING:
-        return shaped  # it calls nothing
+    if tool.name in AT_ONCE:
+        return shaped
     required = isinstance(tool.binding, FunctionBinding) and "tasks" in tool.binding.requires
     return {**shaped, "execution": {"taskSupport": "required" if required else "optional"}}
 
 
-_WRITERS = {**LISTED, WITH_TASKS: _with_tasks, WITH_BINDINGS: Tool.to_dict}
+_WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
+    **LISTED,
+    WITH_TASKS: _with_tasks,
+    STATELESS: partial(mcp_tool, any_root=True),
+    WITH_BINDINGS: Tool.to_dict,
+}
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -77,7 +85,7 @@ class Listing:
         self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools)}
         self._rendered: dict[tuple[str, str], msgspec.Raw] = {}
         self._headers: dict[str, Mapping[str, str]] = {}
-        self._validators: dict[str, jsonschema_rs.Validator | None] = {}
+        self._outputs: dict[tuple[str, str], ListedOutput | None] = {}
 
     def page(self, form: str, *, cursor: str, limit: int) -> Page:
         """Up to `limit` tools after the one `cursor` names. Raises `Malformed` for a cursor that was never given out.
@@ -137,24 +145,15 @@ class Listing:
                 self._headers[name] = found
         return found
 
-    def answers_content(self, name: str) -> bool:
-        """Whether this tool answers with pictures, recordings or documents."""
-        tool = self._by_name.get(name)
-        return tool is not None and isinstance(tool.binding, FunctionBinding) and tool.binding.content
-
-    def declares_output(self, name: str) -> bool:
-        """Whether this tool is shown with an output schema, which clients then hold its answers against."""
-        tool = self._by_name.get(name)
-        return tool is not None and tool.output_schema is not None and tool.output_schema.get("type") == "object"
-
-    def fits(self, name: str, data: Json) -> bool:
-        """Whether data is what the tool's output schema promises (MCP 2025-06-18, server/tools, section Output Schema)."""
-        if not isinstance(data, Mapping):
-            return False
-        if name not in self._validators:
-            self._validators[name] = _validator(self._by_name[name])
-        validator = self._validators[name]
-        return validator is None or validator.is_valid(data)
+    def output(self, form: str, name: str) -> ListedOutput | None:
+        """The output schema that a tool is listed with in a form of MCP; None where it is listed with none."""
+        key = (form, name)
+        if key not in self._outputs:
+            tool = self._by_name.get(name)
+            if tool is None:
+                return None
+            self._outputs[key] = listed_output(tool, any_root=form == STATELESS)
+        return self._outputs[key]
 
 
 class Listings:
@@ -176,14 +175,6 @@ class Listings:
         if len(self._kept) > _MAX_LISTINGS:
             del self._kept[next(iter(self._kept))]
         return listing
-
-
-def _validator(tool: Tool) -> jsonschema_rs.Validator | None:
-    """None when the schema does not compile: then nobody can hold an answer against it."""
-    try:
-        return jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)
-    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
-        return None
 
 
 def _cursor(name: str) -> str:

@@ -303,6 +303,8 @@ class WaitingCalls:
         written = envelope_json(envelope)
         if envelope.content is not None:
             written["content"] = envelope.content
+        if envelope.parts:
+            written["parts"] = True
         ended = msgspec.structs.replace(
             known,
             status="ended",
@@ -526,4 +528,5 @@ def _envelope(kept: Mapping[str, Any]) -> Envelope:
         error=msgspec.convert(kept["error"], Error) if "error" in kept else None,
         meta=msgspec.convert(kept["meta"], Meta),
         content=kept.get("content"),
+        parts=kept.get("parts", False),
     )

@@ -17,7 +17,16 @@ import msgspec
 from toolgen.model.parameter_names import NameSet
 from toolgen.model.tool import Binding, HttpBinding, HttpKey
 
-__all__ = ["GATEWAY_HEADERS", "JSON", "MEDIA_TYPE", "NO_KEY_HEADER", "is_gateway_header", "written"]
+__all__ = [
+    "GATEWAY_HEADERS",
+    "JSON",
+    "MEDIA_TYPE",
+    "NO_KEY_HEADER",
+    "TEXT",
+    "holds_file",
+    "is_gateway_header",
+    "written",
+]
 
 NO_KEY_HEADER = "never"
 """What toolgen.yaml says in place of a header's name where a source is given no idempotency keys."""
@@ -77,5 +86,22 @@ MEDIA_TYPE = re.compile(
 )
 """One media type with its parameters; a range (`image/*`) is none."""
 
+TEXT = re.compile(
+    r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|(?:x-)?ndjson|jsonl|x-jsonlines)"
+    r"|.*\+(?:xml|yaml)\Z"
+)
+"""Types, in lower case and without parameters, whose content agents are given as text."""
+
 JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 """JSON itself or a type with the suffix `+json` (RFC 6839, section 3.1)."""
+
+_FILES = frozenset({"audio", "font", "image", "model", "video"})
+
+
+def holds_file(media_type: str) -> bool:
+    """Whether content of a type, or of a range of types, is a file to an agent: neither JSON nor text, nor anything at all."""
+    name = media_type.partition(";")[0].strip().lower()
+    main, _, sub = name.partition("/")
+    if main in _FILES:
+        return not TEXT.match(name)
+    return main == "application" and sub != "*" and not JSON.match(name) and not TEXT.match(name)

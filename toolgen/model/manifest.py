@@ -17,7 +17,7 @@ from toolgen.model.graphql_schema import Graph
 from toolgen.model.schema import Schema
 from toolgen.model.shown_schema import closure, outline
 from toolgen.model.stored_schemas import MAX_REPEATED, Opened, Stored
-from toolgen.model.tool import Binding, Effect, GraphQLBinding, Seals, Tool
+from toolgen.model.tool import Binding, Effect, GraphQLBinding, OutputForm, Seals, Tool
 
 __all__ = [
     "FORMAT",
@@ -93,6 +93,7 @@ class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     binding: Binding
     digest: str = ""
+    listed_output: OutputForm = ""
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ A result of MCP, block by block, as programs read it that know no blocks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.schema import Json
 
 __all__ = [
+    "URI_HERE",
     "ListedTool",
     "Listing",
     "blocks_of",
@@ -23,9 +24,14 @@ __all__ = [
     "plain_data",
     "read_listing",
     "structured_of",
+    "text_repeats",
+    "texts_beside",
     "texts_of",
     "write_listing",
 ]
+
+URI_HERE = "toolgen/uri"
+"""The member of a link's `_meta` with the URI that the gateway reads it by."""
 
 _PARTS: Mapping[str, str] = {
     "title": "title",
@@ -123,6 +129,38 @@ def structured_of(content: Json) -> Json:
     return content.get("structuredContent") if isinstance(content, Mapping) else None
 
 
+def texts_beside(content: Json) -> list[str]:
+    """The texts of a result that repeat no part of its structured content."""
+    texts = [text for block in blocks_of(content) if (text := _text_of(block))]
+    structured = structured_of(content)
+    if structured is None or not texts:
+        return texts
+    said = set(_sayings(structured))
+    return [text for text in texts if text not in said and _saying(text) not in said]
+
+
+def _text_of(block: Json) -> str:
+    return str(block["text"]) if isinstance(block, Mapping) and block.get("type") == "text" else ""
+
+
+def text_repeats(content: Json) -> bool:
+    """Whether the text blocks of a result say all of its structured content, as MCP asks of servers: whole, or member by member."""
+    texts = {_text_of(block) for block in blocks_of(content)}
+    return _is_said(structured_of(content), texts | {_saying(text) for text in texts})
+
+
+def _is_said(value: Json, said: Set[str]) -> bool:
+    if (value if isinstance(value, str) else _written(value)) in said:
+        return True
+    match value:
+        case Mapping() if len(value) == 1:
+            return _is_said(next(iter(value.values())), said)
+        case list() | tuple() if value:
+            return all(_is_said(item, said) for item in value)
+        case _:
+            return False
+
+
 def plain_data(content: Json) -> Json:
     """The text where there is nothing else, structured content where all text repeats a part of it, and otherwise both, as they came."""
     blocks, structured = blocks_of(content), structured_of(content)
@@ -133,8 +171,7 @@ def plain_data(content: Json) -> Json:
         return "\n".join(texts)
     if not texts:
         return structured
-    said = set(_sayings(structured))
-    return structured if all(not text or text in said or _saying(text) in said for text in texts) else content
+    return content if texts_beside(content) else structured
 
 
 def _sayings(value: Json, depth: int = 0) -> Iterator[str]:

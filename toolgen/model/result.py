@@ -28,6 +28,8 @@ __all__ = [
     "Shape",
     "Success",
     "file_bytes",
+    "file_data",
+    "text_in",
 ]
 
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
@@ -178,8 +180,9 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """What REST, the CLI and Python callers get: contracts.md, section Envelope.
 
-    `content` is an answer of an MCP server whole, block by block, for callers who speak MCP; the others are given `data`.
-    `cursor_argument` is as of `Success`, for the text that an agent reads. Neither is in the JSON form.
+    `content` is an answer of an MCP server whole, block by block, for agents; programs are given `data`. `parts`: the data is a list of
+    texts, files and documents, or one of them, which agents are given one by one. `cursor_argument` is as of `Success`, for the text that
+    an agent reads. None of these is in the JSON form.
     """
 
     status: str  # ok | error | refused | pending | cancelled
@@ -190,12 +193,28 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     meta: Meta
     content: Json = None
     cursor_argument: str = ""
+    parts: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; `data` and `error` are left out where there is none."""
         built: dict[str, object] = msgspec.to_builtins(self)
-        del built["content"], built["cursor_argument"]
+        del built["content"], built["cursor_argument"], built["parts"]
         return {key: value for key, value in built.items() if value is not None or key not in {"data", "error"}}
+
+
+def text_in(body: bytes) -> str | None:
+    """The text that bytes hold; None where they hold something else."""
+    if b"\0" in body:
+        return None
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def file_data(body: bytes, media_type: str) -> Json:
+    """A file as data."""
+    return {"base64": base64.b64encode(body).decode("ascii"), "media_type": media_type}
 
 
 def file_bytes(data: Json) -> bytes | None:

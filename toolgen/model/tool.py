@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -32,7 +32,9 @@ __all__ = [
     "HttpParameter",
     "HttpPart",
     "McpBinding",
+    "McpResourceBinding",
     "NoBinding",
+    "OutputForm",
     "Seals",
     "SqlBinding",
     "Tool",
@@ -129,6 +131,7 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     constants: tuple[HttpConstant, ...] | msgspec.UnsetType = msgspec.UNSET
     formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
     arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    files: bool | msgspec.UnsetType = msgspec.UNSET  # whether a description says that an answer may be a file
 
     @property
     def kind(self) -> str:
@@ -259,6 +262,19 @@ class McpBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return "mcp"
 
 
+class McpResourceBinding(
+    McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_resource"
+):
+    """Reading a resource of an MCP server that an answer of one of its tools links to: `tool` and `parts` are that tool's.
+
+    Calls have it, and no tool of a manifest.
+    """
+
+    @property
+    def kind(self) -> str:
+        return "mcp_resource"
+
+
 class NoBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
     """What a tool that does not exist is bound to, so that a call to it goes through the same stages as any other and ends refused."""
 
@@ -282,8 +298,15 @@ Binding: TypeAlias = (
 )
 
 
+OutputForm: TypeAlias = Literal["", "none", "lenient", "strict"]
+"""What of an output schema is listed over MCP; "" for what is usual with tools of this kind."""
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool of a catalog, shaped as contracts.md prints it. Made with `seal`, which computes the digest."""
+    """One tool of a catalog, shaped as contracts.md prints it. Made with `seal`, which computes the digest.
+
+    `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so.
+    """
 
     name: str
     title: str
@@ -296,6 +319,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     binding: Binding
     digest: str = ""
+    listed_output: OutputForm = ""
 
     @property
     def checks_formats(self) -> bool:
@@ -312,7 +336,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """
         built = _fields(self)
         built |= {"input_schema": unshared(self.input_schema), "digest": self.digest}
-        return {name: built[name] for name in self.__struct_fields__}
+        return {name: built[name] for name in self.__struct_fields__ if name in built}
 
 
 class Seals:
@@ -362,6 +386,8 @@ def seal(tool: Tool) -> Tool:
 def _fields(tool: Tool) -> dict[str, object]:
     """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
+    if not tool.listed_output:  # a tool of which nothing is said keeps its digest
+        del content["listed_output"]
     return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
 
 

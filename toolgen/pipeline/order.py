@@ -31,7 +31,7 @@ from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import Record
 from toolgen.pipeline.stages.results import ResultsStage
 
-__all__ = ["Parts", "Plans", "call_pipeline", "completion", "dry_pipeline", "inspection"]
+__all__ = ["Parts", "Plans", "call_pipeline", "completion", "dry_pipeline", "inspection", "resource_pipeline"]
 
 _T = TypeVar("_T")
 _MAX_PLANS = 20_000
@@ -130,6 +130,28 @@ class Plans:
         plan = call_pipeline(parts, idle)
         self._plans[tool.name, who.roles] = (tool, plan)
         return plan
+
+
+def resource_pipeline(parts: Parts) -> Next:
+    """What reading a resource goes through to which the answer of a call links: that call was judged, and is not judged again.
+
+    It is recorded, limited and counted like a call of the same tool, the project's own checks are asked, and its answer is inspected and
+    redacted. Nothing of it is kept for others.
+    """
+    checks = None if parts.middleware is None else replace(parts.middleware, again=())
+    return compose(
+        (
+            parts.record,
+            guarded(parts.pause),
+            parts.limit,
+            checks,
+            parts.meter,
+            guarded(parts.pause),
+            parts.results,
+            parts.redact,
+        ),
+        replace(parts.deliver, caching=None),
+    )
 
 
 def completion(parts: Parts) -> Completion:

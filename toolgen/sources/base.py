@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from toolgen.errors import ConfigError
 from toolgen.model.database_url import ENGINES
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.tool import CodeBinding, Effect, Tool
+from toolgen.model.tool import CodeBinding, Effect, OutputForm, Tool
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.openapi_options import OpenApiOptions
 from toolgen.sources.pins import Pin
@@ -74,6 +74,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     prefix: str = ""  # python: "none" for tools that are called as their functions are
     command: tuple[str, ...] = ()  # mcp: a server that is started, and spoken to over its pipes
     annotations: Literal["", "trusted"] = ""  # mcp: whether a tool is as harmless as its server says
+    listed_output: OutputForm = ""  # what MCP clients are listed of the output schemas of its tools
     references: Mapping[str, Pin] = field(
         default_factory=lambda: _NOTHING
     )  # what it pulled in when it was accepted, by canonical URL

@@ -122,7 +122,9 @@ def test_a_task_of_the_handshake_era_is_followed_at_any_worker(tmp_path: Path) -
             seen.answers.set()
             result = (await anext(heard))["result"]
         assert (result["isError"], result["_meta"]) == (False, {RELATED: {"taskId": task["taskId"]}})
-        assert result["structuredContent"]["call_id"] == task["taskId"]
+        asked = await two.ask("tasks/result", taskId=task["taskId"], _meta={"toolgen/envelope": True})
+        assert asked["_meta"][RELATED] == {"taskId": task["taskId"]}
+        assert asked["_meta"]["toolgen/envelope"]["call_id"] == task["taskId"]
         assert (await two.ask("tasks/get", taskId=task["taskId"]))["status"] == "completed"
         assert (await one.ask("tasks/result", taskId=task["taskId"])) == result
         assert (await one.ask("tasks/cancel", taskId=task["taskId"]))["code"] == -32602
@@ -250,8 +252,8 @@ def test_a_long_call_becomes_a_task_where_the_client_takes_one(tmp_path: Path) -
         assert (await two.ask("tasks/get", taskId=task["taskId"])).keys() >= {"status", "ttlMs", "pollIntervalMs"}
         seen.answers.set()
         ended = await two.ended(task["taskId"])
-        assert (ended["status"], ended["result"]["structuredContent"]["data"]) == ("completed", {"ok": True})
-        assert (await waiting)["structuredContent"]["data"] == {"ok": True}
+        assert (ended["status"], ended["result"]["content"]) == ("completed", [{"type": "text", "text": '{"ok":true}'}])
+        assert (await waiting)["content"] == ended["result"]["content"]
         assert await one.ask("tasks/cancel", taskId=task["taskId"]) | {"_meta": 0} == {
             "resultType": "complete",
             "_meta": 0,

@@ -21,8 +21,9 @@ from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.json_codec import TooDeepError, closed, decode_json, without_half
 from toolgen.model.excerpt import bounded
+from toolgen.model.http import TEXT
 from toolgen.model.prompt_injection import INVISIBLE
-from toolgen.model.result import Delivery, Error, Failed, Success
+from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json
 from toolgen.model.secret import Unprinted
 
@@ -33,10 +34,6 @@ _MAX_EXCERPT_LENGTH = 600
 _MAX_FAULTS, _MAX_FAULT_LENGTH = 8, 120
 _SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
-_TEXT = re.compile(
-    r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|(?:x-)?ndjson|jsonl|x-jsonlines)"
-    r"|.*\+(?:xml|yaml)\Z"
-)
 _CHARSETS = re.compile(  # Python's names of character sets that text is written in
     r"ascii|utf-(?:8|16|32)(?:-[a-z]{2,3})?|iso8859-[0-9]{1,2}|koi8-[rtu]|cp[0-9]{3,4}|mac-roman|tis-620|iso2022_[a-z0-9_]{2,6}"
     r"|shift_jis|euc_(?:jp|kr)|johab|hz|gb2312|gbk|gb18030|big5(?:hkscs)?"
@@ -103,21 +100,13 @@ def decode(answer: Answer, scrubber: Scrubber) -> Json:
             raise
         except ValueError:
             pass  # it is not what it says it is; what it is may still be read
-    if _JSON.match(media_type) or _TEXT.match(media_type) or (not media_type and _is_text(answer.body)):
+    if _JSON.match(media_type) or TEXT.match(media_type) or (not media_type and text_in(answer.body) is not None):
         text = scrubber.text(answer.body.decode(_charset(parameters), "replace"))
         return scrubber.cut(text) if answer.truncated else text
     return {
         "base64": base64.b64encode(scrubber.raw(answer.body)).decode(),
         "media_type": scrubber.text(media_type)[:100] or "application/octet-stream",
     }
-
-
-def _is_text(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in body
 
 
 def _charset(parameters: str) -> str:
@@ -302,7 +291,7 @@ def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) 
         body = _in_utf8(answer.body, answer.content_type.partition(";")[2])
         if (_JSON.match(kind) or not kind) and (beginning := _beginning(body, scrubber)) is not None:
             return Success(data=beginning, truncated=True, delivery=delivery)
-        if not _TEXT.match(kind):
+        if not TEXT.match(kind):
             return Failed(
                 error=Error(
                     code="response_too_large",
@@ -339,7 +328,7 @@ def _failed(answer: Answer, scrubber: Scrubber, delivery: Delivery) -> Failed:
         suggestion = _SUGGESTIONS.get(
             answer.status, "try again later" if answer.status >= 500 else "change the arguments"
         )
-    said = excerpt(data)
+    said = excerpt(data).removeprefix(f"{phrase.partition(' ')[2]}: ")
     return Failed(
         error=Error(
             code="upstream_error",

@@ -139,14 +139,14 @@ class Conversation:
             listing = await self._agree(call) or await self._list(call)
         return listing
 
-    async def call(self, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
-        """What a tool answers by `until` (the loop's time). None where the server does not know the session any more: nothing was done, and
-        `parts` begins again.
+    async def call(self, method: str, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
+        """What the server answers to a request of a caller's by `until` (the loop's time). None where the server does not know the session
+        any more: nothing was done, and `parts` begins again.
 
         A caller that leaves is told to the server. What may change something is waited for a little longer all the same, to know how
         it ended.
         """
-        agreed, number, method = self._agreed, self._next(), "tools/call"
+        agreed, number = self._agreed, self._next()
         if call.line is not None and call.line.listens:
             params = {**params, "_meta": {"progressToken": number}}
         asking = asyncio.create_task(self._wire.ask(self._request(method, params, number), agreed, call))
@@ -156,16 +156,18 @@ class Conversation:
                 return None if self._lost(asking.result(), agreed) else result_of(asking.result(), call, method)
             self._call_off(number, agreed, call)
             self._wire.doubt()
-            return _unanswered(call, "did not answer in time", broken=True)
+            return _unanswered(call, method, "did not answer in time", broken=True)
         except asyncio.CancelledError:
             self._call_off(number, agreed, call)
-            if call.line is None or not call.line.left() or call.tool.effect is Effect.READ:
+            if call.line is None or not call.line.left() or call.tool.effect is Effect.READ or method != "tools/call":
                 raise
             left = until - asyncio.get_running_loop().time()
             await asyncio.wait({asking}, timeout=min(_PARTING_S, max(0.0, left)))
             if asking.done():
                 return result_of(asking.result(), call, method)
-            return _unanswered(call, "was told that its caller left, and did not say how the call ended", broken=False)
+            return _unanswered(
+                call, method, "was told that its caller left, and did not say how the call ended", broken=False
+            )
         finally:
             asking.cancel()
 
@@ -317,10 +319,10 @@ def _late(message: str) -> Failed:
     return failed("upstream_timeout", message, "try again later", Delivery(attempts=1))
 
 
-def _unanswered(call: Call, what: str, *, broken: bool) -> Failed:
+def _unanswered(call: Call, method: str, what: str, *, broken: bool) -> Failed:
     """A call was sent and its answer given up; `broken` where that was the server's fault."""
     delivery = Delivery(attempts=1, broken=broken)
-    if harmless(call, "tools/call"):
+    if harmless(call, method):
         return failed("upstream_timeout", f"the server {what}", "try again later", delivery)
     message = f"the server {what}; it may or may not have taken effect"
     return failed("outcome_unknown", message, "find out what happened before trying again", delivery)

@@ -21,11 +21,12 @@ from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import Listing
-from toolgen.model.result import Error, Failed, Refused, Shape, Success
+from toolgen.model.prompt_injection import visible
+from toolgen.model.result import Error, Failed, Refused, Shape, Success, file_bytes, text_in
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import McpBinding, absent
+from toolgen.model.tool import McpBinding, McpResourceBinding, absent
 
-__all__ = ["McpExecutor", "PreviewWire", "answered"]
+__all__ = ["McpExecutor", "PreviewWire", "answered", "contents"]
 
 _MAX_SAID_LENGTH = 800
 _Check = Callable[[Json], bool]
@@ -106,6 +107,40 @@ def answered(outcome: Success) -> Success | Failed:
     return Success(data=data, delivery=delivery, shape=Shape.CONTENT)
 
 
+def contents(outcome: Success) -> Success | Failed:
+    """What a resource holds: a document, a file, or a list of those where it is several (MCP 2025-11-25, server/resources).
+
+    A file that is text is a document, so that whatever looks at answers reads it.
+    """
+    result, delivery = outcome.data, outcome.delivery
+    assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it
+    found = result.get("contents")
+    parts = [_content(one) for one in found] if isinstance(found, list) else []
+    if not parts or any(part is None for part in parts):
+        message = "the server's answer is no content of a resource as MCP has it"
+        return failed("upstream_error", message, delivery=delivery)
+    data: Json = parts[0] if len(parts) == 1 else parts
+    return Success(data=data, delivery=delivery, shape=Shape.PARTS)
+
+
+def _content(one: Json) -> Json:
+    if not isinstance(one, Mapping) or not _is_resource(one):
+        return None
+    named = one.get("mimeType")
+    if isinstance(text := one.get("text"), str):
+        return {"uri": one["uri"], "media_type": named if isinstance(named, str) else "text/plain", "text": text}
+    file: JsonObject = {
+        "base64": one["blob"],
+        "media_type": named if isinstance(named, str) else "application/octet-stream",
+    }
+    body = file_bytes(file)
+    if body is None:
+        return None
+    if (decoded := text_in(body)) is None:
+        return file
+    return {"uri": one["uri"], "media_type": file["media_type"], "text": visible(decoded)}
+
+
 def _block(block: Json) -> JsonObject:
     """A block as it came, with the members that its kind has; what is no block of MCP is text that says so."""
     kind = block.get("type") if isinstance(block, Mapping) else None
@@ -169,17 +204,20 @@ class McpExecutor:
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Asks the server for the call, once it was seen that the tool is as it was pinned; never raises for what the server does."""
-        conversation = self._with(call.principal)
+        conversation, binding = self._with(call.principal), _binding(call)
+        method, params = _request(call, binding)
         until = asyncio.get_running_loop().time() + self._total_s
         for _ in range(_MAX_SESSIONS):
             listed = await conversation.parts(_harmless(call), until)
             if isinstance(listed, Failed):
                 return _unsent(listed)
-            if refused := _changed(_binding(call), listed):
+            if refused := _changed(binding, listed):
                 return refused
-            outcome = await conversation.call(_params(call, _binding(call)), call, until)
+            outcome = await conversation.call(method, params, call, until)
+            if isinstance(outcome, Success):
+                return contents(outcome) if isinstance(binding, McpResourceBinding) else answered(outcome)
             if outcome is not None:
-                return answered(outcome) if isinstance(outcome, Success) else outcome
+                return outcome
         message = "the server forgot the session that it had just begun; nothing was sent"
         return failed("upstream_unavailable", message, "try again later")
 
@@ -191,7 +229,7 @@ class McpExecutor:
 
     def preview(self, call: Call) -> JsonObject:
         """The message, and over HTTP the request around it with secrets masked. What a server gives a session or a number is not known."""
-        return self._wire.preview(request("tools/call", _params(call, _binding(call)), 1), call)
+        return self._wire.preview(request(*_request(call, _binding(call)), 1), call)
 
     async def close(self) -> None:
         """Closes every connection, and ends a command."""
@@ -229,8 +267,11 @@ def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
     return _refused(f"the tool's {', '.join(changed)} changed since somebody accepted it") if changed else None
 
 
-def _params(call: Call, binding: McpBinding) -> JsonObject:
-    return {"name": binding.tool, "arguments": own_arguments(call.tool, call.arguments)}
+def _request(call: Call, binding: McpBinding) -> tuple[str, JsonObject]:
+    """The method of a call, and its params."""
+    if isinstance(binding, McpResourceBinding):
+        return "resources/read", {"uri": call.arguments["uri"]}
+    return "tools/call", {"name": binding.tool, "arguments": own_arguments(call.tool, call.arguments)}
 
 
 def _harmless(call: Call) -> Call:

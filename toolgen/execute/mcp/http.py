@@ -7,6 +7,8 @@ ends before its answer is asked for again where it said from where (MCP 2025-11-
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -120,8 +122,14 @@ _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
 # What may be asked twice: it changes nothing.
 _HARMLESS = frozenset(
-    {"initialize", "server/discover", "tools/list", "notifications/initialized", "notifications/cancelled"}
+    {
+        *("initialize", "server/discover", "tools/list", "resources/read"),
+        *("notifications/initialized", "notifications/cancelled"),
+    }
 )
+_NAMED_BY: Mapping[str, str] = {"tools/call": "name", "resources/read": "uri"}
+"""The member of a request's params that the header `Mcp-Name` repeats (2026-07-28, basic/transports)."""
+_PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )\Z")
 
 
 class HttpWire:
@@ -217,8 +225,8 @@ class HttpWire:
         }
         if agreed.version == MODERN:
             said["method"] = method
-            name = params.get("name") if isinstance(params, Mapping) else None
-            said["name"] = name if isinstance(name, str) else ""
+            name = params.get(_NAMED_BY.get(method, "name")) if isinstance(params, Mapping) else None
+            said["name"] = _header_value(name) if isinstance(name, str) else ""
         said = {key: value for key, value in said.items() if value}
         parts = urlsplit(self._url)
         binding = HttpBinding(
@@ -243,6 +251,13 @@ class HttpWire:
     def _security_of(self, principal: Principal) -> tuple[tuple[str, ...], ...]:
         given = None if self._provision is None else self._provision.assigned(principal)
         return self._security if given is None else (tuple(sorted(given)),)
+
+
+def _header_value(text: str) -> str:
+    """A text as a header's value: in base64 where it would not arrive as it is (2026-07-28, basic/transports, Value Encoding)."""
+    if _PLAIN.match(text) and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *, read: Reader) -> Success | Failed:

@@ -88,6 +88,7 @@ META_TOOLSET = "toolset"
 META_PROGRESS = "progressToken"
 META_IDEMPOTENCY = "idempotencyKey"
 META_TRACE = "traceparent"
+META_ENVELOPE = "toolgen/envelope"
 META_TRACE_STATE = "tracestate"
 
 _MAX_CLIENT_LENGTH = 120
@@ -153,7 +154,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     def of(cls, error: Error) -> Fault:
         """The fault for an error that is no fault of the request; `data` is the error as REST tells it."""
         data = msgspec.to_builtins(error)
-        return cls(code=INTERNAL_ERROR, message=error.message, data=data, retry_after_s=error.retry_after_s)
+        message = f"{error.code}: {error.message}"
+        return cls(code=INTERNAL_ERROR, message=message, data=data, retry_after_s=error.retry_after_s)
 
 
 ALONE = Fault(code=INVALID_REQUEST, message="initialize is sent alone, not in a batch")

@@ -44,7 +44,7 @@ from toolgen.gateway.mcp.results import read_resource
 from toolgen.gateway.mcp.tasks import Tasks
 from toolgen.gateway.mcp.tool_calls import ToolCalls
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_lists import WITH_TASKS, Listings
+from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, Listings
 from toolgen.gateway.tracing import METHODS, Operation, Span, Spans
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
@@ -108,7 +108,8 @@ class Mcp:
             return failed(request, outcome)
         if era is Era.MODERN:
             outcome.setdefault("resultType", "complete")
-            outcome["_meta"] = {META_SERVER: _SERVER_INFO}
+            said = outcome.get("_meta")
+            outcome["_meta"] = {**(said if isinstance(said, Mapping) else {}), META_SERVER: _SERVER_INFO}
         return Reply(body=response(request, "result", outcome))
 
     async def respond(self, message: Message, principal: Principal) -> None:
@@ -215,7 +216,7 @@ class Mcp:
         uri = params.get("uri")
         if not isinstance(uri, str):
             return Fault(code=INVALID_PARAMS, message="params.uri must be a string")
-        found = await read_resource(self._gateway, caller.principal, uri)
+        found = await read_resource(self._gateway, caller, uri)
         if isinstance(found, Error):
             if found.retry_after_s is not None:
                 return Fault.of(found)
@@ -230,7 +231,9 @@ class Mcp:
             return Fault(code=INVALID_PARAMS, message="params.cursor must be a string")
         try:
             listing = self._listings.of(caller.principal, caller.session or caller.connection)
-            page = listing.page("mcp" if era is Era.MODERN else WITH_TASKS, cursor=cursor or "", limit=_TOOLS_PER_PAGE)
+            page = listing.page(
+                STATELESS if era is Era.MODERN else WITH_TASKS, cursor=cursor or "", limit=_TOOLS_PER_PAGE
+            )
         except Malformed as error:
             return Fault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
         result: dict[str, object] = {"tools": page.tools}

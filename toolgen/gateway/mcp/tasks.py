@@ -18,15 +18,17 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.errors import StateError
+from toolgen.gateway.answer_text import error_text
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.caller_questions import CallerQuestions
-from toolgen.gateway.json_body import encode, error_text
+from toolgen.gateway.json_body import encode
 from toolgen.gateway.mcp.client_channel import APPROVAL, ASKED_WITH, answers_question, capabilities_of, form_of, said
 from toolgen.gateway.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     META_CAPABILITIES,
+    META_ENVELOPE,
     META_RELATED_TASK,
     METHOD_NOT_FOUND,
     TASKS,
@@ -38,11 +40,11 @@ from toolgen.gateway.mcp.messages import (
     declares_tasks,
     missing_capability,
 )
-from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.gateway.mcp.session_tasks import SessionTasks, Told
 from toolgen.gateway.mcp.task_shapes import error_of, status_of, task_of
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.search_tools import CALLING, INPUTS
+from toolgen.gateway.search_tools import AT_ONCE
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
@@ -128,7 +130,7 @@ class Tasks:
         lasts = wanted.get("ttl") if isinstance(wanted, Mapping) else False
         if isinstance(lasts, bool) or not isinstance(lasts, int | float | None):
             return _wrong("params.task must be an object, and its ttl a number of milliseconds")
-        if tool is None or (tool.name in INPUTS and tool.name not in CALLING):
+        if tool is None or tool.name in AT_ONCE:
             return Fault(code=METHOD_NOT_FOUND, message="there is no such tool to be called as a task")
         keep_s = 0.0 if lasts is None else max(1.0, lasts / 1000)
         return TaskPlan(wait=0.0, at_once=True, always=True, keep_s=keep_s)
@@ -175,6 +177,8 @@ class Tasks:
         """The result of one of the methods below tasks/. Raises `StateError` and `AuditError`."""
         if era is Era.MODERN and not declares_tasks(meta.get(META_CAPABILITIES)):
             return missing_capability(NO_TASKS, (TASKS,))
+        if isinstance(fault := asked_envelope(meta), Fault):
+            return fault
         if method == "tasks/list":
             return await self._list(params, era, caller)
         task_id = params.get("taskId")
@@ -187,7 +191,7 @@ class Tasks:
             case "tasks/get":
                 return await self.shown(known, meta, era, caller.principal)
             case "tasks/result":
-                return await self._result(known, era, caller)
+                return await self._result(known, meta, era, caller)
             case "tasks/update":
                 return await self._update(known, params.get("inputResponses"), caller.principal)
             case _:
@@ -202,7 +206,7 @@ class Tasks:
             return task
         match task["status"]:
             case "completed":
-                task["result"] = {"resultType": "complete", **self._result_of(known, principal)}
+                task["result"] = {"resultType": "complete", **self._result_of(known, meta, era, principal)}
             case "failed":
                 task["error"] = error_of(known, self._approvals)
             case "input_required":
@@ -220,8 +224,16 @@ class Tasks:
         if form is not None:
             yield APPROVAL, {"method": "elicitation/create", "params": dict(form)}
 
-    def _result_of(self, known: Invocation, principal: Principal) -> dict[str, object]:
-        return tool_result(self._approvals.envelope(known), known.via or known.tool, self._listings.of(principal))
+    def _result_of(
+        self, known: Invocation, meta: Mapping[str, Any], era: Era, principal: Principal
+    ) -> dict[str, object]:
+        rendering = Rendering(
+            listing=self._listings.of(principal),
+            era=era,
+            envelope=meta.get(META_ENVELOPE) is True,
+            links=self._gateway.tool_calls.files.resource_links,
+        )
+        return tool_result(self._approvals.envelope(known), known.via or known.tool, rendering)
 
     async def _list(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
         after = _position(params.get("cursor"))
@@ -261,7 +273,9 @@ class Tasks:
             await self.questions.answer(known, replies)
         return {}
 
-    async def _result(self, known: Invocation, era: Era, caller: Caller) -> dict[str, object] | Fault:
+    async def _result(
+        self, known: Invocation, meta: Mapping[str, Any], era: Era, caller: Caller
+    ) -> dict[str, object] | Fault:
         """Waits until a task has ended, and says meanwhile what it asks for, where the client listens."""
         told, asked = Told(), set[str]()
         while True:
@@ -283,7 +297,10 @@ class Tasks:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await news.wait()
-        return {**self._result_of(known, caller.principal), "_meta": {META_RELATED_TASK: {"taskId": known.id}}}
+        result = self._result_of(known, meta, era, caller.principal)
+        said = result.get("_meta")
+        own = said if isinstance(said, Mapping) else {}
+        return {**result, "_meta": {**own, META_RELATED_TASK: {"taskId": known.id}}}
 
     def _ask(self, known: Invocation, caller: Caller, asked: set[str]) -> None:
         """Asks a client of the handshake era what was not asked over this stream yet."""

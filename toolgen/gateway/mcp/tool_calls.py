@@ -40,7 +40,7 @@ from toolgen.gateway.mcp.messages import (
     client_label,
     missing_capability,
 )
-from toolgen.gateway.mcp.results import tool_result
+from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.gateway.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import CALLING
@@ -70,6 +70,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: frozenset[str]
     token: int | str | None
     era: Era
+    envelope: bool = False
     task: TaskPlan | None = None
 
 
@@ -178,6 +179,9 @@ class ToolCalls:
         token = meta.get(META_PROGRESS)
         if isinstance(token, bool) or not isinstance(token, int | str | None):
             return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
+        envelope = asked_envelope(meta)
+        if isinstance(envelope, Fault):
+            return envelope
         state: RequestState | None = None
         answers: Mapping[str, Any] = {}
         if era is Era.MODERN and ("requestState" in params or "inputResponses" in params):
@@ -196,6 +200,7 @@ class ToolCalls:
             capabilities=capabilities_of(meta.get(META_CAPABILITIES)) if era is Era.MODERN else caller.capabilities,
             token=token,
             era=era,
+            envelope=envelope,
         )
 
     def _going_on(
@@ -312,7 +317,13 @@ class ToolCalls:
             created = await self._tasks.created(envelope, request.name, request.task, request.era, caller)
             if created is not None:
                 return created
-        return tool_result(envelope, request.name, self._listings.of(caller.principal))
+        rendering = Rendering(
+            listing=self._listings.of(caller.principal),
+            era=request.era,
+            envelope=request.envelope,
+            links=self._gateway.tool_calls.files.resource_links,
+        )
+        return tool_result(envelope, request.name, rendering)
 
 
 async def _set(news: asyncio.Event, within: float) -> None:

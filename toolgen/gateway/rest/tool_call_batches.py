@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from toolgen.gateway.json_body import Malformed, data_json, data_text, decode, error_text
+from toolgen.gateway.answer_text import data_text, error_text
+from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 
@@ -84,7 +85,7 @@ class BatchCall(Struct, frozen=True, kw_only=True):
     def answered(self, envelope: Envelope) -> dict[str, object]:
         """The call's answer in the form of its provider. Anything but a success says in its text what is wrong and what to do."""
         if envelope.status == "ok":
-            return self.answer(self, data_text(envelope, data_json(envelope.data)), True)
+            return self.answer(self, data_text(envelope), True)
         return self.answer(self, error_text(envelope), False)
 
 

@@ -241,7 +241,7 @@ class Rest:
     async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Response:
         """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
         request.parameters()
-        found = await self._gateway.tool_calls.fetch(principal, name, token)
+        found = await self._gateway.tool_calls.files.fetch(principal, name, token)
         if isinstance(found, Error):
             status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
             raise Rejected.of(status, found)

@@ -180,4 +180,5 @@ class Operation(Struct, frozen=True, kw_only=True):
     servers: Servers
     security: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]
+    files: bool = False  # whether a successful answer may be neither JSON nor text
     scopes: tuple[Mapping[str, tuple[str, ...]], ...] = ()  # of the same alternatives; empty where none is named

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolgen.model.http import holds_file
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers
 from toolgen.sources.openapi.routes import Route
@@ -56,6 +57,7 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
     elif form:
         body = _form(form, consumes, note)
     security = raw["security"] if raw.get("security") is not None else documents.top("security")
+    outputs, files = _answers(documents, route, note)
     return Operation(
         origin=route.origin,
         method=route.method,
@@ -71,7 +73,8 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
         servers=_servers(root, _list(raw.get("schemes", documents.top("schemes")))),
         security=requirements(security, f"{route.origin}/security"),
         scopes=scopes(security),
-        outputs=_outputs(documents, route, note),
+        outputs=outputs,
+        files=files,
     )
 
 
@@ -172,12 +175,17 @@ def _servers(root: Mapping[str, Any], schemes: list[str]) -> Servers:
     return Servers(urls=urls, origin="#/host")
 
 
-def _outputs(documents: Documents, route: Route, note: Callable[[str, str], None]) -> tuple[Any, ...]:
+def _answers(documents: Documents, route: Route, note: Callable[[str, str], None]) -> tuple[tuple[Any, ...], bool]:
+    """The schemas of the successful answers, each once, and whether one may be a file."""
     found: list[Any] = []
+    described = files = False
     for status, response in successes(documents, route, note):
         if status == "default" and found:
             break
         schema = response.get("schema")
         if isinstance(schema, dict) and schema.get("type") != "file" and schema not in found:
             found.append(schema)
-    return tuple(found)
+        described |= isinstance(schema, dict)
+        files |= isinstance(schema, dict) and schema.get("type") == "file"
+    produces = _list(route.raw.get("produces", documents.top("produces")))
+    return tuple(found), files or (described and any(map(holds_file, produces)))

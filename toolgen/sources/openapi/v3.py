@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolgen.model.http import MEDIA_TYPE
+from toolgen.model.http import MEDIA_TYPE, holds_file
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers, described
 from toolgen.sources.openapi.routes import Route, opened_object
@@ -38,6 +38,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
     _check_querystring(written, route.origin)
     security = raw["security"] if raw.get("security") is not None else documents.top("security")
     tags = raw.get("tags")
+    outputs, files = _answers(documents, route, note)
     return Operation(
         origin=route.origin,
         method=route.method,
@@ -53,7 +54,8 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
         servers=_servers(documents, route),
         security=requirements(security, f"{route.origin}/security"),
         scopes=scopes(security),
-        outputs=_outputs(documents, route, note),
+        outputs=outputs,
+        files=files,
     )
 
 
@@ -200,14 +202,17 @@ def _servers(documents: Documents, route: Route) -> Servers:
     return described(None, "#/servers")
 
 
-def _outputs(documents: Documents, route: Route, note: Note) -> tuple[Any, ...]:
-    """The JSON schemas of the successful answers, each once."""
+def _answers(documents: Documents, route: Route, note: Note) -> tuple[tuple[Any, ...], bool]:
+    """The JSON schemas of the successful answers, each once, and whether one may be a file."""
     found: list[Any] = []
+    files = False
     for status, response in successes(documents, route, note):
         if status == "default" and found:
             break
         content = response.get("content")
-        for media_type, media in content.items() if isinstance(content, dict) else ():
+        media_types = content if isinstance(content, dict) else {}
+        files |= any(holds_file(name) or _is_binary(media) for name, media in media_types.items())
+        for media_type, media in media_types.items():
             if (
                 JSON.match(media_type)
                 and isinstance(media, dict)
@@ -216,7 +221,12 @@ def _outputs(documents: Documents, route: Route, note: Note) -> tuple[Any, ...]:
             ):
                 found.append(media["schema"])
                 break
-    return tuple(found)
+    return tuple(found), files
+
+
+def _is_binary(media: Any) -> bool:
+    schema = media.get("schema") if isinstance(media, dict) else None
+    return isinstance(schema, dict) and schema.get("format") == "binary"
 
 
 def successes(documents: Documents, route: Route, note: Note) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,131 @@
+"""Output schema as MCP clients are listed it, and the structured content that goes with it: always both or neither.
+
+Clients refuse an answer without the structured content that a listed schema promises, and some of them show the model nothing else. What
+the gateway has to add to an answer is therefore a member of it, `gateway_note`, which every listed schema has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jsonschema_rs
+from msgspec import Struct
+
+from toolgen.model.schema import Json, Schema
+from toolgen.model.tool import FunctionBinding, Tool
+
+__all__ = ["ListedOutput", "lenient", "listed_output"]
+
+_NOTE = "gateway_note"
+_TOLD: Schema = {
+    "type": "string",
+    "description": "What the gateway adds to this answer; alone, the answer as text.",
+}
+# What a note beside the data, or in its place, would break; the other keywords stay at the root, where clients look for them.
+_WHOLE = frozenset(
+    {
+        *("required", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum"),
+        *("minProperties", "maxProperties", "propertyNames", "dependentRequired", "dependentSchemas"),
+    }
+)
+_MAPS = frozenset({"properties", "patternProperties"})
+_DEFINITIONS = frozenset({"$defs", "definitions"})
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_WORDS = frozenset({"title", "description", "deprecated", "examples"})
+_KEPT = _WORDS | {"$ref", "$id", "$anchor", "$schema", "type"}
+
+
+class ListedOutput(Struct, frozen=True, kw_only=True):
+    """An output schema as it is listed. `note` is the member for what the gateway adds."""
+
+    schema: Schema
+    note: str
+    validator: jsonschema_rs.Validator
+
+    def structured(self, data: Json, said: str, text: Callable[[], str]) -> Json:
+        """The structured content of an answer, which fits the schema. `said` is what the gateway adds to the data, "" for nothing, and
+        `text` the whole answer as text, for one that does not fit."""
+        noted = data
+        if said and isinstance(data, Mapping) and self.note not in data:
+            noted = {**data, self.note: said}
+        told = noted is not data or not said
+        return noted if told and self.validator.is_valid(noted) else {self.note: text()}
+
+
+def listed_output(tool: Tool, *, any_root: bool = False) -> ListedOutput | None:
+    """What is listed of a tool's output schema; None for nothing.
+
+    Functions are held to their schema before anybody is told their answer, so it is listed as it is unless the source says otherwise; of
+    any other tool it is listed only where its source says so. Until 2026-07-28 a schema describes an object; since then it may describe
+    anything (`any_root`).
+    """
+    form = tool.listed_output or ("strict" if isinstance(tool.binding, FunctionBinding) else "none")
+    if form == "none" or tool.output_schema is None:
+        return None
+    schema = lenient(tool.output_schema) if form == "lenient" else tool.output_schema
+    if schema.get("type") != "object" and not any_root:
+        return None
+    return _noted(schema)
+
+
+def _noted(schema: Schema) -> ListedOutput | None:
+    """The schema, which a note alone fits too, and an object that fits it with a note; None for one that cannot be compiled."""
+    described = schema.get("properties")
+    properties: Mapping[str, Any] = described if isinstance(described, Mapping) else {}
+    note = _NOTE
+    while note in properties:
+        note += "_"
+    alone = {"required": [note]}
+    made: dict[str, Any]
+    if schema.get("type") == "object":
+        made = {key: value for key, value in schema.items() if key not in _WHOLE}
+        made["properties"] = {**properties, note: _TOLD}
+        if whole := {key: value for key, value in schema.items() if key in _WHOLE}:
+            made["anyOf"] = [whole, alone]
+    else:
+        definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
+        bare = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
+        made = {"anyOf": [bare, {"type": "object", "properties": {note: _TOLD}, **alone}], **definitions}
+    try:
+        validator = jsonschema_rs.validator_for(made, offline=True)
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return None
+    return ListedOutput(schema=made, note=note, validator=validator) if validator.is_valid({note: ""}) else None
+
+
+def lenient(schema: Schema) -> dict[str, Any]:
+    """A schema with the types and names of another that also fits null in every place, other values of an enum, members that it does not
+    name and objects without some that it does."""
+    built: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _KEPT:
+            built[key] = value
+        elif key == "enum" and isinstance(value, list):
+            built.setdefault("examples", value)
+        elif key == "const":
+            built.setdefault("examples", [value])
+        elif key in _MAPS and isinstance(value, Mapping):
+            built[key] = {name: _nullable(one) for name, one in value.items()}
+        elif key in _DEFINITIONS and isinstance(value, Mapping):
+            built[key] = {name: _lenient(one) for name, one in value.items()}
+        elif key in _LISTS and isinstance(value, list):
+            if key == "prefixItems":
+                built[key] = [_nullable(one) for one in value]
+            elif key != "oneOf" or "anyOf" not in schema:  # what fits exactly one schema may fit several lenient ones
+                built["anyOf" if key == "oneOf" else key] = [_lenient(one) for one in value]
+        elif key == "items" or (key == "additionalProperties" and isinstance(value, Mapping)):
+            built[key] = _nullable(value)
+    return built
+
+
+def _lenient(schema: Any) -> dict[str, Any]:
+    return lenient(schema) if isinstance(schema, Mapping) else {}
+
+
+def _nullable(schema: Any) -> dict[str, Any]:
+    made = _lenient(schema)
+    kind = made.get("type", ())
+    if "null" in kind or made.keys() <= _WORDS:
+        return made
+    return {"anyOf": [made, {"type": "null"}]}

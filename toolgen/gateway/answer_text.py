@@ -1,0 +1,138 @@
+"""Text of an answer as an agent reads it, over every front end: the data and notes of a success, or an error that begins with its code."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from toolgen.gateway.file_links import linked_file, reading_hint
+from toolgen.gateway.json_body import encode
+from toolgen.model.excerpt import bounded
+from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error
+from toolgen.model.schema import Json
+from toolgen.responses.answer_argument import ARGUMENT
+
+__all__ = ["data_text", "error_text", "notes_of", "without_repetition", "written"]
+
+_MAX_DATA_LENGTH = 4000
+_WORD = re.compile(r"\w+")
+_WAITING = frozenset({"try again later", "wait before the next call"})
+_NO_TYPE = "about:blank"  # of problem details that have none (RFC 9457, section 4.2.1)
+
+
+def written(data: object) -> str:
+    """Data as a text: a text as it is, anything else as JSON."""
+    return data if isinstance(data, str) else encode(data).decode("utf-8")
+
+
+def data_text(envelope: Envelope, text: str | None = None) -> str:
+    """The text of a success: its data and its notes. `text` is that of the data, where it was made already."""
+    said = written(envelope.data) if text is None else text
+    if (
+        isinstance(envelope.data, Mapping)
+        and "resource" in envelope.data
+        and (link := linked_file(envelope)) is not None
+    ):
+        said = f"The answer is a file of {link['size']} bytes ({link['mimeType']}). {reading_hint(link['uri'])}"
+    return "\n\n".join((said, *(f"[{note}]" for note in notes_of(envelope))))
+
+
+def notes_of(envelope: Envelope) -> tuple[str, ...]:
+    """The notes on a success, which its data does not say: errors beside it, dropped arguments, where it was cut, how to read on."""
+    meta = envelope.meta
+    notes = []
+    if meta.partial:
+        notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
+    if dropped := _dropped(envelope):
+        notes.append(dropped)
+    if meta.truncated or meta.next_cursor:
+        where = f" at {meta.cut_at}" if meta.cut_at else ""
+        note = f"The answer was cut short{where}." if meta.truncated else "There is more."
+        if meta.next_cursor:
+            note += f" The rest starts at the cursor {meta.next_cursor}"
+            if meta.cut_at:
+                note += f" (call again with the same arguments and {envelope.cursor_argument or ARGUMENT}.cursor)"
+        notes.append(note)
+    return tuple(notes)
+
+
+def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
+    """The text of anything that is not a success. It begins with the code, as some clients drop the error mark, and says nothing twice.
+
+    `blocks_follow`: what the system answered is given behind it.
+    """
+    error = envelope.error or Error(code="internal", message="the gateway gave no reason")
+    if blocks_follow:
+        message, data = _unquoted(error.message, envelope.content), None
+    else:
+        message, data = without_repetition(error.message, envelope.data)
+    parts = [f"{error.code}: {message}"]
+    if envelope.status == "pending":
+        parts.append(f"Nothing has been carried out yet; call id {envelope.call_id}.")
+    elif error.code == "outcome_unknown" and envelope.call_id:
+        parts.append(f"The call id is {envelope.call_id}.")
+    if error.retry_after_s is not None:
+        parts.append(f"Try again in {math.ceil(error.retry_after_s)} s.")
+    if error.suggestion and not (error.retry_after_s is not None and error.suggestion in _WAITING):
+        parts.append(f"What to do: {error.suggestion}")
+    if error.help_url:
+        parts.append(f"More: {error.help_url}")
+    if dropped := _dropped(envelope):
+        parts.append(dropped)
+    if data is not None:
+        parts.append(f"The system answered: {bounded(written(data), _MAX_DATA_LENGTH)}")
+    return "\n".join(parts)
+
+
+def without_repetition(message: str, data: Json) -> tuple[str, Json]:
+    """An error's message and what the system answered, without what stands in both.
+
+    The message quotes the system behind its first colon (`Failed`). The data is None where the message says all of it. Otherwise the
+    message ends before a quotation that the data has in full.
+    """
+    if data is None:
+        return message, None
+    said = " ".join(message.split())
+    if all(" ".join(text.split()) in said for text in _contents(data)):
+        return message, None
+    return (message if len(written(data)) > _MAX_DATA_LENGTH else _unquoted(message, data)), data
+
+
+def _unquoted(message: str, data: Json) -> str:
+    """A message without a quotation of which every word is in the data."""
+    ours, colon, quoted = message.partition(":")
+    known = {word for text in (written(data), *_contents(data)) for word in _WORD.findall(text)}
+    return ours if colon and known.issuperset(_WORD.findall(quoted)) else message
+
+
+def _contents(data: Json, name: str = "") -> Iterator[str]:
+    """The texts and numbers in data that tell something."""
+    match data:
+        case Mapping():
+            for key, value in data.items():
+                yield from _contents(value, key)
+        case list() | tuple():
+            for value in data:
+                yield from _contents(value)
+        case None:
+            return
+        case bool() if name in SUCCESS_FLAGS:  # that the call failed is told by its being an error
+            return
+        case str() if not data.strip() or (name, data) == ("type", _NO_TYPE):
+            return
+        case str():
+            yield data
+        case _:
+            yield encode(data).decode("utf-8")
+
+
+def _dropped(envelope: Envelope) -> str:
+    """The sentence about arguments that the tool does not have; "" where there are none."""
+    if not envelope.meta.dropped:
+        return ""
+    named = (
+        f"'{one['argument']}'" + (f" (did you mean '{one['nearest']}'?)" if "nearest" in one else "")
+        for one in envelope.meta.dropped
+    )
+    return f"Left out, as the tool has no such argument: {', '.join(named)}."

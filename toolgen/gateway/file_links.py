@@ -1,0 +1,63 @@
+"""Links to files that calls answered with: their URIs, and what an agent reads in place of a link that its client could not take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolgen.model.result import Envelope
+from toolgen.model.schema import Json
+
+__all__ = ["MAX_LINKS", "READ_FILE", "SCHEME", "Place", "linked_file", "parse_uri", "reading_hint"]
+
+READ_FILE = "read_file"
+SCHEME = "toolgen://answers/"
+MAX_LINKS = 100
+"""How many links of one answer can be read here."""
+_URI = re.compile(re.escape(SCHEME) + r"([^/]{1,128})/([A-Za-z0-9_-]{64})(?:/([0-9]{1,2}))?\Z")
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a URI leads: the tool that answered, the key of what is kept of its answer, and which link in that; None for a file."""
+
+    tool: str
+    token: str
+    link: int | None
+
+
+def parse_uri(uri: str) -> Place | None:
+    """The place of a URI; None for one that leads to no file here."""
+    found = _URI.match(uri)
+    return (
+        None
+        if found is None
+        else Place(tool=found[1], token=found[2], link=None if found[3] is None else int(found[3]))
+    )
+
+
+def linked_file(envelope: Envelope) -> dict[str, Any] | None:
+    """The `resource_link` of an answer that is a link to a file; None for any other.
+
+    What an upstream wrote to look like one can lead nowhere but here, and there to nothing.
+    """
+    data: Json = envelope.data
+    link = data.get("resource") if isinstance(data, Mapping) and data.keys() == {"resource"} else None
+    uri = link.get("uri") if isinstance(link, Mapping) else None
+    place = parse_uri(uri) if isinstance(uri, str) else None
+    if not isinstance(link, Mapping) or place is None or place.tool != envelope.tool:
+        return None
+    return {
+        "type": "resource_link",
+        "uri": uri,
+        "name": f"the answer of {envelope.tool}",
+        "mimeType": str(link.get("media_type", "")),
+        "size": link.get("size"),
+    }
+
+
+def reading_hint(uri: str) -> str:
+    """How an agent reads a file."""
+    return f"{READ_FILE} reads it, with this uri: {uri}"

@@ -15,7 +15,7 @@ from msgspec import UNSET, structs
 from tests.cli.commands import runner
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.governed import upstream as serving
-from tests.services.bridged import hostile
+from tests.services.bridged import hostile, tell
 from toolgen.audit.reader import entries
 from toolgen.cli import main
 from toolgen.config.settings import load as load_settings
@@ -188,12 +188,17 @@ def preview(gateway: Gateway, name: str, arguments: dict[str, Any]) -> Any:
 
 def built(root: Path, *server: str, **policy: Any) -> Path:
     """The project with what its bridged server lists pinned."""
-    path = project(root, *server, **policy)
+    path = pinned(project(root, *server, **policy))
+    assert path.with_name("generated").exists()
+    return path
+
+
+def pinned(path: Path) -> Path:
+    """The same, whatever problems the build has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        with pytest.raises(SystemExit) as ended:
+        patch.chdir(path.parent)
+        with pytest.raises(SystemExit):
             main(["build"])
-    assert not ended.value.code
     return path
 
 
@@ -361,3 +366,19 @@ def _as_before(tool: Tool) -> Tool:
             )
         binding = structs.replace(binding, parameters=tuple(sent), body=body)
     return seal(structs.replace(tool, input_schema=schema, binding=binding))
+
+
+@pytest.mark.parametrize(
+    "broken", [{"required": True}, {"allOf": 5}, {"dependentRequired": []}, {"properties": {"_a": 7}}]
+)
+def test_a_schema_that_is_none_costs_its_own_tool_alone(tmp_path: Path, broken: dict[str, Any]) -> None:
+    path = project(tmp_path)
+    schema = {"type": "object", "properties": {"_a": {"type": "string"}}, **broken}
+    tools = [{"name": name, "description": name, "inputSchema": one} for name, one in (("bad", schema), ("good", LONE))]
+    tell(tmp_path / "far", tools=tools)
+    names = Gateway.load(pinned(path)).manifest.tools
+    assert "far__bad" not in names
+    assert [*names["far__good"].input_schema["properties"]] == ["a"]
+
+
+LONE = {"type": "object", "properties": {"_a": {"type": "string"}}}

@@ -20,7 +20,7 @@ from toolgen.model.argument_names import (
 from toolgen.model.parameter_names import members
 from toolgen.model.tool import Effect, McpBinding, Tool
 
-NAMES = ["_id", "id", "id_", "__id", "_", "__", "_ID", "_answer", "answer", "plain", "_2", "argument"]
+NAMES = ["_id", "id", "id_", "__id", "_", "__", "_ID", "_answer", "answer", "plain", "_2", "argument", "x"]
 KEYS = st.sampled_from(NAMES)
 LISTS = st.lists(KEYS, max_size=3, unique=True)
 KINDS = st.sampled_from([{"type": "string"}, {"type": "integer"}, {}, True])
@@ -96,7 +96,9 @@ def test_a_renamed_schema_takes_what_the_schema_took(
     made = with_listed_arguments(before)
     known = members(before.input_schema, before.input_schema)
     arguments = {name: value for name, value in arguments.items() if name in known}
-    named = {listed: arguments[own] for own, listed in listed_names(known).items() if own in arguments}
+    listed = {own: name for name, own in own_names(made).items()}
+    assert listed.keys() == {name for name in known if name.startswith("_")}
+    named = {listed[own]: value for own, value in arguments.items() if own in listed}
     named |= {name: value for name, value in arguments.items() if not name.startswith("_")}
     assert own_arguments(made, named) == arguments
     assert listed_arguments(made, arguments) == (named, ())

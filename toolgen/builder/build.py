@@ -80,7 +80,7 @@ def build_sources(
     for name, source in sources.items():
         progress(name)
         started = perf_counter()
-        readings[name] = _callable(source, usable(_listed(_pinned(source.config, _read(source, drafts)))))
+        readings[name] = _callable(source, _listed(usable(_pinned(source.config, _read(source, drafts)))))
         seconds[name] = perf_counter() - started
     changed = _linked(override(overrides, readings), drafts, sources)
     changed = {name: _listing(reading, sources[name].config) for name, reading in changed.items()}

@@ -62,7 +62,7 @@ def _unwrapped(given: JsonObject) -> JsonObject:
     given = {key: value for key, value in given.items() if value is not None or key not in _FORM}
     while _NAME not in given and len(given) == 1 and (holder := next(iter(given))) in _HOLDERS:
         inner = _object(given[holder], holder)
-        if not _repeats(inner):
+        if not _repeats(inner) or not isinstance(inner.get(_NAME), str):
             break
         given = {key: value for key, value in inner.items() if value is not None}
     if _NAME not in given:
@@ -78,9 +78,8 @@ def _held(given: JsonObject, own: frozenset[str]) -> JsonObject:
         return arguments
     if "args" in own:
         if _is_object(given["args"]):
-            raise InnerCallError(
-                "put args inside arguments: the tool has an argument args, and args may also stand for all arguments"
-            )
+            beside = _listed(key for key in given if key not in {_NAME, "arguments"})
+            raise InnerCallError(f"put {beside} inside arguments: args may be the tool's own argument, or all of them")
         return arguments
     other = _object(given["args"], "args")
     if arguments and other and arguments != other:
@@ -103,10 +102,15 @@ def _moved(tool: Tool, own: frozenset[str], arguments: JsonObject, beside: JsonO
 
 
 def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonObject:
-    """The arguments, also where they hold name and arguments once more. A tool that has such arguments itself keeps them."""
+    """The arguments, also where they hold `arguments` once more, with or without the name. A tool that has such arguments keeps them."""
     while _repeats(arguments) and not own >= arguments.keys():
         holders = [key for key in _HOLDERS if key in arguments]
-        if arguments[_NAME] != tool.name or len(holders) > 1 or own.intersection(holders) or _is_open(tool):
+        if (
+            arguments.get(_NAME, tool.name) != tool.name
+            or len(holders) > 1
+            or own.intersection(holders)
+            or _is_open(tool)
+        ):
             held = f"/arguments: holds {_listed(arguments)}, as run_tool does itself"
             raise InnerCallError(f"{held}; put the arguments of {tool.name} directly inside arguments")
         arguments = _object(arguments[holders[0]], f"arguments/{holders[0]}")
@@ -114,9 +118,9 @@ def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonO
 
 
 def _repeats(arguments: JsonObject) -> bool:
-    """True for what has the form of a `run_tool` itself."""
+    """True for what has the form of a `run_tool` itself, also without the name."""
     keys = arguments.keys()
-    return keys <= _FORM and isinstance(arguments.get(_NAME), str) and not keys.isdisjoint(_HOLDERS)
+    return keys <= _FORM and not keys.isdisjoint(_HOLDERS)
 
 
 def _own(tool: Tool) -> frozenset[str]:

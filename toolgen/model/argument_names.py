@@ -7,7 +7,7 @@ use too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from typing import Any, TypeVar
 
@@ -36,12 +36,13 @@ _BY_NAME = ("properties", "dependentRequired", "dependentSchemas")
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
 _PREFIX = "#/$defs/"
+_MAX_DEPTH = 16
 
 
-def listed_names(names: Iterable[str]) -> dict[str, str]:
-    """The listed name of each of a tool's names that begins with an underscore, whatever the order they come in."""
+def listed_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """The listed name of each of a tool's names that begins with an underscore, whatever the order they come in; none is of those taken."""
     own = sorted(set(names))
-    taken = {name for name in own if not name.startswith("_")}
+    taken = {*taken, *(name for name in own if not name.startswith("_"))}
     found: dict[str, str] = {}
     for name in own:
         if name.startswith("_"):
@@ -55,9 +56,10 @@ def listed_names(names: Iterable[str]) -> dict[str, str]:
 def with_listed_arguments(tool: Tool) -> Tool:
     """The tool with listed names in its schema and its binding; the same object where every name is one already. Not sealed."""
     schema = tool.input_schema
-    names = listed_names(members(schema, schema))
+    names = listed_names(known := members(schema, schema))
     if not names:
         return tool
+    names = listed_names(known, _required(schema, schema, 0))
     binding = _binding(tool.binding, names)
     if binding is None:
         return tool
@@ -90,6 +92,24 @@ def own_arguments(tool: Tool, arguments: Mapping[str, T]) -> Mapping[str, T]:
     """Arguments under the names that the system behind the tool knows them by, for executors that send them by name."""
     names = own_names(tool)
     return {names.get(name, name): value for name, value in arguments.items()} if names else arguments
+
+
+def _required(node: Any, root: Schema, depth: int) -> Iterator[str]:
+    """The names that a schema speaks of without describing them, through references and branches."""
+    if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
+        return
+    dependent = node.get("dependentRequired")
+    dependent = dependent if isinstance(dependent, Mapping) else {}
+    schemas = node.get("dependentSchemas")
+    schemas = schemas if isinstance(schemas, Mapping) else {}
+    for names in (node.get("required"), dependent, schemas, *dependent.values()):
+        yield from (name for name in names or () if isinstance(name, str))
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_PREFIX):
+        yield from _required(root.get("$defs", {}).get(reference.removeprefix(_PREFIX)), root, depth + 1)
+    branches = [branch for key in _BRANCHES for branch in node.get(key) or ()]
+    for inner in (*branches, *(node.get(key) for key in _SINGLE), *schemas.values()):
+        yield from _required(inner, root, depth + 1)
 
 
 def _binding(binding: Binding, names: Mapping[str, str]) -> Binding | None:

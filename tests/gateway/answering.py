@@ -282,8 +282,8 @@ KINDS: dict[str, Kind] = {
 THROUGH: dict[str, Kind] = {
     "search": Kind("search_tools", {"query": "a pet"}, "api__get_pet"),
     "description": Kind("describe_tool", {"name": "fn__point", "output_schema": True}, "output_schema", '"label"'),
-    "called through": Kind("call_tool", {"name": "fn__point", "arguments": {"x": 3}}, '"y":-3'),
-    "called through, with a picture": Kind("call_tool", {"name": "fn__drawing"}, "a point", picture=True),
-    "called through, bridged": Kind("call_tool", {"name": "far__says", "arguments": said(content=texts("hi"))}, "hi"),
-    "called through, refused": Kind("call_tool", {"name": "api__get_missing"}, "There is no pet 5.", ok=False),
+    "called through": Kind("run_tool", {"name": "fn__point", "arguments": {"x": 3}}, '"y":-3'),
+    "called through, with a picture": Kind("run_tool", {"name": "fn__drawing"}, "a point", picture=True),
+    "called through, bridged": Kind("run_tool", {"name": "far__says", "arguments": said(content=texts("hi"))}, "hi"),
+    "called through, refused": Kind("run_tool", {"name": "api__get_missing"}, "There is no pet 5.", ok=False),
 }  # fmt: skip

@@ -123,13 +123,14 @@ def test_a_tool_that_calls_others_answers_as_they_do_and_is_listed_with_no_schem
     async def work(_gateway: Gateway, peer: Peer) -> None:
         listed = (await peer.ask("tools/list"))["tools"]
         assert [tool["name"] for tool in listed] == sorted(
-            {kind.tool for kind in THROUGH.values()} | {"call_read_tool", "read_file"}
+            {kind.tool for kind in THROUGH.values()} | {"run_read_tool", "read_file"}
         )
         assert not any("outputSchema" in tool for tool in listed)
         for kind in THROUGH.values():
             check(kind, await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments), None)
         for kind in KINDS.values():
             wrapped = {"name": kind.tool, "arguments": kind.arguments}
+            check(kind, await peer.ask("tools/call", name="run_tool", arguments=wrapped), None)
             check(kind, await peer.ask("tools/call", name="call_tool", arguments=wrapped), None)
 
     with projects(tmp_path, "strict", search_above=0) as path:

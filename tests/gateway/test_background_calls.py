@@ -319,7 +319,7 @@ def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
             *told, no = answer.json()
             assert no["content"].startswith("unknown_tool: ")
             assert [(one["tool_call_id"], one["status"]) for one in told] == [(f"c{n}", "error") for n in range(3)]
-            ids = [one["content"].rpartition("/v1/calls/")[2] for one in told]
+            ids = [one["content"].rpartition("/v1/calls/")[2].rstrip(")") for one in told]
             assert len(set(ids)) == 3
             await asyncio.to_thread(seen.reached, 3)
             assert (await client.post(f"/v1/calls/{ids[1]}/cancel")).json()["status"] == "cancelled"

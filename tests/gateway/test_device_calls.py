@@ -368,8 +368,8 @@ def test_toolsets_hold_for_the_tools_of_a_device_as_for_all(tmp_path: Path) -> N
             for who in ("ann", "bare")
         }
         assert listed == {
-            "ann": ["phone__copy_text", "phone__get_location", "phone__ring"],
-            "bare": ["phone__get_location"],
+            "ann": ["get_call_result", "phone__copy_text", "phone__get_location", "phone__ring"],
+            "bare": ["get_call_result", "phone__get_location"],
         }
         refused = await served.call("phone__ring", {}, "bare")
         assert (refused["status"], refused["error"]["code"]) == ("refused", "unknown_tool")

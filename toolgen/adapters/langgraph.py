@@ -14,6 +14,7 @@ from toolgen.canonical import digest, encodable
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool
+from toolgen.model.waiting import GET_CALL_RESULT
 
 __all__ = ["GatewayTool", "tools"]
 
@@ -69,7 +70,7 @@ class GatewayTool(BaseTool):
             # A resumed (or retried) task runs from its beginning: it must find the call it made, and not make another.
             key = digest([thread, task, tool_call_id, self.name, encodable(arguments)])
         envelope = await self._caller.call(self.name, arguments, connection=thread, key=key)
-        while thread and waits_for_somebody(envelope):
+        while thread and self.name != GET_CALL_RESULT and waits_for_somebody(envelope):
             interrupt(_question(envelope, self.name, arguments))
             envelope = await self._caller.standing(self.name, envelope.call_id, self._wait_s)
         if envelope.status != "ok":

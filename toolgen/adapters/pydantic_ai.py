@@ -37,6 +37,7 @@ from toolgen.errors import ConfigError, ToolgenError
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Tool
+from toolgen.model.waiting import GET_CALL_RESULT
 
 __all__ = ["GatewayToolset"]
 
@@ -83,10 +84,13 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
         return self._id
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        """The principal's tools. Raises `ConfigError` when the policy does not know the principal."""
+        """The principal's tools, without the one that reads the end of a call: the framework resumes a call that waits.
+
+        Raises `ConfigError` when the policy does not know the principal.
+        """
         offered = self._caller(ctx).offered()
         if self._shown is None or self._shown[0] is not offered:
-            self._shown = (offered, {tool.name: self._tool(tool) for tool in offered})
+            self._shown = (offered, {tool.name: self._tool(tool) for tool in offered if tool.name != GET_CALL_RESULT})
         return self._shown[1]
 
     async def call_tool(

@@ -39,13 +39,16 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
 
 
 def notes_of(envelope: Envelope) -> tuple[str, ...]:
-    """The notes on a success, which its data does not say: errors beside it, dropped arguments, where it was cut, how to read on."""
+    """The notes on a success, which its data does not say: errors beside it, dropped arguments, what an approver said, where it was cut,
+    how to read on."""
     meta = envelope.meta
     notes = []
     if meta.partial:
         notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if dropped := _dropped(envelope):
         notes.append(dropped)
+    if meta.note:
+        notes.append(f"Who agreed to this call said: {meta.note}")
     if meta.truncated or meta.next_cursor:
         where = f" at {meta.cut_at}" if meta.cut_at else ""
         note = f"The answer was cut short{where}." if meta.truncated else "There is more."
@@ -69,7 +72,8 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
         message, data = without_repetition(error.message, envelope.data)
     parts = [f"{error.code}: {message}"]
     if envelope.status == "pending":
-        parts.append(f"Nothing has been carried out yet; call id {envelope.call_id}.")
+        stands = "Nothing has been carried out yet" if error.code == "approval_required" else "It has not ended yet"
+        parts.append(f"{stands}; call id {envelope.call_id}.")
     elif error.code == "outcome_unknown" and envelope.call_id:
         parts.append(f"The call id is {envelope.call_id}.")
     if error.retry_after_s is not None:
@@ -80,6 +84,8 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
         parts.append(f"More: {error.help_url}")
     if dropped := _dropped(envelope):
         parts.append(dropped)
+    if envelope.meta.note:
+        parts.append(f"Who agreed to this call said: {envelope.meta.note}")
     if data is not None:
         parts.append(f"The system answered: {bounded(written(data), _MAX_DATA_LENGTH)}")
     return "\n".join(parts)

@@ -209,6 +209,7 @@ class Answers(WaitingCalls):
         said = await self._answered(known, note, terms)
         if isinstance(said, Error):
             return said
+        vote = replace(vote, note="" if terms is _AT_CLIENT else note)
         if terms.remember is not None:
             remember = remembered(terms.remember, known, self.current.governance.policy)
             if isinstance(remember, Error):

@@ -24,6 +24,7 @@ from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Pending, Refused, Result
 from toolgen.model.unavailable import unavailable
+from toolgen.model.waiting import reads_end
 from toolgen.pipeline.stages.approve import Question, approval_digest
 from toolgen.policy.document.policy import Policy
 from toolgen.state.grants import CallGrant, Grants
@@ -63,7 +64,7 @@ class Approvals(Answers):
         self.departed = departed
         """Clients that left before they were answered."""
         self.background = BackgroundCalls(self, pending_after_s)
-        self.tells["approval", "pending"] = _asked
+        self.tells["approval", "pending"] = self._asked
         self.tells["approval", "approved"] = self.tells["approval", "running"] = _agreed
         self.tells["workflow", "approved"] = _waits
 
@@ -97,7 +98,18 @@ class Approvals(Answers):
                 )
             )
         _logger.info("call %s of %s waits for a person (rule %s)", call.id, call.tool.name, question.rule)
-        return Pending(error=_asked(invocation))
+        return Pending(error=self._asked(invocation))
+
+    def _asked(self, known: Invocation) -> Error:
+        """What the caller is told while people are asked: who has to agree, and where the policy says that to ask; never how one agrees."""
+        several = len(known.needs) > 1 or any(need.quorum > 1 for need in known.needs)
+        where = self.current.governance.policy.approval.text
+        return Error(
+            code="approval_required",
+            message=f"{in_words(known.needs)} {'have' if several else 'has'} to agree to this call{f' ({where})' if where else ''}",
+            suggestion=f"do not make it again: it is carried out once that is so, and {reads_end(known.id)}; tell the user what waits",
+            rule=known.rule,
+        )
 
     async def granted(self, question: Question) -> bool:
         """Whether a grant covers the call: then it was counted, and is on record. Raises `AuditError`."""
@@ -205,28 +217,16 @@ def _invocation(question: Question, now: float) -> Invocation:
     )
 
 
-def _asked(known: Invocation) -> Error:
-    several = len(known.needs) > 1 or any(need.quorum > 1 for need in known.needs)
-    return Error(
-        code="approval_required",
-        message=f"{in_words(known.needs)} {'have' if several else 'has'} to agree to this call",
-        suggestion=(
-            "do not make it again: it is carried out when somebody approves it, and its result is then at "
-            f"/v1/calls/{known.id}; tell the user what waits (`toolgen approvals approve {known.id}`)"
-        ),
-        rule=known.rule,
-    )
-
-
 def _waits(known: Invocation) -> Error:
     return Error(
         code="deferred",
         message=f"it waits for {len(known.waits)} of its steps that somebody has to answer for: {bounded(', '.join(known.waits), 400)}",
-        suggestion=f"do not make it again: it goes on by itself, and its result is then at /v1/calls/{known.id}",
+        suggestion=f"do not make it again: it goes on by itself, and {reads_end(known.id)}",
         rule=known.rule,
     )
 
 
 def _agreed(known: Invocation) -> Error:
     message = "a person agreed to this call; it is being carried out"
-    return Error(code="approval_required", message=message, rule=known.rule)
+    suggestion = f"do not make it again: {reads_end(known.id)}"
+    return Error(code="approval_required", message=message, suggestion=suggestion, rule=known.rule)

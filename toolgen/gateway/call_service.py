@@ -4,7 +4,7 @@ down, and what is made of its answer."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.approvals import Approvals
+from toolgen.gateway.call_results import CallResults
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks, call_instead
@@ -32,6 +33,7 @@ from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Resu
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
 from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import Presence, Running, Trail
 from toolgen.pipeline.stages.results import told
@@ -59,6 +61,7 @@ GONE = Error(
     rule="default",
 )
 
+_OWN_TOOLS = frozenset({READ_FILE, GET_CALL_RESULT})
 REVIEWER = "reviewer"
 """The role whose principals may read the audit over REST."""
 
@@ -203,6 +206,7 @@ class Calls:
         self.approvals, self.devices = approvals, devices
         self._clock, self._current = clock, current
         self._seal: Seal | None = None
+        self._results = CallResults(approvals, clock)
 
     @property
     def seal(self) -> Seal:
@@ -226,7 +230,14 @@ class Calls:
 
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
-        return self._discovery.offered(self.catalog(principal, session))
+        catalog = self.catalog(principal, session)
+        offered = self._discovery.offered(catalog)
+        return self._results.listed(offered, lambda: self._may_wait(principal, catalog))
+
+    def _may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
+        """True if a call of one of these tools may be answered as pending."""
+        left = self.approvals.background.pending_after_s is not None
+        return left or self._current.governance.may_wait(principal, catalog)
 
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None
@@ -264,8 +275,8 @@ class Calls:
         asked = await self.asked(governance, name, arguments, principal, session or connection)
         if isinstance(asked, Envelope):
             return asked
-        if self.reads_file(governance, asked):
-            return await self.files.call(governance, asked.arguments, asked.principal, session or connection, presence)
+        if asked.name in _OWN_TOOLS and self.is_own(governance, asked):
+            return await self.own(governance, asked, session or connection, presence)
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
@@ -340,9 +351,17 @@ class Calls:
         schema = INPUTS[name]
         return with_dropped(envelope, schema, [one for one in arguments if one not in schema["properties"]])
 
-    def reads_file(self, governance: Governance, asked: Asked) -> bool:
-        """Whether a call is one of `read_file`, which is the gateway's own tool unless a source has one of that name."""
-        return asked.name == READ_FILE and governance.tool(READ_FILE) is None
+    def is_own(self, governance: Governance, asked: Asked) -> bool:
+        """True if a call is one of the gateway's own tools that are called by name, and no source has a tool of that name."""
+        return asked.name in _OWN_TOOLS and governance.tool(asked.name) is None
+
+    async def own(
+        self, governance: Governance, asked: Asked, session: str, presence: Presence | None = None
+    ) -> Envelope:
+        """What the gateway's own tool answers: `read_file`, or `get_call_result`, which is no call itself and leaves no record."""
+        if asked.name == GET_CALL_RESULT:
+            return await self._results.answer(asked.arguments, asked.principal, presence)
+        return await self.files.call(governance, asked.arguments, asked.principal, session, presence)
 
     def carry_out(
         self,

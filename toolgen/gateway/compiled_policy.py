@@ -17,7 +17,7 @@ from toolgen.canonical import digest
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.execute.base import Destination, Executor
-from toolgen.gateway.approvers import answerable
+from toolgen.gateway.approvers import answerable, roles_that_answer
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.own_checks import OwnChecks
@@ -29,7 +29,7 @@ from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Result
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import Tool, absent
+from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
 from toolgen.model.verdict import Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Presence, Trail
@@ -198,6 +198,19 @@ class Governance:
         if session is not None and self._checks is not None:
             return self._checks.catalog(found, principal, session, self.earlier)
         return found
+
+    def may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
+        """True if a call of one of these tools may be answered as pending: a device is asked, or people are that the policy names."""
+        if any(isinstance(tool.binding, DeviceBinding) for tool in catalog):
+            return True
+        if not roles_that_answer(self.policy):
+            return False
+        tools = (self._tools.get(tool.name) for tool in catalog)
+        return any(
+            isinstance(tool.binding, WorkflowBinding) or self.access.asks(principal, tool)
+            for tool in tools
+            if tool is not None
+        )
 
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as this policy has it, or None when it has it no more."""

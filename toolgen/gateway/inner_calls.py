@@ -46,9 +46,8 @@ class NestedCalls:
         asked = await self.calls.asked(governance, name, arguments, caller, outer.session)
         if isinstance(asked, Envelope):
             return Answered(envelope=asked)
-        if self.calls.reads_file(governance, asked):
-            files = self.calls.files
-            return Answered(envelope=await files.call(governance, asked.arguments, asked.principal, outer.session))
+        if self.calls.is_own(governance, asked):
+            return Answered(envelope=await self.calls.own(governance, asked, outer.session))
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return Answered(envelope=unmade(asked.name, reading))

@@ -13,6 +13,7 @@ from toolgen.emit.schema_budget import DEEPEST
 from toolgen.gateway.file_links import READ_FILE
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
+from toolgen.model.waiting import GET_CALL_RESULT
 
 __all__ = [
     "AT_ONCE",
@@ -104,9 +105,9 @@ INPUTS: Mapping[str, Schema] = MappingProxyType(
     {SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, RUN: _CALL_INPUT, RUN_READ: _CALL_INPUT}
 )
 """What each of them takes, by name. Those that call others take more forms (`inner_call.py`)."""
-AT_ONCE = INPUTS.keys() - CALLING | {READ_FILE}
+AT_ONCE = INPUTS.keys() - CALLING | {READ_FILE, GET_CALL_RESULT}
 """The gateway's own tools whose answers nobody has to come back for."""
-RESERVED = frozenset({*INPUTS, *_FORMER})
+RESERVED = frozenset({*INPUTS, *_FORMER, GET_CALL_RESULT})
 """Names that no other tool may have."""
 
 

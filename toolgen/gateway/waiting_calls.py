@@ -19,6 +19,7 @@ from toolgen.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
+from toolgen.model.waiting import reads_end
 from toolgen.state.call_states import Kind, Status
 from toolgen.state.invocations import BehindError, Invocation, Invocations, Party, ResultsFullError, Room
 from toolgen.state.remembered_calls import RememberedCalls
@@ -299,7 +300,10 @@ class WaitingCalls:
             self._unkept.pop(call_id, None)
 
     async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
-        """Keep the outcome of a call for its caller. With `lost` it is not the word of the call's owner, which may still come."""
+        """Keep the outcome of a call for its caller, with the notes of those who agreed to it. With `lost` it is not the word of the call's
+        owner, which may still come."""
+        if note := "; ".join(vote.note for vote in known.votes if vote.note):
+            envelope = msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, note=note))
         written = envelope_json(envelope)
         if envelope.content is not None:
             written["content"] = envelope.content
@@ -514,7 +518,7 @@ def _deferred(known: Invocation) -> Error:
     return Error(
         code="deferred",
         message="this call is being carried out",
-        suggestion=f"do not make it again: its result will be at /v1/calls/{known.id}",
+        suggestion=f"do not make it again: {reads_end(known.id)}",
         rule=known.rule,
     )
 

@@ -8,6 +8,7 @@ import msgspec
 
 from toolgen.model.result import Error
 from toolgen.model.schema import Schema
+from toolgen.model.waiting import reads_end
 
 __all__ = ["DeviceBinding", "deferred"]
 
@@ -39,8 +40,8 @@ def deferred(call_id: str, rule: str) -> Error:
         code="deferred",
         message="the user's device is asked, and has not answered yet",
         suggestion=(
-            f"do not make the call again: its result will be at /v1/calls/{call_id}; tell the user to look at the device, "
-            "and go on with something else meanwhile"
+            f"do not make the call again: {reads_end(call_id)}; tell the user to look at the device, and go on with something else "
+            "meanwhile"
         ),
         rule=rule,
     )

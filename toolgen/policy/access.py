@@ -117,6 +117,19 @@ class Access:
             party = party.on_behalf_of
         return True
 
+    def asks(self, principal: Principal, tool: Tool) -> bool:
+        """True if people may have to agree to a call of the tool, with whatever arguments."""
+        for party in _parties(principal):
+            rules = self._about(party, tool).rules
+            if any(one.rule.verdict == "ask" for one in rules):
+                return True
+            outright = any(
+                one.rule.verdict == "allow" and one.rule.names_destructive and not one.conditional for one in rules
+            )
+            if rules and tool.effect is Effect.DESTRUCTIVE and not outright:
+                return True
+        return False
+
     def allows(self, principal: Principal, tool: Tool) -> bool:
         """Whether a principal for itself may call the tool whatever the arguments, as long as these have few enough readings."""
         return self._about(principal, tool).settled is not None

@@ -64,6 +64,13 @@ class NarrowedAccess(Access):
         there = self._counterpart(principal)
         return there is not None and self._other.visible(there, tool)
 
+    def asks(self, principal: Principal, tool: Tool) -> bool:
+        """True if people may have to agree by either policy."""
+        if super().asks(principal, tool):
+            return True
+        there = self._counterpart(principal)
+        return there is not None and self._other.asks(there, tool)
+
     def allows(self, principal: Principal, tool: Tool) -> bool:
         """False: no call is settled before it is made."""
         return False

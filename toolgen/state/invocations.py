@@ -79,12 +79,14 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One person's yes: whose, with which roles of those that count, when, and what it is to count for besides."""
+    """One person's yes: whose, with which roles of those that count, when, what it is to count for besides, and their note for the
+    caller."""
 
     by: str
     roles: tuple[str, ...]
     at: float
     remember: Remember | None = None
+    note: str = ""
 
 
 class TaskWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -108,7 +108,7 @@ STATUSES = {
     "expired": 403, "unknown_tool": 404, "rate_limited": 429, "turn_limit": 429, "approval_required": 202, "deferred": 202,
     "authorization_required": 202, "upstream_error": 502, "outcome_unknown": 502, "response_too_large": 502, "upstream_timeout": 504,
     "handler_error": 500, "internal": 500, "audit_unavailable": 503, "secret_unavailable": 503, "upstream_unavailable": 503, "paused": 503,
-    "rejected": 422,
+    "rejected": 422, "not_found": 404,
     "sql_failed": 400, "code_failed": 400, "middleware_failed": 503, "outside_catalog": 403, "result_withheld": 403, "step_failed": 502,
 }  # fmt: skip
 

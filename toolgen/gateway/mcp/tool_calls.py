@@ -48,6 +48,7 @@ from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool
+from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.state.invocations import TaskWish
 
 __all__ = ["ToolCalls"]
@@ -104,7 +105,7 @@ class ToolCalls:
         listing = self._listings.of(caller.principal)
         tool = listing.tool(request.name)
         speaks = tool is not None and _speaks(tool)
-        plan = self._tasks.plan(params, meta, tool, era, caller)
+        plan = None if request.name == GET_CALL_RESULT else self._tasks.plan(params, meta, tool, era, caller)
         if isinstance(plan, Fault):
             return plan
         if tool is not None and (fault := _incapable(tool, request.capabilities)):
@@ -136,7 +137,8 @@ class ToolCalls:
         code = envelope.error.code if envelope.error is not None else ""
         if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
             return self._asking(request, caller.principal, line.wanted)
-        if code == "approval_required" and presence.elicits and (plan is None or not plan.at_once):
+        reads = request.name == GET_CALL_RESULT  # how a call stands: nobody is asked again
+        if code == "approval_required" and presence.elicits and not reads and (plan is None or not plan.at_once):
             return await self._elicit(request, envelope, era, caller)
         return await self._result(envelope, request, caller)
 
@@ -323,7 +325,9 @@ class ToolCalls:
             envelope=request.envelope,
             links=self._gateway.tool_calls.files.resource_links,
         )
-        return tool_result(envelope, request.name, rendering)
+        # What is read of another call has the shape of that call's tool.
+        name = envelope.tool if request.name == GET_CALL_RESULT else request.name
+        return tool_result(envelope, name, rendering)
 
 
 async def _set(news: asyncio.Event, within: float) -> None:

@@ -60,6 +60,7 @@ def _envelope_schemas() -> Node:
         "age_s": {"type": "number"},
         "partial": {"type": "array", "items": {"type": "object"}},
         "dropped": {"type": "array", "items": described({"argument": TEXT, "nearest": TEXT}, "argument")},
+        "note": TEXT,
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

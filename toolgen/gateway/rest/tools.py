@@ -31,6 +31,7 @@ from toolgen.model.names import nearest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
+from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.middleware import Presence
 
 __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
@@ -49,6 +50,7 @@ _MEDIA_TYPE = re.compile(
 STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
     {
         "unknown_tool": 404,
+        "not_found": 404,
         "validation": 400,
         "forbidden": 403,
         "rate_limited": 429,
@@ -137,7 +139,7 @@ class Rest:
         else:
             envelope = await making
             until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
-        if envelope.status == "pending":
+        if envelope.status == "pending" and name != GET_CALL_RESULT:
             left = until - asyncio.get_running_loop().time()
             envelope = await calls.approvals.outcome(envelope.call_id, principal, left) or envelope
         return enveloped(envelope)

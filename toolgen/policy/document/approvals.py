@@ -45,7 +45,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
     `elicits`: the answer of the person at the caller's own client counts, where that client can ask one. After `escalate_s` without an
     answer those with a role of `escalate_to` may answer too. Without `remember` an answer is for one call. `remind_s` before it expires
-    people are told again.
+    people are told again. `text` tells callers where to ask.
     """
 
     roles: frozenset[str]
@@ -56,6 +56,7 @@ class Approval(Struct, frozen=True, kw_only=True):
     escalate_to: frozenset[str] = frozenset()
     remember: RememberBounds | None = None
     remind_s: float = 0.0
+    text: str = ""
 
     def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
         """Whether a principal with these roles may answer for a call of these parties: never one of them."""
@@ -95,7 +96,15 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
         escalate_to=frozenset() if given.escalate is None else frozenset(given.escalate.to),
         remember=None if given.remember is None else _bounds(document, given.remember),
         remind_s=remind_s,
+        text=_text(document, given.text),
     )
+
+
+def _text(document: Document, given: str) -> str:
+    found = " ".join(given.split())
+    if not found.isprintable():
+        raise PolicyError("text: holds a character that nobody sees", where=document.where("approvals", "text"))
+    return found
 
 
 def _bounds(document: Document, given: RememberShape) -> RememberBounds:

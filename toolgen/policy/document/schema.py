@@ -237,6 +237,7 @@ class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
     escalate: EscalateShape | None = None
     remember: RememberShape | None = None
     remind: str | None = None
+    text: Annotated[str, msgspec.Meta(max_length=300)] = ""
 
 
 class RoleGrantShape(msgspec.Struct, forbid_unknown_fields=True):

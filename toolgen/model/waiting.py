@@ -1,0 +1,13 @@
+"""Words of every pending answer: which tool reads the end of a call that goes on without its caller."""
+
+from __future__ import annotations
+
+__all__ = ["GET_CALL_RESULT", "reads_end"]
+
+GET_CALL_RESULT = "get_call_result"
+"""The tool that reads the end of a call. A source's tools have `__` in their names, so its name is never taken."""
+
+
+def reads_end(call_id: str) -> str:
+    """Where a caller reads the end of its call."""
+    return f"{GET_CALL_RESULT} with call_id {call_id} reads its end (over REST: GET /v1/calls/{call_id})"

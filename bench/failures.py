@@ -18,7 +18,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, HttpBinding, Tool, seal
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import Presence, Trail
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.state.stored_answers import Results
@@ -86,13 +86,14 @@ async def main() -> None:
     async def proceed(call: Call, trail: Trail) -> Result:
         return ANSWER
 
+    presence = Presence()
     costs = await measure(
         {
             "executor": lambda: inner.execute(plain),
             "steady": lambda: steady.execute(plain),
             "send": send,
-            "not kept": lambda: caching(plain, "p", send),
-            "hit": lambda: caching(kept, "p", send),
+            "not kept": lambda: caching(plain, "p", presence, send),
+            "hit": lambda: caching(kept, "p", presence, send),
             "proceed": lambda: proceed(plain, trail),
             "no key": lambda: stage(plain, trail, proceed),
         }

@@ -26,9 +26,7 @@ class Told(Presence):
         self.parts: list[Any] = []
         self.done: list[float] = []
 
-    @property
-    def listens(self) -> bool:
-        return True
+    listens = True
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         assert (total, message) == (None, "")

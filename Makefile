@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks servers hybrid classifier peers docs golden lock clean
+.PHONY: setup demo serve test exhaustive faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -34,6 +34,7 @@ check: setup
 	$(BIN)/toolgen build --check
 	$(BIN)/toolgen policy check
 	$(BIN)/python -m docs.generate --check
+	$(BIN)/python -m tests.frameworks.table --check
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -114,17 +115,17 @@ bench: setup peers
 conformance: setup
 	$(BIN)/python -m conformance.run
 
-# Agent frameworks over MCP, in environments of their own, as what they ask for goes neither together nor with ours. Where no registry
-# can be reached their tests are skipped, and say so; files that are not those that were pinned are an error.
-ENVIRONMENT = .venv-frameworks-$*
-frameworks: setup .venv-frameworks-modern/.installed .venv-frameworks-langchain/.installed
-	$(BIN)/python -m pytest tests/frameworks
+# Agent frameworks and clients over MCP, each in a locked environment of its own below ~/.cache/toolgen, as what they ask for goes neither together
+# nor with ours. An environment that cannot be installed, as where no registry can be reached, is left out, and named; files that are not those
+# that were pinned are an error. All together they take 5 GB, and half an hour.
+frameworks: setup
+	$(BIN)/python -m tests.frameworks.environments
+	$(BIN)/python -m tests.frameworks.run
 
-.venv-frameworks-%/.installed: tests/frameworks/%.txt
-	rm -rf $(ENVIRONMENT)
-	$(PYTHON) -m venv $(ENVIRONMENT)
-	@$(ENVIRONMENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(ENVIRONMENT)/said \
-	  && touch $@ || { cat $(ENVIRONMENT)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(ENVIRONMENT)/said; }
+# Tries them again, writes what they do now, and the table of docs/how-to/frameworks.md. `CLIENTS="agno dspy"` names some.
+frameworks-table: setup
+	$(BIN)/python -m tests.frameworks.environments
+	$(BIN)/python -m tests.frameworks.run --write $(CLIENTS)
 
 # Public MCP servers, to compare speaking to them with bridging them: in environments of their own below .venv-servers, as above. npm needs no
 # registry in its lock file: integrity hashes say what is to be had. No package's script is run.
@@ -200,9 +201,9 @@ lock:
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
-	for name in frameworks/modern frameworks/langchain bridged/python bridged/sqlite deploy/tools; do \
-	  $(VENV)-lock/bin/uv pip compile tests/$$name.in --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file tests/$$name.txt || exit 1; \
+	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/deploy/tools.in; do \
+	  $(VENV)-lock/bin/uv pip compile $$path --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $${path%.in}.txt || exit 1; \
 	done
 	$(VENV)-lock/bin/uv pip compile bench/peers/python.in --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file bench/peers/python.txt
@@ -210,11 +211,13 @@ lock:
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file docs/site/requirements.txt
 	cd bench/peers && rm -f package-lock.json \
 	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent
-	cd tests/bridged && rm -f package-lock.json \
-	  && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent \
-	  && node -e 'const fs = require("fs"), name = "package-lock.json", lock = JSON.parse(fs.readFileSync(name)); \
-	    for (const one of Object.values(lock.packages)) delete one.funding; fs.writeFileSync(name, JSON.stringify(lock, null, 2) + "\n")'
+	for path in tests/bridged tests/frameworks/locks/*/; do \
+	  (cd $$path && rm -f package-lock.json \
+	    && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --silent \
+	    && node -e 'const fs = require("fs"), name = "package-lock.json", lock = JSON.parse(fs.readFileSync(name)); \
+	      for (const one of Object.values(lock.packages)) delete one.funding; fs.writeFileSync(name, JSON.stringify(lock, null, 2) + "\n")') || exit 1; \
+	done
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-frameworks-* .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,12 +18,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.exhaustive import spread
+from tests.frameworks import environments
 from toolgen.audit.reader import entries
 from toolgen.cli.clients import CLIENTS
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
-MODERN = ROOT / ".venv-frameworks-modern"
 READS, HIDDEN = "SELECT id, title FROM notes ORDER BY id", "SELECT body FROM private_notes"
 CLIENT_PAGES = {
     "claude": ("claude-code", ".mcp.json"),
@@ -31,7 +31,8 @@ CLIENT_PAGES = {
     "vscode": ("vscode", ".vscode/mcp.json"),
 }
 IN_PROCESS = ("langgraph", "openai-agents", "pydantic-ai")
-OVER_MCP = ("google-adk", "llamaindex")
+OVER_MCP = {"google-adk": "google_adk", "llamaindex": "llama_index"}
+"""Pages by the environment that `make frameworks` installs for them."""
 # A model that asks for the notes, then for a table that the policy does not name, and then says what it was told.
 SCRIPTED = {
     "pydantic-ai": """
@@ -208,11 +209,12 @@ def up(folder: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", OVER_MCP)
 def test_an_agent_that_speaks_mcp_does_what_its_page_says(name: str, tmp_path: Path) -> None:
-    if not (MODERN / ".installed").exists():
-        pytest.skip("the environment of the frameworks is not installed: `make frameworks` does that")
+    environment = OVER_MCP[name]
+    if not environments.installed(environment):
+        pytest.skip(f"the environment {environment} is not installed: `make frameworks` does that")
     folder = typed(name, tmp_path)
     with up(folder) as (url, key):
-        said = run(MODERN / "bin" / "python", program(name, folder), TOOLGEN_URL=url, TOOLGEN_KEY=key)
+        said = run(environments.python(environment), program(name, folder), TOOLGEN_URL=url, TOOLGEN_KEY=key)
     held(folder, said)
 
 

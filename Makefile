@@ -102,6 +102,7 @@ bench: setup peers
 	$(BIN)/python -m bench.inspect_results
 	@test ! -f .venv-classifier/.installed || PYTHONPATH=.venv-classifier $(BIN)/python -m bench.inspect_results --classifier
 	$(BIN)/python -m bench.policy
+	$(BIN)/python -m bench.policy_edits
 	$(BIN)/python -m bench.search
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid
 	$(BIN)/python -m bench.listing

@@ -51,6 +51,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "peers": (("--rounds", "1", "--seconds", "1", "--plot", os.devnull), ()),
     "pending": (("--rounds", "1", "--calls", "16", "--count", "20", "--pieces", "1"), ()),
     "policy": ((), ()),
+    "policy_edits": (("--rounds", "1"), ()),
     "record_window": (("--entries", "20000"), ()),
     "replay": (("--calls", "1000"), ()),
     "search": ((), ("retrieval",)),

@@ -126,7 +126,8 @@ class Served:
 
     async def asked(self, tool: str = "phone__get_location", who: str = "ann", **arguments: Any) -> str:
         """The id of a call that waits for a device."""
-        given = arguments or ({"reason": "to find a café"} if tool == "phone__get_location" else {"text": "x"})
+        usual = {"phone__get_location": {"reason": "to find a café"}, "phone__ring": {}}
+        given = arguments or usual.get(tool, {"text": "x"})
         envelope = await self.call(tool, given, who)
         assert (envelope["status"], envelope["error"]["code"]) == ("pending", "deferred"), envelope
         return str(envelope["call_id"])

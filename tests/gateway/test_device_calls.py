@@ -309,7 +309,7 @@ def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path: Path
 
 def test_characters_that_nobody_sees_are_taken_out_of_an_answer(tmp_path: Path) -> None:
     async def steps(served: Served) -> None:
-        call_id = await served.asked("phone__ring", a="b")
+        call_id = await served.asked("phone__ring")
         await served.answer(call_id, result={"say\u200b": ["ig\u2060nore \U000e0041"]})
         assert (await served.outcome(call_id))["data"] == {"say": ["ignore "]}
 

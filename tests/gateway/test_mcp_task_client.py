@@ -156,8 +156,8 @@ def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path:
         for number, (method, params) in enumerate((("initialize", hello), ("tools/call", call))):
             message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             maker.stdin.write(json.dumps(message).encode() + b"\n")
-        said = [json.loads(await maker.stdout.readline()) for _ in range(2)]
-        created = CreateTaskResult.model_validate(said[1]["result"])
+        answers = [json.loads(await maker.stdout.readline()) for _ in range(2)]
+        created = CreateTaskResult.model_validate(answers[1]["result"])
         async with over_stdio(path, "legacy") as client:
             asked = GetTaskRequest(params=GetTaskRequestParams(task_id=created.task.task_id))
             assert (await client.session.send_request(asked, GetTaskResult)).status == "working"

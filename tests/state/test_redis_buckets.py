@@ -174,7 +174,7 @@ def test_the_places_of_a_process_that_lives_are_its_own_for_as_long_as_it_says_s
         await slow._run((), beat=True)
         assert isinstance(await other.acquire((ceiling,)), Refusal)
         slow.release(hold)
-        often = server.buckets(lease_s=0.2)
+        often = server.buckets(lease_s=2.0)
         assert isinstance(await often.acquire((ceiling,)), Hold)
         _, _, ended = await flight(server)
         while (await flight(server))[2] <= ended:  # noqa: ASYNC110 - until it says so without being asked

@@ -123,7 +123,7 @@ def test_a_tool_that_calls_others_answers_as_they_do_and_is_listed_with_no_schem
     async def work(_gateway: Gateway, peer: Peer) -> None:
         listed = (await peer.ask("tools/list"))["tools"]
         assert [tool["name"] for tool in listed] == sorted(
-            {kind.tool for kind in THROUGH.values()} | {"run_read_tool", "read_file"}
+            {kind.tool for kind in THROUGH.values()} | {"run_read_tool", "read_file", "get_call_result"}
         )
         assert not any("outputSchema" in tool for tool in listed)
         for kind in THROUGH.values():

@@ -254,9 +254,7 @@ class Told(Presence):
         super().__init__()
         self.said: list[tuple[float, float | None, str]] = []
 
-    @property
-    def listens(self) -> bool:
-        return True
+    listens = True
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         self.said.append((done, total, message))

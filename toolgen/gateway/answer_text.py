@@ -35,7 +35,8 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
         and (link := linked_file(envelope)) is not None
     ):
         said = f"The answer is a file of {link['size']} bytes ({link['mimeType']}). {reading_hint(link['uri'])}"
-    return "\n\n".join((said, *(f"[{note}]" for note in notes_of(envelope))))
+    notes = notes_of(envelope)
+    return "\n\n".join((said, *(f"[{note}]" for note in notes))) if notes else said
 
 
 def notes_of(envelope: Envelope) -> tuple[str, ...]:
@@ -45,8 +46,8 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
     notes = []
     if meta.partial:
         notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
-    if dropped := _dropped(envelope):
-        notes.append(dropped)
+    if meta.dropped:
+        notes.append(_dropped(envelope))
     if meta.note:
         notes.append(f"Who agreed to this call said: {meta.note}")
     if meta.truncated or meta.next_cursor:

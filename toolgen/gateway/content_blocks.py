@@ -42,7 +42,7 @@ def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool =
     elif is_picture(envelope.data):
         blocks = [_part(envelope.data)]
     else:
-        blocks = [_text(data_text(envelope, text))]
+        blocks = [{"type": "text", "text": data_text(envelope, text)}]
         if links and (link := linked_file(envelope)) is not None:
             blocks.append(link)
         return blocks
@@ -86,11 +86,10 @@ def text_block(block: Block) -> str:
 
 def is_picture(data: Json) -> bool:
     """Whether data is a file that holds a picture which models read."""
-    body = file_bytes(data)
-    if body is None or not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or (signature := _PICTURES.get(str(data.get("media_type")))) is None:
         return False
-    signature = _PICTURES.get(str(data["media_type"]))
-    return signature is not None and signature.match(body) is not None
+    body = file_bytes(data)
+    return body is not None and signature.match(body) is not None
 
 
 def _bridged(content: Json, *, links: bool = False) -> list[Block]:

@@ -80,7 +80,10 @@ def own_names(tool: Tool) -> Mapping[str, str]:
 
 def listed_arguments(tool: Tool, arguments: Mapping[str, T]) -> tuple[Mapping[str, T], tuple[str, ...]]:
     """Arguments under their listed names, and the own names of those that are given under both with different values."""
-    if not any(name.startswith("_") for name in arguments):
+    for name in arguments:
+        if name[:1] == "_":
+            break
+    else:
         return arguments, ()
     listed = {own: name for name, own in own_names(tool).items() if own in arguments}
     twice = tuple(own for own, name in listed.items() if name in arguments and arguments[name] != arguments[own])

@@ -106,7 +106,10 @@ def option_names(tool: Tool) -> tuple[str, ...]:
 
 def may_have_options(arguments: JsonObject) -> bool:
     """False for arguments of which none has a name that options of an answer have for any tool."""
-    return any(name == FORMER or name.startswith(ARGUMENT) for name in arguments)
+    for name in arguments:  # noqa: SIM110 - a generator would take longer than the test itself
+        if name == FORMER or name.startswith(ARGUMENT):
+            return True
+    return False
 
 
 def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[Reading, JsonObject]:

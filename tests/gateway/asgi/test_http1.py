@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from bench.fuzz_http import Refused, Seen, by_h11, read, wires
-from toolgen.gateway.asgi.http1 import MAX_FIELDS, MAX_HEAD_SIZE, MAX_TRAILER_SIZE, BadRequest, Mark, RequestReader
+from toolgen.gateway.asgi.http1 import (
+    MAX_FIELDS,
+    MAX_HEAD_SIZE,
+    MAX_TRAILER_SIZE,
+    BadRequest,
+    Mark,
+    RequestReader,
+    read_head,
+)
 
 
 def request(*lines: bytes, line: bytes = b"POST /x HTTP/1.1", body: bytes = b"") -> bytes:
@@ -160,6 +168,25 @@ def test_what_has_one_meaning_is_read_in_that_however_it_is_cut(good: bytes) -> 
         assert read(in_pieces(good + good, size), at_once=True) == whole
     assert read([good + good], at_once=True) == whole
     assert by_h11(good) == whole[:1]
+
+
+def test_a_head_is_parsed_again_unless_every_byte_of_it_is_repeated() -> None:
+    first = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
+    variants = [first.replace(old, new) for old, new in ((b"/a", b"/b"), (b"h\r", b"i\r"), (b"POST", b"PUTT"))]
+    reader = RequestReader()
+    for head in (first, first, *variants, first):
+        reader.feed(head + b"{}")
+        assert reader.next() == read_head(head[:-4])
+        assert reader.whole() == b"{}"
+
+
+def test_a_head_that_was_refused_is_refused_again() -> None:
+    for data in BAD.values():
+        for _ in range(2):
+            reader = RequestReader()
+            reader.feed(data)
+            with pytest.raises(BadRequest):
+                _exhaust(reader)
 
 
 def test_a_refusal_says_what_was_wrong_and_nothing_that_was_sent() -> None:

@@ -126,6 +126,8 @@ def _in_utf8(body: bytes, parameters: str) -> bytes:
 
     What reads as UTF-8 is UTF-8, whatever its media type says.
     """
+    if not parameters:
+        return body
     charset = _charset(parameters)
     if charset.startswith("utf"):
         return body

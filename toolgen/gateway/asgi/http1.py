@@ -7,6 +7,7 @@ what its headers are, one of them can be made to see a request that the other ne
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TypeAlias
@@ -16,6 +17,8 @@ import msgspec
 __all__ = ["MAX_HEAD_SIZE", "BadRequest", "Event", "Head", "Header", "Mark", "RequestReader", "read_head"]
 
 MAX_HEAD_SIZE = 65_536
+MAX_KEPT_HEAD_SIZE = 4_096
+"""The largest head that a connection keeps to compare the next one with."""
 MAX_FIELDS = 128
 MAX_TRAILER_SIZE = 8_192
 
@@ -69,8 +72,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     query: bytes
     version: str
-    lines: list[Header]
-    headers: dict[bytes, bytes]
+    lines: Sequence[Header]
+    headers: Mapping[bytes, bytes]
     repeated: frozenset[bytes]
     length: int | None
     keep_alive: bool
@@ -86,7 +89,7 @@ class RequestReader:
     `BadRequest` nothing more can be read, since nobody knows where the next one begins. `unread` is what has come and is not read.
     """
 
-    __slots__ = ("_blank", "_chunks", "_in_body", "_last", "_left", "unread")
+    __slots__ = ("_blank", "_chunks", "_earlier", "_in_body", "_last", "_left", "unread")
 
     def __init__(self) -> None:
         self.unread = b""
@@ -95,6 +98,7 @@ class RequestReader:
         self._chunks: _Chunked | None = None
         self._blank = False
         self._last = False
+        self._earlier: tuple[bytes, Head] | None = None  # a client mostly repeats its head
 
     def feed(self, data: bytes) -> None:
         """Takes what has come."""
@@ -141,7 +145,12 @@ class RequestReader:
         if end < 0:
             _check_beginning(self.unread)
             return Mark.MORE
-        head = read_head(self.unread[:end])
+        written = self.unread[:end]
+        if (earlier := self._earlier) is not None and earlier[0] == written:
+            head = earlier[1]
+        else:
+            head = read_head(written)
+            self._earlier = (written, head) if end <= MAX_KEPT_HEAD_SIZE else None
         self.unread, self._blank = self.unread[end + 4 :], False
         self._last = not head.keep_alive
         self._in_body = True

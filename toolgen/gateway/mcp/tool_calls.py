@@ -29,6 +29,7 @@ from toolgen.gateway.mcp.messages import (
     MAX_STATE_LENGTH,
     META_CAPABILITIES,
     META_CLIENT,
+    META_ENVELOPE,
     META_IDEMPOTENCY,
     META_PROGRESS,
     TASKS,
@@ -44,7 +45,7 @@ from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.gateway.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import CALLING
-from toolgen.gateway.tool_lists import Listings
+from toolgen.gateway.tool_lists import Listing, Listings
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool
@@ -59,9 +60,11 @@ _MAX_ANSWERS = 32
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of one tools/call. `state` is the round that this goes on from, None for a first one."""
+    """The parameters of one tools/call. `tool` is None for one that its caller may not call, and `state` for a first round."""
 
     name: str
+    listing: Listing
+    tool: Tool | None
     arguments: Mapping[str, Any]
     session: str
     client: str
@@ -102,15 +105,17 @@ class ToolCalls:
         request = self._request(params, meta, era, caller)
         if isinstance(request, Fault):
             return request
-        listing = self._listings.of(caller.principal)
-        tool = listing.tool(request.name)
+        tool = request.tool
         speaks = tool is not None and _speaks(tool)
         plan = None if request.name == GET_CALL_RESULT else self._tasks.plan(params, meta, tool, era, caller)
         if isinstance(plan, Fault):
             return plan
-        if tool is not None and (fault := _incapable(tool, request.capabilities)):
-            return fault
-        request = msgspec.structs.replace(request, task=plan)
+        if tool is not None and isinstance(tool.binding, FunctionBinding):
+            fault = _incapable(tool.binding, request.capabilities)
+            if fault is not None:
+                return fault
+        if plan is not None:
+            request = msgspec.structs.replace(request, task=plan)
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
@@ -171,8 +176,9 @@ class ToolCalls:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_LENGTH:
             return _wrong(f"params.name must be a string of 1 to {_MAX_NAME_LENGTH} characters")
-        if (known := self._listings.of(caller.principal).tool(name)) is not None:
-            name = known.name  # a meta tool by its former name
+        listing = self._listings.of(caller.principal)
+        if (tool := listing.tool(name)) is not None:
+            name = tool.name  # a meta tool by its former name
         if arguments is not None and not isinstance(arguments, dict):
             return _wrong("params.arguments must be an object")
         key = meta.get(META_IDEMPOTENCY, "")
@@ -181,18 +187,20 @@ class ToolCalls:
         token = meta.get(META_PROGRESS)
         if isinstance(token, bool) or not isinstance(token, int | str | None):
             return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
-        envelope = asked_envelope(meta)
+        envelope = META_ENVELOPE in meta and asked_envelope(meta)
         if isinstance(envelope, Fault):
             return envelope
         state: RequestState | None = None
         answers: Mapping[str, Any] = {}
         if era is Era.MODERN and ("requestState" in params or "inputResponses" in params):
-            going_on = self._going_on(params, caller.principal, name, arguments or {})
+            going_on = self._going_on(params, caller.principal, name, tool, arguments or {})
             if isinstance(going_on, Fault):
                 return going_on
             state, answers = going_on
         return _Request(
             name=name,
+            listing=listing,
+            tool=tool,
             arguments=arguments or {},
             session=caller.session,
             client=(client_label(meta[META_CLIENT]) if META_CLIENT in meta else "") or caller.client,
@@ -206,7 +214,12 @@ class ToolCalls:
         )
 
     def _going_on(
-        self, params: Mapping[str, Any], principal: Principal, name: str, arguments: Mapping[str, Any]
+        self,
+        params: Mapping[str, Any],
+        principal: Principal,
+        name: str,
+        tool: Tool | None,
+        arguments: Mapping[str, Any],
     ) -> tuple[RequestState | None, dict[str, Any]] | Fault:
         """The round this goes on from, and every answer given so far. Without a state of ours, only what reads may take an answer."""
         given = params.get("inputResponses", {})
@@ -215,7 +228,6 @@ class ToolCalls:
         if any(not isinstance(answer, dict) for answer in given.values()):
             return _wrong("params.inputResponses must hold the results of the requests it answers, each an object")
         if "requestState" not in params:
-            tool = self._listings.of(principal).tool(name)
             return None, given if tool is not None and tool.effect is Effect.READ else {}
         text = params["requestState"]
         state = (
@@ -320,7 +332,7 @@ class ToolCalls:
             if created is not None:
                 return created
         rendering = Rendering(
-            listing=self._listings.of(caller.principal),
+            listing=request.listing,
             era=request.era,
             envelope=request.envelope,
             links=self._gateway.tool_calls.files.resource_links,
@@ -354,9 +366,9 @@ def _once(state: RequestState, tool: Tool | None) -> str:
     return f"round-{state.nonce}"
 
 
-def _incapable(tool: Tool, capabilities: frozenset[str]) -> Fault | None:
-    binding = tool.binding
-    if not isinstance(binding, FunctionBinding) or not (missing := set(binding.requires) - capabilities - {TASKS}):
+def _incapable(binding: FunctionBinding, capabilities: frozenset[str]) -> Fault | None:
+    missing = set(binding.requires) - capabilities - {TASKS}
+    if not missing:
         return None
     told = f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare"
     return missing_capability(told, missing)

@@ -126,12 +126,12 @@ def test_a_message_without_a_quotation_stays_whole() -> None:
     assert without_repetition("ours", None) == ("ours", None)
 
 
-def test_notes_stand_behind_the_data() -> None:
+def test_notes_stand_behind_the_data_but_for_arguments_that_were_left_out() -> None:
     meta = Meta(
         duration_ms=1.0, truncated=True, next_cursor="c1", cut_at="$[3]", dropped=({"argument": "x", "nearest": "y"},)
     )
     shown = data_text(Envelope(status="ok", tool="t", call_id="c", data=[1, 2], error=None, meta=meta))
-    data, dropped, cut = shown.split("\n\n")
+    dropped, data, cut = shown.split("\n\n")
     assert data == "[1,2]"
     assert dropped == "[Left out, as the tool has no such argument: 'x' (did you mean 'y'?).]"
     assert cut.startswith("[The answer was cut short at $[3]. The rest starts at the cursor c1")

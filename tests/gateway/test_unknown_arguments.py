@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
+from toolgen.canonical import encodable
 from toolgen.gateway.answer_text import data_text, error_text
 from toolgen.gateway.service import Gateway
 from toolgen.model.names import near
@@ -33,20 +35,26 @@ BOUND: dict[str, Any] = {
 }
 
 
-def called(root: Path, policy: dict[str, Any], name: str, arguments: dict[str, Any]) -> tuple[Envelope, list[Any], int]:
-    """The envelope, what the record says was changed, and how many requests reached the service."""
+def called(
+    root: Path, policy: dict[str, Any], tool: str, given: dict[str, Any], **source: str
+) -> tuple[Envelope, list[Any], int]:
+    """The envelope, what the record says was changed, and how many requests reached the service, whose source has these settings."""
 
     async def main(path: Path, seen: list[Any]) -> tuple[Envelope, list[Any], int]:
         async with Gateway.load(path) as gateway:
-            answer = await gateway.call(name, arguments, principal="bot")
-            rehearsed = await gateway.preview(name, arguments, principal="bot")
+            answer = await gateway.call(tool, given, principal="bot")
+            rehearsed = await gateway.preview(tool, given, principal="bot")
             assert rehearsed.error == answer.error
             assert rehearsed.meta.dropped == answer.meta.dropped
             changes = [entry["repaired"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
             return answer, changes[-1], len(seen)
 
     with upstream() as (server, url):
-        return asyncio.run(main(project(root, url, policy), server.requests))
+        path = project(root, url, policy)
+        settings = json.loads(path.read_text())
+        settings["sources"]["orders"] |= source
+        path.write_text(json.dumps(settings))
+        return asyncio.run(main(path, server.requests))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,7 @@ def test_an_unknown_argument_is_refused_where_something_would_change(
 ) -> None:
     answer, changes, sent = called(tmp_path, POLICY, name, arguments)
     (wrong,) = (key for key in arguments if key in {"Id", "nots", "colour", "stauts", "dry_run", "confirm", "body"})
-    assert changes == [{"argument": wrong, "change": "dropped"}]
+    assert changes == [{"argument": wrong, "change": "dropped", "value": arguments[wrong]}]
     nearest = {"stauts": "status", "Id": "id", "nots": "note"}.get(wrong)
     assert [dict(one) for one in answer.meta.dropped] == [
         {"argument": wrong} | ({"nearest": nearest} if nearest else {})
@@ -93,7 +101,7 @@ def test_an_unknown_argument_is_refused_where_something_would_change(
     assert (answer.status, sent) == ("ok", 1)
     asked = f"'{wrong}' (did you mean '{nearest}'?)" if nearest else f"'{wrong}'"
     told = data_text(answer)
-    assert f"[Left out, as the tool has no such argument: {asked}.]" in told
+    assert told.startswith(f"[Left out, as the tool has no such argument: {asked}.]\n\n")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def test_a_misspelt_member_is_refused_as_an_argument_is(
     body = [{"tenant_id": "acme"}, {"tenant_id": "acme", member: "globex"}]
     answer, changes, sent = called(tmp_path, POLICY, "orders__create_orders", {"body": body})
     pointer = f"/body/1/{member}"
-    assert changes == [{"argument": pointer, "change": "dropped"}]
+    assert changes == [{"argument": pointer, "change": "dropped", "value": "globex"}]
     assert [dict(one) for one in answer.meta.dropped] == [
         {"argument": pointer} | ({"nearest": nearest} if nearest else {})
     ]
@@ -126,6 +134,47 @@ def test_an_argument_that_the_gateway_sets_is_never_the_one_meant(tmp_path: Path
     )
     assert refused.error is not None
     assert "tenant_id" not in error_text(refused)
+
+
+@pytest.mark.parametrize(
+    ("sensitive", "name"),
+    [
+        (["$..stauts"], "stauts"),
+        (["$.status"], "stauts"),
+        (["$..status"], "stauts"),
+        (["$..token"], "token"),
+        (["$.*"], "colour"),
+    ],
+)
+def test_the_record_has_a_digest_of_an_unknown_argument_that_is_sensitive_or_was_meant_for_one(
+    tmp_path: Path, sensitive: list[str], name: str
+) -> None:
+    given = {"tenant_id": "acme", name: "canary-5"}
+    _, changes, sent = called(tmp_path, {**POLICY, "sensitive": sensitive}, "orders__list_orders", given)
+    (change,) = changes
+    assert (change["argument"], change["change"], sent) == (name, "dropped", 1)
+    assert "canary-5" not in str(changes)
+    assert "hmac" in str(change["value"])
+
+
+@pytest.mark.parametrize("value", ["x", {"a": [1, None]}, None, 2**70, [[[]]], 1e308, {"$integer": "5"}])
+def test_the_record_has_the_value_of_an_unknown_argument_of_any_type(tmp_path: Path, value: Any) -> None:
+    given = {"tenant_id": "acme", "colour": value}
+    answer, changes, sent = called(tmp_path, POLICY, "orders__list_orders", given)
+    assert (answer.status, sent) == ("ok", 1)
+    assert [one["argument"] for one in changes] == ["colour"]
+    assert changes[0]["value"] == encodable(value)
+
+
+def test_a_source_may_have_the_tools_that_read_refuse_unknown_arguments_too(tmp_path: Path) -> None:
+    given = {"tenant_id": "acme", "stauts": "open"}
+    answer, changes, sent = called(tmp_path, POLICY, "orders__list_orders", given, arguments="strict")
+    assert answer.error is not None
+    assert answer.error.message == "/stauts: there is no such argument (did you mean 'status'?)"
+    assert (answer.error.code, sent) == ("validation", 0)
+    assert changes == [{"argument": "stauts", "change": "dropped", "value": "open"}]
+    answer, _changes, sent = called(tmp_path / "b", POLICY, "orders__list_orders", given, arguments="lenient")
+    assert (answer.status, sent) == ("ok", 1)
 
 
 @pytest.mark.parametrize(

@@ -152,13 +152,11 @@ def usable(reading: Reading) -> Reading:
 
 
 def _listing(reading: Reading, config: SourceConfig) -> Reading:
-    """The reading, with what its source says of the listing of output schemas."""
-    if not config.listed_output:
+    """The reading, with what its source says of the listing of output schemas, and of unknown arguments."""
+    if not config.listed_output and not config.strict_arguments:
         return reading
-    return replace(
-        reading,
-        tools=tuple(msgspec.structs.replace(tool, listed_output=config.listed_output) for tool in reading.tools),
-    )
+    said = {"listed_output": config.listed_output, "strict_arguments": config.strict_arguments}
+    return replace(reading, tools=tuple(msgspec.structs.replace(tool, **said) for tool in reading.tools))
 
 
 def _callable(source: SourceSettings, reading: Reading) -> Reading:

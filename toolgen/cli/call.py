@@ -120,6 +120,9 @@ def command(
         print_json(envelope.data)
     else:
         _explain(envelope)
+    for one in envelope.meta.dropped:
+        meant = f" (did you mean '{one['nearest']}'?)" if "nearest" in one else ""
+        click.echo(f"left out: the tool has no argument '{one['argument']}'{meant}", err=True)
     unknown = envelope.error is not None and envelope.error.code == "unknown_tool"
     if unknown and (note := hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)):
         click.echo(f"for the operator: {note}", err=True)

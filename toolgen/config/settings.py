@@ -252,7 +252,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             **{
                 key: value
-                for key in ("prefix", "adopted", "annotations", "listed_output")
+                for key in ("prefix", "adopted", "annotations", "listed_output", "strict_arguments")
                 if (value := getattr(config, key))
             },
             **({"resource": Path(config.resource).name} if config.resource else {}),
@@ -285,6 +285,7 @@ def build_options(
             "anonymous": config.anonymous,
             "annotations": config.annotations,
             "listed_output": config.listed_output,
+            "strict_arguments": config.strict_arguments,
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             "refs": list(config.refs),
             "graph": config.graph.to_dict(),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -87,6 +87,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     constants: dict[str, Any] = msgspec.field(default_factory=dict)
     formats: str = ""
     output_schema: OutputForm = ""
+    arguments: Literal["strict", "lenient"] = "lenient"
     poll: Annotated[Any, apart(PollKeys)] | None = None
 
 
@@ -139,6 +140,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             command=server.command,
             annotations=server.annotations,
             listed_output=source.output_schema,
+            strict_arguments=source.arguments == "strict",
             prefix=source.prefix,
             adopted=adopted,
             resource=resource,

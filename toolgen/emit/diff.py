@@ -165,6 +165,9 @@ def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterato
     if old.listed_output != new.listed_output:
         text = f"MCP clients are listed its output schema as {new.listed_output or 'usual'} (before: {old.listed_output or 'usual'})"
         yield compatible("output.listed", text)
+    if old.strict_arguments != new.strict_arguments and new.effect is Effect.READ:
+        does = "refuses unknown arguments" if new.strict_arguments else "leaves unknown arguments out"
+        yield change(new.strict_arguments, "arguments", f"it {does} now")
     yield from binding_changes(old, new)
     for code, before, after in (("title", old.title, new.title), ("description", old.description, new.description)):
         if before != after:

@@ -36,18 +36,22 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
     ):
         said = f"The answer is a file of {link['size']} bytes ({link['mimeType']}). {reading_hint(link['uri'])}"
     notes = notes_of(envelope)
-    return "\n\n".join((said, *(f"[{note}]" for note in notes))) if notes else said
+    if not notes:
+        return said
+    texts = [f"[{note}]" for note in notes]
+    # What was asked is not what was answered: an agent has to know that before it reads the data.
+    return "\n\n".join((texts[0], said, *texts[1:]) if envelope.meta.dropped else (said, *texts))
 
 
 def notes_of(envelope: Envelope) -> tuple[str, ...]:
-    """The notes on a success, which its data does not say: errors beside it, dropped arguments, what an approver said, where it was cut,
-    how to read on."""
+    """The notes on a success, which its data does not say: dropped arguments first, errors beside it, what an approver said, where it was
+    cut, how to read on."""
     meta = envelope.meta
     notes = []
-    if meta.partial:
-        notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if meta.dropped:
         notes.append(_dropped(envelope))
+    if meta.partial:
+        notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if meta.note:
         notes.append(f"Who agreed to this call said: {meta.note}")
     if meta.truncated or meta.next_cursor:

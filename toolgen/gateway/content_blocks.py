@@ -46,7 +46,8 @@ def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool =
         if links and (link := linked_file(envelope)) is not None:
             blocks.append(link)
         return blocks
-    return [*blocks, *(_text(f"[{note}]") for note in notes_of(envelope))]
+    notes = [_text(f"[{note}]") for note in notes_of(envelope)]
+    return [*notes[:1], *blocks, *notes[1:]] if envelope.meta.dropped else [*blocks, *notes]
 
 
 def own_data(envelope: Envelope) -> Json:

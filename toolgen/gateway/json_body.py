@@ -166,7 +166,7 @@ def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> E
     if not isinstance(result, Success):
         result = _documented(call, result)
     envelope = ended(call.tool.name, trail.replays or call.id, result, trail, duration_ms)
-    return with_dropped(envelope, call.tool.input_schema, call.dropped, call.bound) if call.dropped else envelope
+    return with_dropped(envelope, call.tool.input_schema, [*call.dropped], call.bound) if call.dropped else envelope
 
 
 def with_dropped(envelope: Envelope, schema: Schema, names: Sequence[str], bound: Sequence[str] = ()) -> Envelope:

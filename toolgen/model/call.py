@@ -258,8 +258,8 @@ class Described(Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` and `left_out` (null for
-    "not given") say what was changed in what was sent.
+    """One call to one tool, with the arguments every stage sees: `repaired`, `dropped` (unknown ones, by name or JSON pointer, with their
+    values) and `left_out` (null for "not given") say what was changed in what was sent.
 
     `statement` and `database` (the part of the database this principal may see) are set by the inspect stage, for SQL tools alone, as is
     `sampling` and `counting` for describing a table, and `document` and `graph` (the part of the schema) for those that take or describe
@@ -287,7 +287,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str = ""
     trace: Trace | None = None
     repaired: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    dropped: JsonObject = _NOTHING
     left_out: tuple[str, ...] = ()
     restored: tuple[tuple[str, str, str], ...] = ()
     sent: JsonObject = _NOTHING

@@ -94,6 +94,7 @@ class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     binding: Binding
     digest: str = ""
     listed_output: OutputForm = ""
+    strict_arguments: bool = False
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -305,7 +305,8 @@ OutputForm: TypeAlias = Literal["", "none", "lenient", "strict"]
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of a catalog, shaped as contracts.md prints it. Made with `seal`, which computes the digest.
 
-    `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so.
+    `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so. `strict_arguments`: a call
+    with an argument that the tool does not have is refused, also where the tool only reads.
     """
 
     name: str
@@ -320,6 +321,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     binding: Binding
     digest: str = ""
     listed_output: OutputForm = ""
+    strict_arguments: bool = False
 
     @property
     def checks_formats(self) -> bool:
@@ -386,8 +388,9 @@ def seal(tool: Tool) -> Tool:
 def _fields(tool: Tool) -> dict[str, object]:
     """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
-    if not tool.listed_output:  # a tool of which nothing is said keeps its digest
-        del content["listed_output"]
+    for name in ("listed_output", "strict_arguments"):
+        if not content[name]:  # a tool of which nothing is said keeps its digest
+            del content[name]
     return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}
 
 

@@ -6,7 +6,8 @@ Arguments as they were sent become arguments as they were meant, before anything
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import msgspec
 
@@ -14,7 +15,7 @@ from toolgen.emit.dialects import without_absent
 from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.body_form import in_body_form
-from toolgen.model.schema import JsonObject, Schema
+from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Tool
 from toolgen.policy.arguments import excess, repair
 
@@ -126,18 +127,19 @@ def _kind(value: object) -> str:
 
 
 _NONE: tuple[str, ...] = ()
+_NOTHING: JsonObject = MappingProxyType({})
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """What every stage sees, and the top-level arguments that are other than they were sent, for the audit log.
 
-    `repaired` were text that spells out the declared type, `dropped` are unknown to the schema, `left_out` held null or an
-    empty text for "not given".
+    `repaired` were text that spells out the declared type, `dropped` are unknown to the schema (by name or JSON pointer, with their
+    values), `left_out` held null or an empty text for "not given".
     """
 
     arguments: JsonObject
     repaired: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    dropped: JsonObject = _NOTHING
     left_out: tuple[str, ...] = ()
 
 
@@ -153,6 +155,7 @@ def meant(tool: Tool, arguments: JsonObject) -> Meant:
     anybody may make and the policy judges as such.
     """
     schema = tool.input_schema
+    sent = arguments
     arguments, twice = listed_arguments(tool, arguments)
     arguments, moved = in_body_form(tool, arguments)
     given, left_out = arguments, _NONE
@@ -160,12 +163,32 @@ def meant(tool: Tool, arguments: JsonObject) -> Meant:
     if _holds_null(arguments) and excess(arguments) is None:
         given, left_out = _without_nulls(schema, arguments)
     seen = repair(schema, given)
+    unknown = (*twice, *seen.dropped)
     return Meant(
         arguments=seen.arguments,
         repaired=(*moved, *seen.repaired),
-        dropped=(*twice, *seen.dropped),
+        dropped={name: _value_of(name, given, sent) for name in unknown} if unknown else _NOTHING,
         left_out=(*left_out, *seen.left_out),
     )
+
+
+def _value_of(name: str, *arguments: JsonObject) -> Json:
+    """The value of an argument, or of the member that a JSON pointer leads to, in the first of these that has it."""
+    for given in arguments:
+        if name in given:
+            return given[name]
+        value: Any = given
+        for step in (token.replace("~1", "/").replace("~0", "~") for token in name.split("/")[1:]):
+            if isinstance(value, Mapping) and step in value:
+                value = value[step]
+            elif isinstance(value, (list, tuple)) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
+            else:  # within a text that holds JSON
+                value = None
+                break
+        if value is not None:
+            return cast(Json, value)
+    return None
 
 
 def _without_nulls(schema: Schema, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:

@@ -163,10 +163,10 @@ def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = (
 def unknown_arguments(tool: Tool, dropped: Iterable[str], bound: Iterable[str] = ()) -> tuple[str, ...]:
     """One sentence for each argument that a tool which changes something does not have: without a filter or a flag it could change more.
 
-    A tool that only reads is called without such arguments, and its answer names them.
+    A tool that only reads is called without such arguments, and its answer names them, unless its source is strict about arguments.
     """
     names = tuple(dropped)
-    if tool.effect is Effect.READ or not names:
+    if not names or (tool.effect is Effect.READ and not tool.strict_arguments):
         return ()
     if len(names) > _MAX_UNKNOWN:
         return (f"/: there are {len(names)} arguments that the tool does not have",)

@@ -33,7 +33,7 @@ CALL = Call(
     client="client/1",
     parent="p-1",
     repaired=("petId",),
-    dropped=("extra",),
+    dropped={"extra": 7},
 )
 
 
@@ -42,6 +42,9 @@ class Concealed:
     """What the record keeps of arguments; statements are kept as they are."""
 
     arguments: Callable[[Call], Any]
+
+    def dropped(self, call: Call) -> Any:
+        return call.dropped
 
     def statement(self, call: Call, statement: Any) -> Any:
         return statement
@@ -111,7 +114,10 @@ def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
             "tool_digest": CALL.tool.digest,
             "policy_digest": "sha256:policy",
             "arguments": {"petId": 1, "card": "hmac"},
-            "repaired": [{"argument": "petId", "change": "parsed"}, {"argument": "extra", "change": "dropped"}],
+            "repaired": [
+                {"argument": "petId", "change": "parsed"},
+                {"argument": "extra", "change": "dropped", "value": 7},
+            ],
             "session": "s-1",
             "client": "client/1",
             "parent": "p-1",

@@ -28,8 +28,9 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, failed_inside, unrecorded, unusable
-from toolgen.policy.arguments import excess
+from toolgen.policy.arguments import excess, meant_names
 from toolgen.policy.document.policy import Policy
+from toolgen.policy.members import pointer_step
 from toolgen.policy.redact import all_but, replace_at, replace_places
 from toolgen.policy.rules import Note
 from toolgen.policy.sensitive_arguments import (
@@ -124,6 +125,35 @@ class AuditRedaction:
         """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
         one that exists, and that this caller may not know of, has its own schema to say so."""
         return _recorded(self._concealed(call))
+
+    def dropped(self, call: Call) -> JsonObject:
+        """The values of unknown arguments as the record keeps them, by the names in `call.dropped`.
+
+        A value is a digest where its name, or the name that was probably meant, is sensitive. All are digests where the schema of the tool
+        calls anything secret, where the policy lists what is plain, and where they are too much to look at.
+        """
+        tool, dropped = self._tools.get(call.tool.name), call.dropped
+        if tool is None or self._policy.plain is not None or has_secrets(tool.input_schema):
+            return {name: self._digest(value) for name, value in dropped.items()}
+        if excess(dropped) is not None:
+            return dict.fromkeys(dropped)
+        meant = meant_names(tool.input_schema, dropped, call.bound)
+        values = {value for _, _, value in call.restored}
+        return {
+            name: encodable(
+                self._digest(value)
+                if self._is_sensitive(name, value) or self._is_sensitive(_beside(name, meant[name]), value)
+                else conceal_values(value, values, self._digest)
+            )
+            for name, value in dropped.items()
+        }
+
+    def _is_sensitive(self, name: str, value: Json) -> bool:
+        """Test whether the policy calls anything sensitive in an argument, or in a member that a JSON pointer names."""
+        given: Json = value
+        for step in reversed(name.split("/")[1:] or [name]):
+            given = {step.replace("~1", "/").replace("~0", "~"): given}
+        return conceal_at(_object(given), self._policy.sensitive, self._digest) != given
 
     def shown(self, call: Call) -> JsonObject:
         """The call's arguments for those who decide about it: as they are, but for what is sensitive."""
@@ -238,6 +268,12 @@ def _recorded(arguments: JsonObject) -> JsonObject:
     return recorded
 
 
+def _beside(name: str, meant: str) -> str:
+    """The name that was meant in place of one, or the pointer to it."""
+    parent, slash, _ = name.rpartition("/")
+    return f"{parent}{slash}{pointer_step(meant)}" if name.startswith("/") else meant
+
+
 def _object(value: Json) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
@@ -314,7 +350,17 @@ class Record(Struct, frozen=True, kw_only=True):
             await self._append_user(call, party)
         if fault is None:
             try:
-                await self.journal.append({**intent, "arguments": self.conceal.arguments(call)})
+                if call.dropped:
+                    values = iter(self.conceal.dropped(call).values())
+                    changes = [
+                        {**one, "value": next(values)} if one["change"] == "dropped" else one
+                        for one in intent["repaired"]
+                    ]
+                    await self.journal.append(
+                        {**intent, "repaired": changes, "arguments": self.conceal.arguments(call)}
+                    )
+                else:
+                    await self.journal.append({**intent, "arguments": self.conceal.arguments(call)})
             except CanonicalError as error:
                 fault = error.message
             except AuditError:
@@ -368,7 +414,7 @@ class Record(Struct, frozen=True, kw_only=True):
         }
 
     def _intent(self, call: Call) -> dict[str, Any]:
-        changes: list[dict[str, str]] = []
+        changes: list[dict[str, Json]] = []
         for change, names in (("parsed", call.repaired), ("dropped", call.dropped), ("left_out", call.left_out)):
             for name in names:
                 changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less

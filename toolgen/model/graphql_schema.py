@@ -18,6 +18,7 @@ __all__ = [
     "GraphField",
     "GraphType",
     "identifies",
+    "longest_list",
     "named",
     "page_sizes",
     "reachable",
@@ -171,6 +172,19 @@ def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str,
         case list() | tuple():
             for one in value:
                 yield from page_sizes(one, where, sized=sized)
+
+
+def longest_list(value: object) -> int:
+    """The length of the longest list in the value of an argument, at any depth."""
+    longest, stack = 0, [value]
+    while stack:
+        match stack.pop():
+            case list() | tuple() as items:
+                longest = max(longest, len(items))
+                stack += items
+            case Mapping() as members:
+                stack += members.values()
+    return longest
 
 
 def size_fault(size: float, most: int | None) -> str:

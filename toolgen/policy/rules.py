@@ -6,9 +6,9 @@ The JSON Schema of a rule's `arguments:`: strict, because a misspelt keyword wou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.policy.arguments import Validator, check_schema
 from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
+from toolgen.policy.null_arguments import refusing_null
 from toolgen.policy.readings.call import Reading, Readings, Weight
 from toolgen.policy.readings.values import alike
 
@@ -199,17 +200,20 @@ class CompiledRule:
     """A rule with its schema compiled; `says` is its verdict once it applies, `reads` the arguments that decide whether it does, None for
     all of them."""
 
-    __slots__ = ("_alike", "conditional", "reads", "rule", "says", "tools", "validator")
+    __slots__ = ("_alike", "_schema", "conditional", "reads", "rule", "says", "tools", "validator")
 
     def __init__(self, rule: Rule, tools: Mapping[str, Tool]) -> None:
         self.rule = rule
         self.says = _says(rule)
-        self.validator = None if rule.arguments is None else Validator(rule.arguments, formats=False)
         self._alike: Validator | None = None
-        self.conditional = self.validator is not None or rule.when is not None
+        self.conditional = rule.arguments is not None or rule.when is not None
         self.reads = _reads(rule)
         found = (name for pattern in rule.tools for name in matching(pattern, tools))
         self.tools = frozenset(name for name in found if tools[name].effect in rule.effects)
+        self._schema = rule.arguments
+        if rule.arguments is not None and rule.verdict == "allow":
+            self._schema = refusing_null(rule.arguments, partial(_is_required, [tools[name] for name in self.tools]))
+        self.validator = None if self._schema is None else Validator(self._schema, formats=False)
 
     def speaks(self, arguments: JsonObject, facts: Facts, notes: list[Note]) -> bool:
         """Whether the rule is about this call. Where its condition has no answer, a rule that allows does not apply and any other does."""
@@ -251,8 +255,8 @@ class CompiledRule:
     @property
     def alike(self) -> Validator | None:
         """The schema where a number and its text are one, compiled when it is first asked for."""
-        if self._alike is None and self.rule.arguments is not None:
-            self._alike = Validator(alike(self.rule.arguments), formats=False)
+        if self._alike is None and self._schema is not None:
+            self._alike = Validator(alike(self._schema), formats=False)
         return self._alike
 
     def _holds(self, facts: Facts, notes: list[Note]) -> bool:
@@ -283,6 +287,11 @@ def _reads(rule: Rule) -> frozenset[str] | None:
             return None
         found |= asked
     return found
+
+
+def _is_required(tools: Sequence[Tool], name: str) -> bool:
+    """Test whether a tool requires an argument of this name."""
+    return any(name in tool.input_schema.get("required", ()) for tool in tools)
 
 
 def _says(rule: Rule) -> Verdict:

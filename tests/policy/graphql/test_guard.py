@@ -9,6 +9,7 @@ from graphql import GraphQLInputObjectType, build_schema
 
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
+from toolgen.policy.graphql import guard
 from toolgen.policy.graphql.guard import CheckedDocument, check_document, listed
 
 SCHEMA = build_schema("""
@@ -92,3 +93,45 @@ def test_a_single_item_stands_for_a_list_of_it_at_any_depth(given: dict[str, Any
     assert isinstance(filter_type, GraphQLInputObjectType)
 
     assert listed(filter_type, given) == read
+
+
+EQUAL = [
+    "{ posts(first: 1) { " + "id " * 900 + "} }",
+    "{ posts(first: 1) { " + "posts(first: 1) { id } " * 400 + "} }",
+    "{ posts(first: 1) { " + "x: title " * 2 + "id " * 100 + "} }",
+    "query { posts(first: 1) { " + "...F " * 300 + "} } fragment F on Post { id }",
+    "{ posts(first: 1) { " + "... on Post { id } " * 2 + "id " * 60 + "} }",
+]
+
+
+@pytest.mark.parametrize("text", EQUAL)
+def test_fields_that_validation_would_compare_with_each_other_are_bounded_before_it(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    def unreached(*_: object, **__: object) -> None:
+        raise AssertionError("validated")
+
+    monkeypatch.setattr(guard, "validate", unreached)
+    verdict = check(text)
+    assert isinstance(verdict, Deny)
+    assert "many times at one place: select each once" in verdict.reason
+
+
+def test_fields_of_one_name_at_different_places_and_some_at_one_are_taken() -> None:
+    text = "{ posts(first: 1) { id id posts(first: 1) { id id id title } ... on Post { id title } } }"
+    assert isinstance(check(text), CheckedDocument)
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        ("query ($f: Filter) { posts(filter: $f) { id } }", 41),
+        ("query ($f: Filter) { posts(first: 2, filter: $f) { id } }", 3),
+    ],
+)
+def test_a_long_list_among_the_arguments_counts_as_that_many_items(text: str, cost: int) -> None:
+    verdict = check(text, {"f": {"inner": {"ids": list(range(40))}}})
+    assert isinstance(verdict, CheckedDocument), verdict
+    assert verdict.cost == cost
+    much = check(text, {"f": {"inner": {"ids": list(range(400))}}})
+    assert isinstance(much, Deny) is ("first" not in text)

@@ -39,6 +39,7 @@ from toolgen.model.graphql_schema import (
     GraphField,
     GraphType,
     identifies,
+    longest_list,
     named,
     page_sizes,
     size_fault,
@@ -314,7 +315,10 @@ class _Chooser(Struct):
             ArgumentNode(name=NameNode(value=name), value=self._variable(definition.arguments[name].type, value))
             for name, value in values.items()
         )
-        return made, max(sizes) if sizes else None
+        if sizes:
+            return made, max(sizes)
+        longest = longest_list(values)
+        return made, longest if longest > _ASSUMED else None
 
     def _variable(self, type_: str, value: Json) -> VariableNode:
         name = f"{self.argument}_{len(self.definitions) + 1}"

@@ -42,7 +42,15 @@ from graphql.execution.values import get_variable_values
 from msgspec import Struct
 
 from toolgen.model.excerpt import bounded
-from toolgen.model.graphql_schema import PAGE_SIZES, UPLOAD, identifies, page_sizes, rejects, size_fault
+from toolgen.model.graphql_schema import (
+    PAGE_SIZES,
+    UPLOAD,
+    identifies,
+    longest_list,
+    page_sizes,
+    rejects,
+    size_fault,
+)
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding
 from toolgen.model.verdict import Deny
@@ -71,6 +79,7 @@ def listed(type_: GraphQLInputType, value: Any) -> Any:
 
 _TOKENS = 4000
 _MAX_VISITS = 5000  # fields met while fragments are followed
+_MAX_PAIRS = 1000  # of fields that answer under one name at one place: validation compares each with each
 _ASSUMED = 10  # items of a list that nobody sized
 _DIRECTIVES = frozenset({"include", "skip"})
 _RULE = "graphql"
@@ -114,7 +123,7 @@ def check_document(
     try:
         operation, fragments = _parts(document, limits)
         _refuse_foreign(document, limits)
-        _Counter(limits, fragments).count(operation.selection_set, 1, ())
+        _Counter(limits, fragments).count(operation.selection_set, 1, (), ())
         if errors := validate(schema, document, max_errors=1):
             return _deny(f"it is not valid for the schema: {bounded(errors[0].message, 400)}")
         coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
@@ -195,8 +204,11 @@ class _Counter(Struct):
     fragments: Mapping[str, FragmentDefinitionNode]
     visits: int = 0
     roots: int = 0
+    pairs: int = 0
+    places: dict[tuple[str, ...], int] = {}
 
-    def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...]) -> None:
+    def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...], place: tuple[str, ...]) -> None:
+        """Counts a selection at a `place` of the answer, inside of the fragments `above`."""
         for node in selections.selections:
             self.visits += 1
             if self.visits > _MAX_VISITS:
@@ -208,16 +220,23 @@ class _Counter(Struct):
                         raise _TooMuch(f"it has more than {self.limits.max_root_fields} root fields")
                     if depth > self.limits.max_depth:
                         raise _TooMuch(f"it is more than {self.limits.max_depth} levels deep")
+                    here = (*place, (node.alias or node.name).value)
+                    earlier = self.places.get(here, 0)
+                    self.places[here] = earlier + 1
+                    self.pairs += earlier
+                    if self.pairs > _MAX_PAIRS:
+                        name = bounded(here[-1], 60)
+                        raise _TooMuch(f"it selects {name} and other fields many times at one place: select each once")
                     if node.selection_set is not None:
-                        self.count(node.selection_set, depth + 1, above)
+                        self.count(node.selection_set, depth + 1, above, here)
                 case InlineFragmentNode():
-                    self.count(node.selection_set, depth, above)
+                    self.count(node.selection_set, depth, above, place)
                 case FragmentSpreadNode():
                     name = node.name.value
                     if name in above:
                         raise _TooMuch(f"its fragment {bounded(name, 60)} leads back to itself")
                     if name in self.fragments:
-                        self.count(self.fragments[name].selection_set, depth, (*above, name))
+                        self.count(self.fragments[name].selection_set, depth, (*above, name), place)
 
 
 class _Pricer(Struct):
@@ -282,21 +301,25 @@ class _Pricer(Struct):
                 )
 
     def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
-        """How many items a field is asked for. What a mutation is told may be called so and size no page, as of its own tool."""
+        """How many items a field is asked for: by the size of a page, otherwise by the longest list among its arguments where that is long.
+        What a mutation is told may be called as a page's size and be none, as of its own tool."""
         changes = type_ is self.schema.mutation_type
         if changes and not (_is_list(definition) or _is_connection(get_named_type(definition.type))):
             return None
-        sizes = []
+        sizes, longest = [], 0
         for argument in node.arguments or ():
             name = argument.name.value
             value = value_from_ast_untyped(argument.value, dict(self.values))
+            longest = max(longest, longest_list(value))
             if changes and isinstance(value, Mapping):
                 continue
             for where, size in page_sizes(value, name, sized=name in PAGE_SIZES):
                 if fault := size_fault(size, self.max_page):
                     raise _TooMuch(f"the argument {where} of {node.name.value} {fault}")
                 sizes.append(int(size))
-        return max(sizes) if sizes else None
+        if sizes:
+            return max(sizes)
+        return longest if longest > _ASSUMED else None
 
 
 def _names_its_type(node: FieldNode) -> bool:

@@ -131,7 +131,7 @@ PLANTED: dict[str, Planted] = {
     "turns are endless": Planted(turn_counter.MemorySeat, "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),
     "keys never expire": Planted(principals.Identity, "_known", unexpiring),
-    "keys are never revoked": Planted(Credentials, "keys_revoked", lambda _: frozenset()),
+    "keys are never revoked": Planted(Credentials, "key_check", lambda _: lambda *_: False),
     "every signature is good": Planted(jwks, "_signed_by", lambda *_: True, default=True),
     "tokens are for anybody": Planted(token_claims, "audience_fits", lambda *_: True),
     "tokens never expire": Planted(principals, "check_claims", lambda _, now: now + 60),

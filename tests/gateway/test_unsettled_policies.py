@@ -7,6 +7,7 @@ import copy
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -465,5 +466,62 @@ def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) -> Non
         assert seen == [True]
         await at.passed(SETTLED_S)
         assert at.gateway.callers.recognised(KEY) is None
+
+    edited(tmp_path, scenario)
+
+
+def _revoke(at: Edited) -> None:
+    sha256 = hashlib.sha256(KEY.encode()).hexdigest()
+    (at.folder / "keys.yaml").write_text(f"revoked: [{{key: 'sha256:{sha256}'}}]\n", encoding="utf-8")
+
+
+def test_a_key_is_revoked_while_another_edit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(at: Edited) -> None:
+        goes_on, reads = threading.Event(), asyncio.Event()
+        loop, runtime = asyncio.get_running_loop(), at.reloader.runtime
+
+        def slowly(files: PolicyFiles, manifest: Manifest) -> Policy:
+            loop.call_soon_threadsafe(reads.set)
+            assert goes_on.wait(60)
+            return runtime.read_policy(files, manifest)
+
+        assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+        at.reloader.runtime = replace(runtime, read_policy=slowly)
+        at.write(rules=[READS, DENY])
+        reading = asyncio.create_task(at.noticed())
+        await reads.wait()
+        try:
+            monkeypatch.setattr(policy_reloader, "INTERVAL_S", 0.01)
+            watching = asyncio.create_task(at.reloader._look_for_revocations())
+            _revoke(at)
+            while isinstance(await at.gateway.callers.authenticate(KEY), Principal):
+                await at.gateway.current.changed()
+            assert await at.asked() == "ok"  # the edit is not read yet
+        finally:
+            goes_on.set()
+            watching.cancel()
+        await reading
+        assert await at.asked() == "unknown_tool"
+        assert not isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+
+    edited(tmp_path, scenario)
+
+
+def test_a_key_revoked_while_a_catalog_comes_stays_revoked(tmp_path: Path) -> None:
+    async def scenario(at: Edited) -> None:
+        assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+
+        async def begin() -> None:
+            _revoke(at)
+            await at.reloader.revoke(policy_reloader.state_of(at.folder))
+            assert not isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+
+        await at.reloader.adopt(at.reloader.runtime, begin)
+        assert not isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+        await at.settled()
+        assert not isinstance(await at.gateway.callers.authenticate(KEY), Principal)
+        (at.folder / "keys.yaml").write_text("revoked: []\n", encoding="utf-8")
+        await at.settled()
+        assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
 
     edited(tmp_path, scenario)

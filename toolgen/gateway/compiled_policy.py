@@ -141,16 +141,19 @@ class Governance:
     """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile.
 
     `edited` is an edit of the policy that has still to come into force: with it, the policy is in force as `narrowed` makes it, and rules,
-    SQL and addresses are asked of both.
+    SQL and addresses are asked of both. `before` is what this replaces: rules and keys that are in both are not compiled again.
     """
 
-    def __init__(self, policy: Policy, runtime: Runtime, edited: Governance | None = None) -> None:
+    def __init__(
+        self, policy: Policy, runtime: Runtime, edited: Governance | None = None, before: Governance | None = None
+    ) -> None:
         self._edited: Governance | None = edited
         self.policy: Policy = policy if edited is None else narrowed(policy, edited.policy)
         policy = self.policy
         credentials = credentials_of(policy, runtime.settings)
-        self.identity = Identity(credentials, runtime.clock, runtime.key_sets, policy.given)
-        self.access = self._made_access(runtime.manifest.tools)
+        known = None if before is None else before.identity
+        self.identity: Identity = Identity(credentials, runtime.clock, runtime.key_sets, policy.given, known)
+        self.access: Access = self._made_access(runtime.manifest.tools, None if before is None else before.access)
         # Counting for all costs a round trip a call, so only for a policy that asks.
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
@@ -348,11 +351,12 @@ class Governance:
         """Whether enough people could answer for a call of this principal's: of the policy's own, or users of an issuer."""
         return answerable(self.policy, parties(principal), needs)
 
-    def _made_access(self, tools: Mapping[str, Tool]) -> Access:
+    def _made_access(self, tools: Mapping[str, Tool], before: Access | None) -> Access:
         policy, edited = self.policy, self._edited
         if edited is None:
-            return Access(policy.rules, tools, policy.toolsets)
-        return NarrowedAccess(policy.rules, tools, policy.toolsets, other=edited.access, counterpart=edited.current)
+            return Access(policy.rules, tools, policy.toolsets, before=before)
+        other, counterpart = edited.access, edited.current
+        return NarrowedAccess(policy.rules, tools, policy.toolsets, other=other, counterpart=counterpart, before=before)
 
     def _sql_guards(self, manifest: Manifest) -> Mapping[str, SqlGuard]:
         """A guard for each database that the policy opens something of."""

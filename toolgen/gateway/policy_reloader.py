@@ -24,6 +24,7 @@ from toolgen.errors import PolicyError, ToolgenError
 from toolgen.gateway.compiled_policy import Governance, Runtime
 from toolgen.gateway.policy_acceptance import Acceptances
 from toolgen.gateway.prometheus import PolicyCounts
+from toolgen.policy.credentials import Credentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles, incomplete, read_files
 from toolgen.policy.key_list import without_revoked
@@ -146,10 +147,10 @@ class PolicyReloader:
         self._taken: State | None = self.state.policies
         self._seen, self._since_change, self._looks = self.state.policies, -math.inf, 0
         self._reloading = asyncio.Lock()
-        self._watch: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
+        self._searched: State | None = self.state.policies  # the files in which revocations were last looked for
         self._since = runtime.clock.now()
-        self._enforce()
-        self._loaded = 0
+        self._current.put(Governance(policy, runtime))
 
     def counts(self) -> PolicyCounts:
         """How often edits came into force, and since when what is in force is."""
@@ -181,7 +182,10 @@ class PolicyReloader:
 
     def start(self) -> None:
         """Begins to look after the policy's files."""
-        self._watch = self._background.start("watching the policy", self._look_on)
+        self._watches = [
+            self._background.start("watching the policy", self._look_on),
+            self._background.start("watching for revocations", self._look_for_revocations),
+        ]
         if self.catalog is not None:
             self.catalog.start(self._background)
 
@@ -189,14 +193,30 @@ class PolicyReloader:
         """What is in force stays so."""
         if self.catalog is not None:
             await self.catalog.stop()
-        if self._watch is not None:
-            await cancel(self._watch)
+        for watch in self._watches:
+            await cancel(watch)
 
     async def _look_on(self) -> None:
         await self._acceptances.in_force(self._files)
         while True:
             await asyncio.sleep(INTERVAL_S)
             await self.look()
+
+    async def _look_for_revocations(self) -> None:
+        """What is revoked while another edit is being read does not wait for that, which takes seconds where a whole file is new."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            if self._reloading.locked() and (state := state_of(self._directory)) != self._searched:
+                await self.revoke(state)
+
+    async def revoke(self, state: State) -> None:
+        """Puts in force what the files revoke, and nothing else of them. `state` is what they were before they are read here."""
+        self._searched = state
+        try:
+            files = await asyncio.to_thread(read_files, self._directory)
+            await self._revoke_first(files)
+        except Exception:  # noqa: BLE001 - also a fault of ours, which reading the whole of them tells: the next edit must still be looked at
+            return
 
     async def look(self) -> None:
         """Looks at the files once: a change is read, and a change that was read comes into force whole where it is time for that."""
@@ -224,7 +244,7 @@ class PolicyReloader:
 
     async def _take(self, state: State, *, complete: bool = False) -> None:
         """Reads the files, and puts in force what they take away; all they say where they are `complete`."""
-        self._taken, self._looks = state, 0
+        self._taken, self._searched, self._looks = state, state, 0
         files: PolicyFiles | None = None
         try:
             files = await asyncio.to_thread(read_files, self._directory)
@@ -249,11 +269,23 @@ class PolicyReloader:
         self._hold()
 
     async def _revoke_first(self, files: PolicyFiles) -> None:
-        """What files revoke is revoked before the rest of them is read, which takes seconds in a large policy."""
-        credentials = await asyncio.to_thread(self.runtime.without_revoked, files, self._read.credentials)
-        if credentials != self._read.credentials:
-            self._read = replace(self._read, credentials=credentials, keys_digest="")
-            self._enforce()
+        """What files revoke is revoked before the rest of them is read, which takes seconds where a whole file is new."""
+        await self._take_away(lambda credentials: self.runtime.without_revoked(files, credentials))
+
+    async def _take_away(self, less: Callable[[Credentials], Credentials]) -> bool:
+        """Puts in force the credentials as `less`, which runs in a thread, leaves them. False where nothing is gone."""
+        while True:
+            read = self._read
+            credentials = await asyncio.to_thread(less, read.credentials)
+            if (
+                read is self._read
+            ):  # otherwise something else was taken away meanwhile, and this is taken from what is left
+                break
+        if credentials == read.credentials:
+            return False
+        self._read = replace(read, credentials=credentials, keys_digest="")
+        self._enforce()
+        return True
 
     async def _settle(self) -> None:
         """Puts the edit in force whole, where the files still say it and nothing of them is missing."""
@@ -305,10 +337,14 @@ class PolicyReloader:
             before = self._current.governance.policy
             await begin()
             self.runtime, self.unread = runtime, ""
+            gone = policy.credentials.without(
+                self._read.credentials, None
+            )  # also what was revoked since the files were read
+            if gone != policy.credentials:
+                policy = replace(policy, credentials=gone, keys_digest="")
             self._read, self._files, self._edit = policy, files, edit
-            self._taken = (
-                None if files is not now and files != now else self._taken
-            )  # with this catalog it may be readable
+            if not policy.keys_digest or (files is not now and files != now):  # with this catalog it may be readable
+                self._taken = None
             await self._put(before, always=True)
 
     def _edit_again(self, edit: _Edit, runtime: Runtime) -> _Edit:
@@ -327,13 +363,9 @@ class PolicyReloader:
 
     async def _revoke(self) -> None:
         """What was revoked is revoked, also beside an edit that cannot be used."""
-        policy = self._read
-        credentials = await asyncio.to_thread(without_revoked, policy.credentials, self._directory)
-        if credentials != policy.credentials:
-            self._read = replace(policy, credentials=credentials, keys_digest="")
-            self._enforce()
+        if await self._take_away(lambda credentials: without_revoked(credentials, self._directory)):
             _logger.warning("what was revoked since is in force; the rest of the edit is not")
-            await self.note({"event": "keys", "policy_digest": policy.digest, "status": "ok"})
+            await self.note({"event": "keys", "policy_digest": self._read.digest, "status": "ok"})
 
     async def _put(self, before: Policy, *, always: bool = False) -> None:
         """Puts in force what is to be by now, and tells of what differs from the policy before."""
@@ -358,13 +390,13 @@ class PolicyReloader:
 
     def _governance(self) -> Governance:
         """The policy in force by now, compiled: narrowed, where there is an edit of it that waits."""
-        read, edit = self._read, self._edit
+        read, edit, before = self._read, self._edit, self._current.governance
         if edit is None:
-            return Governance(read.with_given(self._given), self.runtime)
+            return Governance(read.with_given(self._given), self.runtime, before=before)
         if edit.policy.digest == read.digest:
-            return Governance(narrowed(read, edit.policy).with_given(self._given), self.runtime)
-        edited = Governance(edit.policy.with_given(self._given), self.runtime)
-        return Governance(read.with_given(self._given), self.runtime, edited)
+            return Governance(narrowed(read, edit.policy).with_given(self._given), self.runtime, before=before)
+        edited = Governance(edit.policy.with_given(self._given), self.runtime, before=before)
+        return Governance(read.with_given(self._given), self.runtime, edited, before)
 
     def _now(self) -> PolicyFiles:
         """The files as they are; none where they cannot be read."""

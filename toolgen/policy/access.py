@@ -96,17 +96,30 @@ _NOTHING = _About((), (), (), False, read_together(()))
 
 
 class Access:
-    """The rules, compiled per set of roles the first time a principal with those roles is seen."""
+    """The rules, compiled per set of roles the first time a principal with those roles is seen.
+
+    `before` are the rules that these replace: those that say the same about the same tools are not compiled again.
+    """
 
     def __init__(
-        self, rules: Iterable[Rule], tools: Mapping[str, Tool], toolsets: Mapping[str, Toolset] = NO_TOOLSETS
+        self,
+        rules: Iterable[Rule],
+        tools: Mapping[str, Tool],
+        toolsets: Mapping[str, Toolset] = NO_TOOLSETS,
+        *,
+        before: Access | None = None,
     ) -> None:
-        self._rules = tuple(CompiledRule(rule, tools) for rule in rules)
+        known = {} if before is None else before._compiled_for(tools)
+        self._rules: tuple[CompiledRule, ...] = tuple(_compiled(rule, tools, known.get(rule.id)) for rule in rules)
         self._shadowed = any(compiled.rule.shadow for compiled in self._rules)
-        self._tools = tools
+        self._tools: Mapping[str, Tool] = tools
         self._toolsets = toolsets
         self._describing = [tool for tool in tools.values() if isinstance(tool.binding, GraphQLSchemaBinding)]
         self._by_roles: dict[frozenset[str], dict[str, _About]] = {}
+
+    def _compiled_for(self, tools: Mapping[str, Tool]) -> dict[str, CompiledRule]:
+        """The compiled rules by name; none where they are about other tools."""
+        return {one.rule.id: one for one in self._rules} if self._tools is tools else {}
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
         """Whether any arguments at all could let the principal, and whom it acts for, call the tool."""
@@ -273,6 +286,12 @@ class Access:
 
     def _may_call_of(self, source: str, table: Mapping[str, _About]) -> bool:
         return any(about.could and self._tools[name].source == source for name, about in table.items())
+
+
+def _compiled(rule: Rule, tools: Mapping[str, Tool], known: CompiledRule | None) -> CompiledRule:
+    """A rule, compiled; `known` is the rule of this name among those that it replaces, compiled about the same tools."""
+    again = None if known is None else known.of(rule)
+    return CompiledRule(rule, tools) if again is None else again
 
 
 def _describes(tool: Tool, roles: frozenset[str]) -> CompiledRule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -191,14 +191,20 @@ class Credentials(Struct, frozen=True, kw_only=True):
         before = self.revoked_principals.get(principal)
         return before is not None and (given is None or given < before)
 
+    def key_check(self) -> Callable[[str, ApiKey], bool]:
+        """Return a function that tells whether a key of a principal, by its id, is accepted no more."""
+        lengths = {len(text) for text in self.revoked_keys}
+
+        def is_revoked(name: str, key: ApiKey) -> bool:
+            return self.ended(name, key.created) or any(key.sha256[:length] in self.revoked_keys for length in lengths)
+
+        return is_revoked
+
     def keys_revoked(self) -> frozenset[str]:
         """The digests of the principals' keys that are accepted no more."""
-        lengths = {len(text) for text in self.revoked_keys}
+        is_revoked = self.key_check()
         return frozenset(
-            key.sha256
-            for entry in self.principals.values()
-            for key in entry.keys
-            if self.ended(entry.id, key.created) or any(key.sha256[:length] in self.revoked_keys for length in lengths)
+            key.sha256 for entry in self.principals.values() for key in entry.keys if is_revoked(entry.id, key)
         )
 
     def without(self, taken: Credentials, listed: frozenset[str] | None) -> Credentials:
@@ -206,17 +212,18 @@ class Credentials(Struct, frozen=True, kw_only=True):
         `listed` any more (None where nobody can say)."""
 
         def kept(entry: PrincipalEntry) -> PrincipalEntry:
-            keys = entry.keys
-            if listed is not None:
-                keys = tuple(key for key in keys if not key.managed or key.sha256 in listed)
-            return replace(entry, keys=keys)
+            keys = tuple(key for key in entry.keys if not key.managed or key.sha256 in (listed or ()))
+            return entry if len(keys) == len(entry.keys) else replace(entry, keys=keys)
 
+        principals = self.principals
+        if listed is not None:
+            principals = MappingProxyType({name: kept(entry) for name, entry in principals.items()})
         until = dict(self.revoked_principals)
         for name, before in taken.revoked_principals.items():
             until[name] = max(before, until.get(name, before))
         return replace(
             self,
-            principals=MappingProxyType({name: kept(entry) for name, entry in self.principals.items()}),
+            principals=principals,
             revocations=tuple(dict.fromkeys((*self.revocations, *taken.revocations))),
             revoked_keys=self.revoked_keys | taken.revoked_keys,
             revoked_certificates=tuple(dict.fromkeys((*self.revoked_certificates, *taken.revoked_certificates))),

@@ -53,8 +53,9 @@ class NarrowedAccess(Access):
         *,
         other: Access,
         counterpart: Callable[[Principal], Principal | None],
+        before: Access | None = None,
     ) -> None:
-        super().__init__(rules, tools, toolsets)
+        super().__init__(rules, tools, toolsets, before=before)
         self._other, self._counterpart = other, counterpart
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
@@ -137,7 +138,7 @@ def narrowed_credentials(before: Credentials, after: Credentials) -> Credentials
 
 
 def _entry(before: PrincipalEntry, after: PrincipalEntry) -> PrincipalEntry:
-    if before == after:
+    if before is after or before == after:
         return before
     keys = {key.sha256: key for key in after.keys}
     return replace(

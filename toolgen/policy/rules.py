@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -183,6 +184,9 @@ class Rule(Struct, frozen=True, kw_only=True):
         return tool.effect in self.effects and any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
 
 
+_SAID = tuple(name for name in Rule.__struct_fields__ if name != "where")
+
+
 class Note(Struct, frozen=True, kw_only=True):
     """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, a condition that had no answer, or what a
     middleware (of this `digest`) did with the call; `arguments` as they are recorded, once it changed them, and `labels` that it set."""
@@ -214,6 +218,16 @@ class CompiledRule:
         if rule.arguments is not None and rule.verdict == "allow":
             self._schema = refusing_null(rule.arguments, partial(_is_required, [tools[name] for name in self.tools]))
         self.validator = None if self._schema is None else Validator(self._schema, formats=False)
+
+    def of(self, rule: Rule) -> CompiledRule | None:
+        """The same compiled rule for a rule that differs in nothing but where it stands; None for any other."""
+        if rule is self.rule:
+            return self
+        if any(getattr(rule, name) is not getattr(self.rule, name) for name in _SAID):
+            return None
+        moved = copy(self)
+        moved.rule = rule
+        return moved
 
     def speaks(self, arguments: JsonObject, facts: Facts, notes: list[Note]) -> bool:
         """Whether the rule is about this call. Where its condition has no answer, a rule that allows does not apply and any other does."""

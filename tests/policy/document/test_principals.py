@@ -131,6 +131,13 @@ def test_one_token_leads_to_one_principal(tmp_path: Path, subject: str) -> None:
 def test_a_key_given_out_twice_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="have the same key"):
         loaded(tmp_path, who=WHOLE, more=f'keys: [{{principal: edge, hash: "{A}"}}]\n')
+    one, other = (f"{{principal: {name}, hash: 'sha256:{'7' * 64}'}}" for name in ("edge", "ops"))
+    loaded(tmp_path, who=WHOLE, more=f"keys: [{one}, {one}]\n")
+    with pytest.raises(PolicyError, match="have the same key"):
+        loaded(tmp_path, who=WHOLE, more=f"keys: [{one}, {other}]\n")
+    (tmp_path / "policies" / "more.yaml").write_text(f"keys: [{other}]\n", encoding="utf-8")
+    with pytest.raises(PolicyError, match="have the same key"):
+        loaded(tmp_path, who=WHOLE, other=f"keys: [{one}]\n")
 
 
 def test_a_key_set_may_be_a_file_beside_the_policy(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -47,31 +47,41 @@ _MAX_CERTIFICATES = 1_000
 _UNKNOWN = Unaccepted("nobody has this key")
 
 
+class _OwnedKey(NamedTuple):
+    """Id of the principal that an API key belongs to, and the places where the policy has the key: one as a rule."""
+
+    owner: str
+    places: tuple[ApiKey, ...]
+
+
 class Identity:
     """Who is who under one policy. Keys and tokens are looked up by their SHA-256; neither is ever kept.
 
     A verified token is remembered until it expires or a key set is due again, a certificate as long as its dates are good, and neither
     longer than this object: what is revoked is revoked by another policy, which has an `Identity` of its own that remembers nothing.
+
+    `before` is that of the policy that this one replaces. Its table of keys is taken over, but for principals whose entry is another
+    object: a new table of 100,000 keys takes half a second.
     """
 
     def __init__(
-        self, credentials: Credentials, clock: Clock, key_sets: KeySets, given: GivenRoles = NOTHING_GIVEN
+        self,
+        credentials: Credentials,
+        clock: Clock,
+        key_sets: KeySets,
+        given: GivenRoles = NOTHING_GIVEN,
+        before: Identity | None = None,
     ) -> None:
         self._given = given  # of principals their entries have it already
         self._entries = credentials.principals
         self._clock = clock
         self._key_sets = key_sets
-        gone = credentials.keys_revoked()
         self.mark = object()
         """What principals that this policy made are told by."""
-        self._principals = {name: replace(entry.principal, under=self.mark) for name, entry in self._entries.items()}
-        self._keys = {
-            bytes.fromhex(key.sha256): (replace(self._principals[name], proof=Proof(key=key.sha256)), key.expires)
-            for name, entry in self._entries.items()
-            for key in entry.keys
-            if key.sha256 not in gone
-        }
-        self._revoked_keys = frozenset(bytes.fromhex(text) for text in gone)
+        self._principals: dict[str, Principal] = {}
+        self._owned = _owned_keys(self._entries, {}, {}) if before is None else before._owned_by(self._entries)
+        self._keys: dict[bytes, tuple[Principal, float | None]] = {}
+        self._is_revoked = credentials.key_check()
         self._ended = credentials.ended
         self._issuers = credentials.issuers
         self._revocations = credentials.revocations
@@ -96,12 +106,13 @@ class Identity:
     @property
     def has_credentials(self) -> bool:
         """Whether any principal could prove who it is."""
-        return bool(self._keys or self._rules or any(entry.certificate for entry in self._entries.values()))
+        keys = any(not self._is_gone(one) for one in self._owned.values())
+        return keys or bool(self._rules) or any(entry.certificate for entry in self._entries.values())
 
     @property
     def names(self) -> tuple[str, ...]:
         """The principals' ids, in order."""
-        return tuple(sorted(self._principals))
+        return tuple(sorted(self._entries))
 
     @property
     def issuers(self) -> tuple[TokenRule, ...]:
@@ -126,12 +137,11 @@ class Identity:
         principal = self._known(digest)
         if principal is not None:
             return principal
-        whose, until = self._keys.get(digest, (None, None))
-        if whose is not None and until is not None:
+        if (owned := self._owned.get(digest)) is not None:
+            if self._is_gone(owned) or (until := owned.places[-1].expires) is None:
+                return Unaccepted("this key was revoked")
             past = in_words(self._clock.now() - until)
-            return Unaccepted(f"this key has expired ({whose.id}'s, {past} ago by this machine's clock)")
-        if digest in self._revoked_keys:
-            return Unaccepted("this key was revoked")
+            return Unaccepted(f"this key has expired ({owned.owner}'s, {past} ago by this machine's clock)")
         if not self._rules or credential.count(".") != 2:
             return _UNKNOWN
         found = await self._read(credential, sign_in=False)
@@ -156,9 +166,31 @@ class Identity:
         except ClaimsError as error:
             return Unaccepted(str(error))
 
+    def _owned_by(self, entries: Mapping[str, PrincipalEntry]) -> dict[bytes, _OwnedKey]:
+        """The table of the keys of other entries."""
+        return _owned_keys(entries, self._entries, self._owned)
+
+    def _named(self, name: str) -> Principal | None:
+        """The principal of the policy with this id. The same object every time."""
+        found = self._principals.get(name)
+        if found is None and (entry := self._entries.get(name)) is not None:
+            found = self._principals[name] = replace(entry.principal, under=self.mark)
+        return found
+
+    def _by_key(self, digest: bytes) -> tuple[Principal, float | None] | None:
+        """Whose key this is that is not revoked, and when it expires. The same object every time."""
+        found = self._keys.get(digest)
+        if found is None and (owned := self._owned.get(digest)) is not None and not self._is_gone(owned):
+            principal = replace(self._entries[owned.owner].principal, under=self.mark, proof=Proof(key=digest.hex()))
+            found = self._keys[digest] = principal, owned.places[-1].expires
+        return found
+
+    def _is_gone(self, owned: _OwnedKey) -> bool:
+        return any(self._is_revoked(owned.owner, key) for key in owned.places)
+
     def _known(self, digest: bytes) -> Principal | None:
         # Both tables are keyed by digests: how long a look-up takes says nothing about a credential nobody can derive from its SHA-256.
-        found = self._keys.get(digest)
+        found = self._by_key(digest)
         if found is not None:
             if found[1] is not None and found[1] <= self._clock.now():
                 return None
@@ -198,7 +230,7 @@ class Identity:
     def _bearer(self, iss: str, claims: Claims, *, sign_in: bool) -> Principal:
         """The principal of the policy with this subject; otherwise the issuer's user."""
         entry, users = self._meant(iss, claims, sign_in=sign_in)
-        found = self._principals[entry.id] if entry is not None else None
+        found = self._named(entry.id) if entry is not None else None
         if users is not None:
             found = self._user(users, claims)
         if found is None:
@@ -247,9 +279,9 @@ class Identity:
                 return replace(self._user(issuer, given), origin=origin_by_hand(issuer, given), under=self.mark)
             except ClaimsError as error:
                 raise ConfigError(f"no token of '{name}' with these claims would be accepted: {error}") from None
-        principal = self._principals.get(name)
+        principal = self._named(name)
         if principal is None:
-            known = (*self._principals, *(f"{other}:{subject}" for other in self._issuers))
+            known = (*self._entries, *(f"{other}:{subject}" for other in self._issuers))
             raise ConfigError(f"the policy has no principal '{name}'{nearest(name, known)}")
         if claims:
             raise ConfigError(f"'{name}' is a principal of the policy, and no claims of a token make it anything else")
@@ -287,7 +319,7 @@ class Identity:
         if origin is None:
             # Kept before it was said where roles come from, or made up.
             by_token = principal.proof is not None and bool(principal.proof.issuer)
-            return None if by_token else self._principals.get(principal.id)
+            return None if by_token else self._named(principal.id)
         if origin.by_hand:
             # No token was shown; what is revoked of its tokens from before it called, or whenever they were issued, is held against it.
             claims = {"iss": origin.issuer, "sub": principal.id.partition(":")[2], "iat": since}
@@ -300,7 +332,7 @@ class Identity:
     def _holds(self, name: str, proof: Proof) -> bool:
         """Whether nothing that this principal proved itself with was taken back."""
         if proof.key:
-            known = self._keys.get(bytes.fromhex(proof.key))
+            known = self._by_key(bytes.fromhex(proof.key))
             return known is not None and known[0].id == name
         entry = self._entries.get(name)
         if proof.certificate:
@@ -358,7 +390,7 @@ class Identity:
                 if self._ended(entry.id, found.issued):
                     return Unaccepted("the certificate has been revoked")
                 proof = Proof(certificate=_rule_digest(entry.certificate), shown=found)
-                principal = replace(self._principals[entry.id], proof=proof)
+                principal = replace(entry.principal, under=self.mark, proof=proof)
                 self._certificates[digest] = (principal, validity(certificate))
                 if len(self._certificates) > _MAX_CERTIFICATES:
                     self._certificates.popitem(last=False)
@@ -372,10 +404,28 @@ class Identity:
         what is held against it, stands in its claims.
         """
         entry = self._entries.get(principal.id)
-        other = self._principals.get(user) if isinstance(user, str) else user
+        other = self._named(user) if isinstance(user, str) else user
         if entry is None or other is None or not entry.may_act_for(other.id):
             return None
         return replace(principal, on_behalf_of=other, toolsets=frozenset())
+
+
+def _owned_keys(
+    entries: Mapping[str, PrincipalEntry], before: Mapping[str, PrincipalEntry], known: Mapping[bytes, _OwnedKey]
+) -> dict[bytes, _OwnedKey]:
+    """The keys of principals by their SHA-256. `known` is that table of the entries `before`; it stays as it is."""
+    found = dict(known)
+    for name, entry in before.items():
+        if entries.get(name) is not entry:
+            for key in entry.keys:
+                found.pop(bytes.fromhex(key.sha256), None)
+    for name, entry in entries.items():
+        if before.get(name) is not entry:
+            for key in entry.keys:
+                digest = bytes.fromhex(key.sha256)
+                twice = found.get(digest)
+                found[digest] = _OwnedKey(name, (key,) if twice is None else (*twice.places, key))
+    return found
 
 
 def _digest(credential: str) -> bytes:

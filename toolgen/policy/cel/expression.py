@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -60,6 +61,7 @@ _SUFFIX = re.compile(r" ?\(in container ''\)| ?\[[A-Z_]+\]$")
 _WANTED = {"bool": ("BOOL", "DYN"), "number": ("INT", "UINT", "DOUBLE", "DYN")}
 T = TypeVar("T")
 _MAX_KEPT = 4_096
+_NONE_KNOWN: Mapping[str, Expression] = MappingProxyType({})
 
 
 class Reads(NamedTuple):
@@ -151,13 +153,23 @@ class Facts(Struct, kw_only=True):
 class Expression:
     """One expression, compiled. Made by `compile_expression`."""
 
-    __slots__ = ("_arguments", "_compiled", "_most_text", "_variables", "asks_history", "excluded", "source", "where")
+    __slots__ = (
+        "_arguments",
+        "_compiled",
+        "_kind",
+        "_most_text",
+        "_tree",
+        "_variables",
+        "asks_history",
+        "excluded",
+        "source",
+    )
 
-    def __init__(self, source: str, where: str, compiled: cel.Expression, tree: Node) -> None:
+    def __init__(self, source: str, compiled: cel.Expression, tree: Node) -> None:
         self.excluded = tuple(numbers_excluded(tree))
         self.source = source
-        self.where = where
         self._compiled = compiled
+        self._kind, self._tree = str(compiled.return_type().name()), tree
         names = {node.name for node in walk(tree) if isinstance(node, Identifier)} & VARIABLES.keys()
         self._variables = tuple(sorted(names - {"args"}))
         self._arguments = _arguments(tree) if "args" in names else frozenset()
@@ -170,6 +182,13 @@ class Expression:
     def variables(self) -> frozenset[str]:
         """The variables it names."""
         return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
+
+    def fault(self, scope: Scope, wants: str = "") -> str | None:
+        """What is wrong with it where it is of no use but as `wants`, and may name what is in the scope; None for nothing."""
+        if wants and self._kind not in _WANTED[wants]:
+            return f"'{_shown(self.source)}' is {self._kind.lower()}, not {wants}"
+        fault = fault_of(self._tree, scope)
+        return None if fault is None else f"'{_shown(self.source)}': {fault}"
 
     def reads(self) -> Reads:
         """What it reads where it asks no history."""
@@ -224,29 +243,35 @@ class Expression:
                 raise asked.forgot
 
 
-def compile_expression(source: str, scope: Scope, *, where: str, wants: str = "") -> Expression:
-    """Compiles and checks an expression; `wants` is `bool` or `number` where nothing else is of use.
+def compile_expression(
+    source: str, scope: Scope, *, where: str, wants: str = "", known: Mapping[str, Expression] = _NONE_KNOWN
+) -> Expression:
+    """Compiles and checks an expression; `wants` is `bool` or `number` where nothing else is of use. One of those `known` by their text
+    is checked alone.
 
     Raises `PolicyError` at `where` for what does not parse, has the wrong type, or names what does not exist in the scope.
     """
+    found = known.get(source)
+    if found is not None:
+        if fault := found.fault(scope, wants):
+            raise PolicyError(fault, where=where)
+        return found
     if len(source) > _MAX_LENGTH:
         raise PolicyError(f"an expression has at most {_MAX_LENGTH} characters", where=where)
     try:
         compiled = _environment().compile(source)
-        kind = compiled.return_type().name()
         tree = read_tree(compiled.serialize())
+        made = Expression(source, compiled, tree)
     except (RuntimeError, TypeError, ValueError) as error:
         raise PolicyError(f"'{_shown(source)}': {_said(str(error))}", where=where) from None
     except RecursionError:
         raise PolicyError(f"'{_shown(source)}' is nested too deep", where=where) from None
-    if wants and kind not in _WANTED[wants]:
-        raise PolicyError(f"'{_shown(source)}' is {kind.lower()}, not {wants}", where=where)
-    if fault := fault_of(tree, scope):
-        raise PolicyError(f"'{_shown(source)}': {fault}", where=where)
+    if fault := made.fault(scope, wants):
+        raise PolicyError(fault, where=where)
     for probe, said in probes(tree):
         if not _answers(probe):
             raise PolicyError(f"'{_shown(source)}': {said}", where=where)
-    return Expression(source, where, compiled, tree)
+    return made
 
 
 def _answers(probe: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +24,15 @@ from toolgen.policy.cel.names import Scope
 from toolgen.policy.credentials import Credentials, PrincipalEntry
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
-from toolgen.policy.document.principals import PrincipalSections, ReadKeys
+from toolgen.policy.document.principals import PrincipalCache, PrincipalSections
 from toolgen.policy.document.rules import (
     Draft,
+    RuleCache,
     TestDraft,
-    finished,
     finished_test,
     matched,
     read_labels,
     read_plain,
-    read_rule,
     read_test,
     read_toolset,
 )
@@ -112,26 +113,47 @@ def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> P
     return PolicyReader(directory, labels).read(read_files(directory), manifest)
 
 
+class _Digests(Struct, frozen=True):
+    """Digests of what a parsed file says, but for its keys and what it revokes, and of those; "" for nothing."""
+
+    document: Document
+    content: str
+    keys: str
+
+
+class _ReadParts(Struct):
+    """Parts of the last policy that was read; the digests by the names of its files."""
+
+    principals: PrincipalCache
+    rules: RuleCache
+    digests: Mapping[str, _Digests]
+
+
 class PolicyReader:
-    """Policies of one directory, read again and again: a file that has not changed is not parsed again."""
+    """Policies of one directory, read again and again: what has not changed is neither parsed nor compiled again. Several threads may use
+    it; one at a time reads a policy."""
 
     def __init__(self, directory: Path, labels: Collection[str] = ()) -> None:
         self._directory, self._labels = directory, labels
         self._cache = DocumentCache()
-        self._read_keys: ReadKeys = {}
+        self._parts = _ReadParts(PrincipalCache(), RuleCache(), {})
+        self._reading = Lock()
 
     def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
         """The policy that these files are, as `load` reads it. Raises `PolicyError`."""
-        with uncollected():
-            collector = _Collector(manifest, self._directory, self._labels, self._read_keys)
+        with self._reading, uncollected():
+            collector = _Collector(manifest, self._directory, self._labels, self._parts)
             for document in self._cache.documents(files):
                 collector.add(document)
             return collector.policy()
 
     def without_revoked(self, files: PolicyFiles, credentials: Credentials) -> Credentials:
-        """Credentials without what these files revoke, before the rest of them is read. A file that cannot be parsed takes nothing away."""
+        """Credentials without what these files revoke, before the rest of them is read. A file that cannot be parsed takes nothing away.
+
+        A file in which the word is not written out (`"rev\\x6fked":`) is not parsed for it: what it revokes waits for the whole of it.
+        """
         sections = PrincipalSections(self._directory)
-        for name in sorted(files.contents):
+        for name in sorted(name for name, content in files.contents.items() if b"revoked" in content):
             with suppress(PolicyError):
                 document = self._cache.document(files, name)
                 given = document.data.get("revoked") if isinstance(document.data, dict) else None
@@ -157,11 +179,13 @@ def documents(directory: Path) -> Iterator[Document]:
 class _Collector:
     """Gathers the files of one policy and refuses what does not fit together."""
 
-    def __init__(self, manifest: Manifest, directory: Path, labels: Collection[str], read_keys: ReadKeys) -> None:
+    def __init__(self, manifest: Manifest, directory: Path, labels: Collection[str], known: _ReadParts) -> None:
         self._manifest = manifest
         self._found_labels = labels
         self._name = directory.name
-        self._who = PrincipalSections(directory, read_keys)
+        self._known = known
+        known.rules.begin()
+        self._who = PrincipalSections(directory, known.principals)
         self._rules: dict[str, Draft] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
@@ -175,11 +199,11 @@ class _Collector:
         self._assignments: list[Assignment] = []
         self._token_grants: list[TokenGrant] = []
         self._role_grants: list[RoleGrantRule] = []
-        self._content: list[Any] = []
         self._files: dict[str, Any] = {}
-        self._key_content: list[Any] = []
+        self._digests: dict[str, _Digests] = {}
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
+        self._rule_roles: list[tuple[Document, int, int, str]] = []
         self._own_roles: list[tuple[str, str]] = []
         self._limits: list[tuple[Document, int]] = []
         self._row_attributes: list[tuple[str, str]] = []
@@ -190,11 +214,10 @@ class _Collector:
             raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
         file = decode(document, (), FileShape, PolicyError)
         lists = {name: value for name, value in document.data.items() if name in _KEY_SECTIONS}
-        self._key_content += [lists] if lists else []
         self._files[document.name] = content = {
             name: value for name, value in document.data.items() if name not in lists
         }
-        self._content += [content]
+        self._digests[document.name] = self._digests_of(document, content, lists)
         self._who.add(document, file)
         for index in range(len(file.rules)):
             self._add_rule(document, index)
@@ -234,9 +257,18 @@ class _Collector:
             self._add_redaction(document, index)
         self._tests += [read_test(document, index, self._manifest) for index in range(len(file.tests))]
 
+    def _digests_of(self, document: Document, content: Mapping[str, Any], lists: Mapping[str, Any]) -> _Digests:
+        """The digests of a file. Those of one that has not changed are known."""
+        known = self._known.digests.get(document.name)
+        if known is None or known.document is not document:
+            said, keys = (digest(encodable(part)) if part else "" for part in (content, lists))
+            known = _Digests(document, said, keys)
+        return known
+
     def policy(self) -> Policy:
         """The whole policy, once every reference between files was found to lead somewhere."""
-        if not any(self._content):
+        digests = self._known.digests = self._digests
+        if not any(one.content for one in digests.values()):
             message = "says nothing of who may do what"
             raise PolicyError(
                 message, where=f"{self._name}/", suggestion="write a policy; docs/reference/policy.md says how"
@@ -244,10 +276,9 @@ class _Collector:
         credentials = self._who.finished()
         whole = self._whole_scope()
         roles, attributes = whole.roles, whole.attributes
-
-        def scope_of(tools: Mapping[str, Tool]) -> Scope:
-            return replace(whole, tools=tools)
-
+        for document, index, number, role in self._rule_roles:
+            if role not in roles:
+                self._roles.append((document.where("rules", index, "to", number), role))
         for named, known in ((self._roles, roles), (self._own_roles, self._who.roles())):
             for where, role in named:
                 if role not in known:
@@ -256,10 +287,12 @@ class _Collector:
             if name not in attributes:
                 raise PolicyError(f"no principal has the attribute '{name}'{nearest(name, attributes)}", where=where)
         return Policy(
-            digest=_digest_of(self._content),
-            keys_digest=_digest_of(self._key_content),
+            digest=digest(sorted(one.content for one in digests.values() if one.content)),
+            keys_digest=digest(sorted(one.keys for one in digests.values() if one.keys)),
             credentials=credentials,
-            rules=tuple(finished(draft, scope_of) for _, draft in sorted(self._rules.items()) if draft.tools),
+            rules=self._known.rules.finish(
+                (draft for _, draft in sorted(self._rules.items(), key=itemgetter(0)) if draft.tools), whole
+            ),
             limits=read_limits(self._limits, whole),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
@@ -299,12 +332,11 @@ class _Collector:
         return masked(scope, database, tools, self._redactions, self._sensitive)
 
     def _add_rule(self, document: Document, index: int) -> None:
-        draft = read_rule(document, index, self._manifest)
+        draft = self._known.rules.read(document, index, self._manifest)
         rule = draft.rule
         if rule.id in self._rules or rule.id == "default":
             raise PolicyError(f"the rule id '{rule.id}' is taken", where=rule.where)
-        for number, role in enumerate(document.data["rules"][index]["to"]):
-            self._roles.append((document.where("rules", index, "to", number), role))
+        self._rule_roles += [(document, index, *item) for item in enumerate(document.data["rules"][index]["to"])]
         wanted = frozenset[str]() if rule.consent is None else rule.consent.roles
         self._roles += [(document.where("rules", index, "approvers"), role) for role in sorted(wanted)]
         self._rules[rule.id] = draft
@@ -373,10 +405,6 @@ class _Collector:
 
     def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> list[Tool]:
         return matched(patterns, self._manifest, document, path)
-
-
-def _digest_of(contents: list[Any]) -> str:
-    return digest(sorted(digest(encodable(content)) for content in contents if content))
 
 
 def _places(document: Document, texts: list[str], *path: str) -> frozenset[Place]:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import PolicyError
@@ -42,7 +42,7 @@ from toolgen.policy.document.schema import (
 )
 from toolgen.yaml_file import Document, decode
 
-__all__ = ["PrincipalSections", "ReadKeys", "instant"]
+__all__ = ["PrincipalCache", "PrincipalSections", "instant"]
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _HASH_BEGINS = re.compile(r"sha256:[0-9a-f]{6,64}\Z")
@@ -52,17 +52,47 @@ _MAX_KEY_SET_SIZE = 262_144
 _CLAIM_KINDS = frozenset({"string", "integer", "number", "boolean", "array"})
 
 
-ReadKeys: TypeAlias = dict[str, tuple[Document, list[tuple[str, ApiKey]]]]
-"""The keys of files by name: the file as it was parsed, and whose key is which."""
+class _KeyFile(Struct):
+    """Keys of a file as it was parsed: each with its part of the file and whose it is, those of each principal, and the owner of each
+    digest. `repeats`: a digest is there more than once."""
+
+    document: Document
+    keys: list[tuple[object, str, ApiKey]] = []
+    managed: dict[str, list[ApiKey]] = {}
+    owners: dict[str, str] = {}
+    repeats: bool = False
+
+
+class _ReadEntry(Struct, frozen=True):
+    """Principal as its part of a file was read, and whom it acts for, where nothing else (a key set, a certificate) is read for it."""
+
+    part: object
+    where: str
+    entry: PrincipalEntry
+
+
+class PrincipalCache:
+    """Principals and keys of the last policy that was read. Of an edited policy, only those whose part of a file is another object are
+    read again, and a principal of whom the policy says the same is the same object.
+
+    A policy that cannot be used changes nothing for the next one.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, _KeyFile] = {}
+        self.read: dict[str, _ReadEntry] = {}
+        self.finished: dict[str, tuple[PrincipalEntry, PrincipalEntry]] = {}
+        """The entry of a principal, and the same with the keys of the lists."""
 
 
 class PrincipalSections:
-    """Gathers these sections from the files of one policy. `directory` is where paths in them begin, `read_keys` has the keys that were
-    read before, by file."""
+    """Gathers these sections from the files of one policy. `directory` is where paths in them begin."""
 
-    def __init__(self, directory: Path, read_keys: ReadKeys | None = None) -> None:
+    def __init__(self, directory: Path, cache: PrincipalCache | None = None) -> None:
         self._directory = directory
-        self._read_keys: ReadKeys = {} if read_keys is None else read_keys
+        self._cache = cache or PrincipalCache()
+        self._files: dict[str, _KeyFile] = {}
+        self._read: dict[str, _ReadEntry] = {}
         self.principals: dict[str, PrincipalEntry] = {}
         self.issuers: dict[str, IssuerEntry] = {}
         self.revocations: list[Revocation] = []
@@ -73,7 +103,7 @@ class PrincipalSections:
         self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
         self._managed: dict[str, list[ApiKey]] = {}
         self._rules: list[tuple[str, TokenRule]] = []
-        self._actors: list[tuple[str, str]] = []
+        self._actors: list[tuple[Document, str, str]] = []
 
     def add(self, document: Document, file: FileShape) -> None:
         """Reads these sections of one file. Raises `PolicyError` with file and line."""
@@ -81,9 +111,8 @@ class PrincipalSections:
             self._add_principal(document, name)
         for name in file.issuers:
             self._add_issuer(document, name)
-        for name, key in self._keys_of(document, len(file.keys)) if file.keys else ():
-            self._own(key, name)
-            self._managed.setdefault(name, []).append(key)
+        if file.keys:
+            self._add_keys(document)
         for index in range(len(file.revoked)):
             self.add_revoked(document, index)
 
@@ -104,11 +133,10 @@ class PrincipalSections:
                 )
         self._check_tokens()
         self._check_actors()
-        return replace(
-            self.taken(),
-            principals=MappingProxyType({name: self._with_keys(entry) for name, entry in self.principals.items()}),
-            issuers=MappingProxyType(self.issuers),
-        )
+        principals = {name: self._with_keys(entry) for name, entry in self.principals.items()}
+        self._cache.files, self._cache.read = self._files, self._read
+        self._cache.finished = {name: (entry, principals[name]) for name, entry in self.principals.items()}
+        return replace(self.taken(), principals=MappingProxyType(principals), issuers=MappingProxyType(self.issuers))
 
     def taken(self) -> Credentials:
         """What is revoked, and nothing that anybody is given."""
@@ -141,22 +169,26 @@ class PrincipalSections:
         return kinds
 
     def _with_keys(self, entry: PrincipalEntry) -> PrincipalEntry:
-        managed = self._managed.get(entry.id, ())
-        return replace(entry, keys=(*entry.keys, *managed)) if managed else entry
+        keys = (*entry.keys, *self._managed.get(entry.id, ()))
+        before, known = self._cache.finished.get(entry.id, (None, entry))
+        if before is entry and known.keys == keys:
+            return known
+        return entry if len(keys) == len(entry.keys) else replace(entry, keys=keys)
 
     def _add_principal(self, document: Document, name: str) -> None:
         path = ("principals", name)
-        where = document.where(*path)
+        where, part = document.where(*path), document.data["principals"][name]
         if not name or len(name) > 128 or not name.isprintable():
             raise PolicyError("a principal's name is 1 to 128 printable characters", where=where)
         if name in self.principals:
             raise PolicyError(f"the principal '{name}' is defined twice", where=where)
+        if (known := self._known(part, where, name)) is not None:
+            self._take(document, known)
+            return
         entry = decode(document, path, PrincipalShape, PolicyError)
         given = entry.api_key
         place = document.where(*path, "api_key")
         keys = tuple(_api_key(key, place) for key in ([given] if isinstance(given, str) else given or []))
-        for key in keys:
-            self._own(key, name)
         token = certificate = None
         if entry.jwt is not None:
             token = self._token(entry.jwt, document, (*path, "jwt"))
@@ -168,7 +200,7 @@ class PrincipalSections:
                 )
         if entry.mtls is not None:
             certificate = self._certificate(entry.mtls, name, document.where(*path, "mtls"))
-        self.principals[name] = PrincipalEntry(
+        made = PrincipalEntry(
             id=name,
             keys=keys,
             roles=frozenset(entry.roles),
@@ -178,7 +210,30 @@ class PrincipalSections:
             subject=(entry.jwt.subject or "") if entry.jwt is not None else "",
             certificate=certificate,
         )
-        self._actors += [(document.where(*path, "acts_for"), other) for other in entry.acts_for]
+        self._take(document, _ReadEntry(part, where, made))
+
+    def _known(self, part: object, where: str, name: str) -> _ReadEntry | None:
+        """A principal as it was read before, where nothing else is read for it and its keys are where they were."""
+        known = self._cache.read.get(name)
+        if (
+            known is None
+            or known.part is not part
+            or known.entry.token is not None
+            or known.entry.certificate is not None
+        ):
+            return None
+        if known.where == where:
+            return known
+        return None if known.entry.keys else _ReadEntry(part, where, known.entry)
+
+    def _take(self, document: Document, read: _ReadEntry) -> None:
+        """Adds a principal."""
+        entry = read.entry
+        for key in entry.keys:
+            self._own(key, entry.id)
+        self.principals[entry.id] = entry
+        self._read[entry.id] = read
+        self._actors += [(document, entry.id, other) for other in entry.acts_for]
 
     def _add_issuer(self, document: Document, name: str) -> None:
         path = ("issuers", name)
@@ -204,13 +259,38 @@ class PrincipalSections:
             raise PolicyError("gives its users no role, so no rule could speak of them", where=where)
         self.issuers[name] = issuer
 
-    def _keys_of(self, document: Document, count: int) -> list[tuple[str, ApiKey]]:
-        """The keys of a file, each with whose it is. Those of a file that was read before are not read again."""
-        known = self._read_keys.get(document.name)
-        if known is None or known[0] is not document:
-            found = [self._read_key(document, index) for index in range(count)]
-            known = self._read_keys[document.name] = (document, found)
-        return known[1]
+    def _add_keys(self, document: Document) -> None:
+        found = self._keys_of(document)
+        known, owners = len(self._owners), self._owners
+        self._owners = owners | found.owners
+        if found.repeats or len(self._owners) != known + len(found.owners):
+            self._owners = owners
+            for _, name, key in found.keys:
+                self._own(key, name)
+        for name, keys in found.managed.items():
+            self._managed.setdefault(name, []).extend(keys)
+        self._files[document.name] = found
+
+    def _keys_of(self, document: Document) -> _KeyFile:
+        """The keys of a file. Those that it had before are not read again."""
+        before = self._cache.files.get(document.name)
+        if before is not None and before.document is document:
+            return before
+        known = {} if before is None else {id(part): (name, key) for part, name, key in before.keys}
+        found = _KeyFile(document)
+        for index, part in enumerate(document.data["keys"]):
+            again = known.get(id(part))
+            if again is None:
+                name, key = self._read_key(document, index)
+            else:
+                name, key = again
+                if (where := document.where("keys", index)) != key.where:
+                    key = replace(key, where=where)
+            found.keys.append((part, name, key))
+            found.managed.setdefault(name, []).append(key)
+            found.repeats = found.repeats or key.sha256 in found.owners
+            found.owners[key.sha256] = name
+        return found
 
     def _read_key(self, document: Document, index: int) -> tuple[str, ApiKey]:
         path = ("keys", index)
@@ -277,11 +357,12 @@ class PrincipalSections:
 
     def _check_actors(self) -> None:
         """Each entry of acts_for is a principal, or a user of an issuer that there is."""
-        for where, actor in self._actors:
+        for document, name, actor in self._actors:
             issuer, colon, subject = actor.partition(":")
             user = bool(colon and subject) and issuer in self.issuers
             if not user and actor not in self.principals:
                 known = (*self.principals, *(f"{name}:{subject}" for name in self.issuers))
+                where = document.where("principals", name, "acts_for")
                 raise PolicyError(f"there is no principal '{actor}'{nearest(actor, known)}", where=where)
 
     def _check_tokens(self) -> None:

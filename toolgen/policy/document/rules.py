@@ -8,7 +8,8 @@ The `plain:` section of a policy: which arguments the record holds as they were 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -44,7 +45,7 @@ from toolgen.yaml_file import Document, decode
 
 __all__ = [
     "Draft",
-    "ScopeOf",
+    "RuleCache",
     "TestDraft",
     "come_later",
     "earlier_call",
@@ -58,7 +59,6 @@ __all__ = [
     "read_toolset",
 ]
 
-ScopeOf = Callable[[Mapping[str, Tool]], Scope]
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _BINDABLE = frozenset({"principal", "user", "tool"})
 
@@ -194,21 +194,96 @@ def earlier_call(given: EarlierShape, manifest: Manifest, *, where: str) -> Earl
     return EarlierCall(tool=given.call, arguments=given.arguments, outcome=given.outcome, in_session=given.session)
 
 
-def finished(draft: Draft, scope_of: ScopeOf) -> Rule:
-    """The rule with its expressions compiled. Raises `PolicyError`."""
+class _Kept(Struct):
+    """Rule as it was read last: of this part of a file, about the tools of this catalog, and compiled within this scope, where it was."""
+
+    part: object
+    manifest: Manifest
+    draft: Draft
+    whole: Scope | None = None
+    rule: Rule | None = None
+
+
+class RuleCache:
+    """Rules of the last policy that was read. Of an edited policy, only rules whose part of a file is another object are read again, and
+    rules whose expressions may name something else are checked again. A rule that says the same is the same object.
+
+    A policy is read by `read` for each rule and then by `finish`; a policy that cannot be used changes nothing for the next one.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, _Kept] = {}
+        self._now: dict[str, _Kept] = {}
+        self._expressions: dict[str, Expression] = {}
+        self._whole: Scope | None = None
+
+    def begin(self) -> None:
+        """Begins to read a policy."""
+        self._now = {}
+
+    def read(self, document: Document, index: int, manifest: Manifest) -> Draft:
+        """One entry of `rules:`, as `read_rule` reads it. Raises `PolicyError`."""
+        part = document.data["rules"][index]
+        kept = self._before.get(id(part))
+        if kept is None or kept.part is not part or kept.manifest is not manifest:
+            kept = _Kept(part, manifest, read_rule(document, index, manifest))
+        elif document.where("rules", index) != kept.draft.rule.where:
+            kept = _Kept(part, manifest, _moved(kept.draft, document, index), kept.whole, kept.rule)
+        draft = kept.draft
+        self._now[draft.rule.id] = kept
+        return draft
+
+    def finish(self, drafts: Iterable[Draft], whole: Scope) -> tuple[Rule, ...]:
+        """The rules with their expressions compiled; `whole` is what expressions about all tools may name. Raises `PolicyError`."""
+        if whole == self._whole:
+            whole = self._whole  # rules that were compiled within it are told by the object
+        expressions = dict[str, Expression]()
+        known = ChainMap(expressions, self._expressions)
+        found = tuple(self._finished(draft, whole, known) for draft in drafts)
+        self._before = {id(kept.part): kept for kept in self._now.values()}
+        self._expressions, self._whole = expressions, whole
+        return found
+
+    def _finished(self, draft: Draft, whole: Scope, known: ChainMap[str, Expression]) -> Rule:
+        kept = self._now[draft.rule.id]
+        rule = kept.rule
+        if rule is None or kept.whole is not whole:
+            made = finished(draft, whole, known)
+            is_same = rule is not None and (made.where, made.when, made.bind) == (rule.where, rule.when, rule.bind)
+            rule = rule if rule is not None and is_same else made
+        elif rule.where != draft.rule.where:
+            rule = replace(rule, where=draft.rule.where)
+        kept.rule, kept.whole = rule, whole
+        known.update({one.source: one for one in (rule.when, *rule.bind.values()) if one is not None})
+        return rule
+
+
+def _moved(draft: Draft, document: Document, index: int) -> Draft:
+    """The draft of the same text on other lines."""
+    path = ("rules", index)
+    return replace(
+        draft,
+        rule=replace(draft.rule, where=document.where(*path)),
+        when_where=document.where(*path, "when"),
+        bind_where={argument: document.where(*path, "bind", argument) for argument in draft.bind},
+    )
+
+
+def finished(draft: Draft, whole: Scope, known: Mapping[str, Expression]) -> Rule:
+    """The rule with its expressions compiled, or taken from those `known` by their text. Raises `PolicyError`."""
     if draft.when is None and not draft.bind:
         return draft.rule
-    scope = scope_of(draft.tools)
+    scope = replace(whole, tools=draft.tools)
     when = None
     if draft.when is not None:
-        when = compile_expression(draft.when, scope, where=draft.when_where, wants="bool")
-    bind = {argument: _bound(draft, argument, scope) for argument in sorted(draft.bind)}
+        when = compile_expression(draft.when, scope, where=draft.when_where, wants="bool", known=known)
+    bind = {argument: _bound(draft, argument, scope, known) for argument in sorted(draft.bind)}
     return replace(draft.rule, when=when, bind=bind)
 
 
-def _bound(draft: Draft, argument: str, scope: Scope) -> Expression:
+def _bound(draft: Draft, argument: str, scope: Scope, known: Mapping[str, Expression]) -> Expression:
     where = draft.bind_where[argument]
-    expression = compile_expression(draft.bind[argument], scope, where=where)
+    expression = compile_expression(draft.bind[argument], scope, where=where, known=known)
     if others := expression.variables - _BINDABLE:
         raise PolicyError(
             f"rule {draft.rule.id}: bind: {argument} is set from 'principal', 'user' or 'tool', not from '{min(others)}'",

@@ -29,7 +29,6 @@ from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
-from toolgen.model.verdict import Allow, Ask
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.advice import advise
@@ -59,7 +58,7 @@ def check(as_json: bool, config_path: str) -> None:
     Only a policy that cannot be used and tests that fail make it exit 1.
     """
     gateway = Gateway.load(config_path)
-    results = gateway.current.governance.check()
+    results = asyncio.run(gateway.current.governance.check())
     failed = [result for result in results if not result.passed]
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
     closed = _unopened_queries(gateway.manifest, gateway.policy)
@@ -153,24 +152,30 @@ def explain_call(
         after=tuple(_earlier(text, gateway.manifest) for text in earlier),
     )
     circumstances = imagined(told, gateway.manifest.tools, gateway.policy.labels, SystemClock())
-    bound = access.bind(who, known, seen.arguments)
-    verdict = bound.denied or access.decide(who, known, bound.arguments, circumstances)
-    word = {Allow: "allow", Ask: "ask"}.get(type(verdict), "deny")
-    rules = [*explain(access, who, known, bound.arguments, circumstances)]
-    readings = readings_shown(known, bound.arguments)
-    reason = "" if isinstance(verdict, Allow) else verdict.reason
+    judged = asyncio.run(gateway.current.governance.judge(who, known, seen.arguments, circumstances))
+    arguments, rule, reason = judged.arguments, judged.verdict.rule, judged.reason
+    rules = [*explain(access, who, known, arguments, circumstances)]
+    readings = readings_shown(known, arguments)
     hidden = why_hidden(access, who, known)
     if as_json:
-        shown: dict[str, object] = {"verdict": word, "rule": verdict.rule, "reason": reason, "bound": list(bound.names)}
+        shown: dict[str, object] = {
+            "verdict": judged.word,
+            "rule": rule,
+            "reason": reason,
+            "bound": list(judged.set_names),
+            "statement": judged.statement,
+        }
         if hidden:
-            missing = missing_rule(gateway.current.governance, gateway.manifest, who, tool, bound.arguments)
+            missing = missing_rule(gateway.current.governance, gateway.manifest, who, tool, arguments)
             shown |= {"hidden": True, "why_hidden": hidden, "suggested": missing}
         print_json({**shown, "readings": readings, "rules": [rule.to_dict() for rule in rules]})
         return
     _print_rules(readings, rules)
-    click.echo(f"{word} by {verdict.rule}{f': {reason}' if reason else ''}")
+    if judged.statement:
+        click.echo(f"runs     {printable(judged.statement)}")
+    click.echo(f"{judged.word} by {rule}{f': {reason}' if reason else ''}")
     if hidden:
-        click.echo(f"hidden: {hidden_note(gateway.current.governance, gateway.manifest, who, tool, bound.arguments)}")
+        click.echo(f"hidden: {hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)}")
 
 
 def _print_rules(readings: Mapping[str, list[Json]], rules: list[Considered]) -> None:

@@ -20,11 +20,10 @@ from toolgen.json_codec import encode_json
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
-from toolgen.model.verdict import Allow, Ask, Verdict
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.explain import Considered, SelfTest, explain, readings_shown
+from toolgen.policy.explain import Considered, Judgement, SelfTest, explain, readings_shown
 
 __all__ = ["RuleText", "explain_form", "explained", "listed", "rule_text"]
 
@@ -88,7 +87,7 @@ async def listed(visit: Visit) -> Response:
         at="policies",
         policy=policy,
         rules=[(rule, rule_text(rule.id, policy, gateway.settings.policies)) for rule in policy.rules],
-        results=gateway.current.governance.check(),
+        results=await gateway.current.governance.check(),
         principals=sorted(policy.principals.values(), key=lambda entry: entry.id),
         issuers=sorted(policy.credentials.issuers.values(), key=lambda entry: entry.name),
         console=gateway.settings.console,
@@ -104,12 +103,12 @@ async def explained(visit: Visit) -> Response:
     """POST /console/policies/explain: nothing is called, and nothing recorded. No call came before the one that is asked about."""
     visit.request.parameters()
     try:
-        return _decided(visit)
+        return await _decided(visit)
     except (ConfigError, FormError) as error:
         return _page(visit, visit.form, fault=str(error))
 
 
-def _decided(visit: Visit) -> Response:
+async def _decided(visit: Visit) -> Response:
     gateway, form = visit.gateway, visit.form
     who = gateway.callers.named(_caller(form), form.get("on_behalf_of", "").strip() or None)
     name = form.get("tool", "").strip()
@@ -120,13 +119,12 @@ def _decided(visit: Visit) -> Response:
     seen = meant(tool, arguments_of(tool.input_schema, form))
     told = SelfTest(caller=who, tool=name, arguments={}, expect="", rule=None, where="")
     around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)
-    bound = access.bind(who, tool, seen.arguments)
-    verdict: Verdict = bound.denied or access.decide(who, tool, bound.arguments, around)
-    rules = tuple(explain(access, who, tool, bound.arguments, around))
+    judged = await gateway.current.governance.judge(who, tool, seen.arguments, around)
+    rules = tuple(explain(access, who, tool, judged.arguments, around))
     # What speaks is what somebody wants to know first.
     ordered = sorted(rules, key=lambda rule: (not rule.speaks, rule.shadow))
-    read = readings_shown(tool, bound.arguments)
-    return _page(visit, form, verdict=verdict, rules=tuple(ordered), bound=bound.names, readings=read)
+    read = readings_shown(tool, judged.arguments)
+    return _page(visit, form, judged=judged, rules=tuple(ordered), readings=read)
 
 
 def _page(
@@ -134,34 +132,21 @@ def _page(
     form: Mapping[str, str],
     *,
     fault: str = "",
-    verdict: Verdict | None = None,
+    judged: Judgement | None = None,
     rules: tuple[Considered, ...] = (),
-    bound: tuple[str, ...] = (),
     readings: Mapping[str, list[Json]] | None = None,
 ) -> Response:
     gateway = visit.gateway
-    match verdict:
-        case None:
-            word = ""
-        case Allow():
-            word = "allow"
-        case Ask():
-            word = "ask"
-        case _:
-            word = "deny"
     return visit.page(
         "explain.html",
         at="policies",
         status=400 if fault else 200,
         given=form,
         fault=fault,
-        word=word,
-        verdict=verdict,
+        judged=judged,
         rules=rules,
-        bound=bound,
         readings={name: [encode_json(value).decode() for value in values] for name, values in (readings or {}).items()},
-        reason="" if verdict is None or isinstance(verdict, Allow) else verdict.reason,
-        text=None if verdict is None else rule_text(verdict.rule, gateway.policy, gateway.settings.policies),
+        text=None if judged is None else rule_text(judged.verdict.rule, gateway.policy, gateway.settings.policies),
         principals=gateway.callers.principals,
         issuers=gateway.callers.issuers,
         tools=_by_source(gateway.manifest.tools.values()),

@@ -27,10 +27,10 @@ from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest
-from toolgen.model.result import Error, Result
+from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
-from toolgen.model.verdict import Deny, Verdict
+from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
 from toolgen.pipeline.middleware import Presence, Trail
 from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection, resource_pipeline
@@ -42,7 +42,7 @@ from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, Inspect
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
-from toolgen.policy.access import Access, strictest
+from toolgen.policy.access import Access, Circumstances, strictest
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
@@ -51,7 +51,7 @@ from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.egress import Egress, destination_of
-from toolgen.policy.explain import SelfTestResult
+from toolgen.policy.explain import Judgement, SelfTest, SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
 from toolgen.policy.narrowing import NarrowedAccess, narrowed
@@ -307,12 +307,40 @@ class Governance:
         edited = "" if there is None else self._edited.concern(there, tool)
         return found if edited == found else digest([found, edited])
 
-    def check(self) -> tuple[SelfTestResult, ...]:
+    async def check(self) -> tuple[SelfTestResult, ...]:
         """Runs the tests that the policy files carry."""
-        labels = self.policy.labels
-        return run_selftests(
-            self.policy.tests, self.access, self._tools, lambda test: imagined(test, self._tools, labels, self._clock)
-        )
+        return await run_selftests(self.policy.tests, self._tools, self._tested)
+
+    async def _tested(self, test: SelfTest, tool: Tool, arguments: JsonObject) -> Judgement:
+        around = imagined(test, self._tools, self.policy.labels, self._clock)
+        return await self.judge(test.caller, tool, arguments, around)
+
+    async def judge(
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances
+    ) -> Judgement:
+        """How a call would be decided, without making it: by the rules, then by the guards as a real call is.
+
+        Where the call lacks an argument that its tool requires there is nothing for the guards to look at, and the rules decide alone.
+        """
+        bound = self.access.bind(principal, tool, arguments)
+        verdict = bound.denied or self.access.decide(principal, tool, bound.arguments, circumstances)
+        judged = Judgement(verdict=verdict, arguments=bound.arguments, set_names=bound.names)
+        if isinstance(verdict, Deny) or not bound.arguments.keys() >= {*tool.input_schema.get("required", ())}:
+            return judged
+        trail = Trail()
+        call = Call(id="explain", tool=tool, arguments=bound.arguments, principal=principal, bound=bound.names)
+        result = await self.inspected(call, trail)
+        if isinstance(result, Refused):
+            error = result.error
+            refused = Deny(rule=error.rule or error.code, code=error.code, reason=error.message)
+            return replace(judged, verdict=refused)
+        if trail.verdict == "ask" and isinstance(verdict, Allow):
+            asked = Ask(rule=trail.rule, reason="a person agrees to every change of a database")
+            judged = replace(judged, verdict=asked)
+        through = trail.judged
+        document = None if through is None else through.document
+        statement = trail.sql or ("" if document is None else document.query)
+        return replace(judged, statement=statement)
 
     def tool(self, name: str) -> Tool | None:
         """The catalog's tool of this name, seen or not."""

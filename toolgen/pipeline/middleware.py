@@ -286,7 +286,7 @@ class Trail(msgspec.Struct):
     redacts: bool = False  # something of the answer is hidden from this caller
     inspected: bool = False  # detectors look at the answer
     http_status: int | None = None  # of the system's answer
-    judged: Call | None = None  # of a dry run: the call as its guards left it
+    judged: Call | None = None  # of a dry run, and of a call that is explained: the call as its guards left it
 
 
 Next: TypeAlias = Callable[[Call, Trail], Coroutine[Any, Any, Result]]

@@ -183,9 +183,11 @@ def _judging(middleware: MiddlewareStage | None, parts: Parts) -> MiddlewareStag
 
 
 def inspection(parts: Parts) -> Next:
-    """The inspect stage alone, which sends and counts nothing: its refusal, or a success without data."""
+    """The inspect stage alone, which sends and counts nothing: its refusal, or a success without data. The call that it let through is
+    `judged` of the trail."""
     return compose((guarded(replace(parts.inspect, earlier=None)),), _passed)
 
 
-async def _passed(_call: Call, _trail: Trail) -> Result:
+async def _passed(call: Call, trail: Trail) -> Result:
+    trail.judged = call
     return Success(data=None)

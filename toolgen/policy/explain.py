@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -20,7 +20,17 @@ from toolgen.policy.readings.call import Readings, Weight, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule
 
-__all__ = ["Considered", "EarlierCall", "SelfTest", "SelfTestResult", "explain", "readings_shown", "run", "why_hidden"]
+__all__ = [
+    "Considered",
+    "EarlierCall",
+    "Judgement",
+    "SelfTest",
+    "SelfTestResult",
+    "explain",
+    "readings_shown",
+    "run",
+    "why_hidden",
+]
 
 
 class Considered(Struct, frozen=True, kw_only=True):
@@ -144,6 +154,35 @@ def _alone(
     return holds, f"when: {str(holds).lower()}: {when.source}"
 
 
+class Judgement(Struct, frozen=True, kw_only=True):
+    """How a call is decided by the rules, and then by the guards of SQL, GraphQL and egress.
+
+    `statement` is the SQL statement or the GraphQL document that would run, "" where the tool has none or nothing would run. `arguments`
+    are with those that the gateway sets, whose names are `set_names`.
+    """
+
+    verdict: Verdict
+    arguments: JsonObject
+    set_names: tuple[str, ...] = ()
+    statement: str = ""
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word: allow, deny or ask."""
+        match self.verdict:
+            case Allow():
+                return "allow"
+            case Ask():
+                return "ask"
+            case _:
+                return "deny"
+
+    @property
+    def reason(self) -> str:
+        """Why it is not allowed; "" where it is."""
+        return "" if isinstance(self.verdict, Allow) else self.verdict.reason
+
+
 class EarlierCall(Struct, frozen=True, kw_only=True):
     """A call that a test says was made before, by the same principal, in the same session or another."""
 
@@ -191,28 +230,15 @@ class SelfTestResult(Struct, frozen=True, kw_only=True):
         }
 
 
-def run(
+async def run(
     tests: Iterable[SelfTest],
-    access: Access,
     tools: Mapping[str, Tool],
-    circumstances: Callable[[SelfTest], Circumstances],
+    judge: Callable[[SelfTest, Tool, JsonObject], Awaitable[Judgement]],
 ) -> tuple[SelfTestResult, ...]:
-    """Runs tests against the rules. `circumstances` has what went before."""
+    """Runs tests. `judge` decides the call of one, with its repaired arguments."""
     results = []
     for test in tests:
         tool = tools[test.tool]
-        arguments: JsonObject = repair(tool.input_schema, test.arguments).arguments
-        bound = access.bind(test.caller, tool, arguments)
-        verdict = bound.denied or access.decide(test.caller, tool, bound.arguments, circumstances(test))
-        results.append(SelfTestResult(test=test, verdict=_word(verdict), rule=verdict.rule))
+        judged = await judge(test, tool, repair(tool.input_schema, test.arguments).arguments)
+        results.append(SelfTestResult(test=test, verdict=judged.word, rule=judged.verdict.rule))
     return tuple(results)
-
-
-def _word(verdict: Verdict) -> str:
-    match verdict:
-        case Allow():
-            return "allow"
-        case Ask():
-            return "ask"
-        case _:
-            return "deny"

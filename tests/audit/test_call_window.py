@@ -26,12 +26,13 @@ def _from(rows: list[dict[str, Any]], since: float) -> list[dict[str, Any]]:
     return sorted((row for row in rows if seconds_of(row) >= since), key=itemgetter("time", "call_id"))
 
 
-@pytest.mark.parametrize("waiting", [8_000, 6])
+@pytest.mark.parametrize(("waiting", "held"), [(8_000, 2**26), (6, 0), (6, 20_000)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_window_has_the_calls_of_the_whole_log_that_began_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, waiting: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, waiting: int, held: int
 ) -> None:
     monkeypatch.setattr(call_window, "_MAX_WAITING", waiting)
+    monkeypatch.setattr(call_window, "_MAX_KEPT", held)
     draw(tmp_path, seed)
     whole = calls(tmp_path)
 

@@ -86,6 +86,41 @@ def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
     ]
 
 
+def test_equal_calls_are_decided_apart_where_a_rule_asks_for_more(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    mail, order = ("orders__send_mail", {"to": "x"}), ("orders__create_order", {"amount_cents": 5})
+    path = recorded(tmp_path, {"rules": [READS, BOUND]}, [mail, order, mail, order, mail])
+    run = runner(capfdbinary)
+    opened = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}
+    once = {**opened, "when": "!session.called('orders__create_order')"}
+    twice = {**opened, "when": "session.count('orders__create_order') == 2"}
+    log = [*entries(tmp_path / "p" / "var" / "audit")]
+    mails = [entry for entry in log if entry["event"] == "intent" and entry["tool"] == mail[0]]
+    early = {**opened, "when": f"now < timestamp('{mails[1]['time']}')"}
+    for rule, allowed in ((opened, (0, 1, 2)), (once, (0,)), (twice, (2,)), (early, (0,))):
+        write_policy(tmp_path / "p", {"rules": [READS, BOUND, rule]})
+        found = run("policy", "replay", "--json", "--config", path).json()["differ"]
+        assert [item["seq"] for item in found] == [mails[number]["seq"] for number in allowed]
+
+
+def test_calls_that_differ_in_anything_are_decided_apart(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    calls = [("orders__send_mail", {"to": to}) for to in ("x", "y", "x")]
+    path = recorded(tmp_path, {"rules": [READS]}, calls)
+
+    async def for_ann() -> None:
+        async with Gateway.load(path) as gateway:
+            await gateway.call(*calls[0], principal=gateway.principal("bot", "ann"), session="s")
+
+    asyncio.run(for_ann())
+    rule = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow", "when": "args.to == 'x'"}
+    write_policy(tmp_path / "p", {"rules": [READS, rule]})
+    found = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()["differ"]
+    assert [(item["now"], item["rule"]) for item in found] == [("allow", "mails")] * 2
+
+
 def test_a_rule_that_denied_and_asks_now_differs(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     mails = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "deny", "when": "args.to == 'x'"}
     allow = {"id": "allow", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice, takewhile
 from pathlib import Path
+from sys import getsizeof
 from typing import Any, BinaryIO
 
 import msgspec
@@ -25,6 +26,8 @@ _MAX_WAITING = 8_000
 """Calls of all streams that are held until they end, while later calls wait for their turn. A call that takes longer is read beforehand."""
 _MAX_DISORDER = 1_000
 """Calls within which times may go back in a stream."""
+_MAX_KEPT = 64 * 2**20
+"""Bytes of a window whose lines are held for the next pass; of a longer one they are read, and unpacked, again."""
 _SEEN_BITS = 27
 _HASH_BITS = 60
 
@@ -69,7 +72,7 @@ class _Stream(Struct):
     """The part of a stream that is in a window: `count` lines of the segment that begins with entry `start` and of later ones.
 
     `loose` are calls that end in it and may have begun before it, `strangers` the callers that it does not say the roles of in time, and
-    `before` what was recorded earlier of both.
+    `before` what was recorded earlier of both. `kept` are its lines, where those of the whole window are few enough to be held.
     """
 
     name: str
@@ -78,6 +81,7 @@ class _Stream(Struct):
     loose: set[str] = msgspec.field(default_factory=set)
     strangers: set[str] = msgspec.field(default_factory=set)
     before: list[Entry] = msgspec.field(default_factory=list)
+    kept: list[list[bytes]] | None = None
 
 
 class _Survey(Struct):
@@ -140,7 +144,7 @@ class CallWindow:
         self._has_users = has_users
         self._streams: list[_Stream] = []
         self._apart: set[str] = set()
-        self._most = _MAX_WAITING
+        self._most, self._room = _MAX_WAITING, 0
         self.reconciled: set[str] = set()
         """Calls of which somebody recorded what became of them, after `rows` or `doubts` were read."""
 
@@ -173,7 +177,7 @@ class CallWindow:
 
     def _survey(self, codes: Container[str]) -> None:
         """First pass: which calls have to be read apart, and what has to be looked for before the window."""
-        seen = _Seen()
+        seen, self._room = _Seen(), _MAX_KEPT
         names = stream_names(self._directory)
         self._most = _MAX_WAITING // max(1, len(names))
         self._streams = [_Stream(name=name, start=start_of(self._directory, name, self._since)) for name in names]
@@ -188,7 +192,7 @@ class CallWindow:
         survey = _Survey(seen=seen, codes=codes, most=self._most, apart=self._apart, loose=stream.loose)
         told: set[str] = set()
         count = 0
-        for line in self._lines(stream):
+        for line in chain.from_iterable(self._holding(stream)):
             count += 1
             brief = _read(line)
             if brief is None:
@@ -212,8 +216,21 @@ class CallWindow:
         self._apart.update(survey.running)
         stream.count = count
 
+    def _holding(self, stream: _Stream) -> Iterator[list[bytes]]:
+        """The blocks of a stream, which are held for the next pass while there is room."""
+        kept: list[list[bytes]] | None = []
+        for block in self._blocks(stream):
+            if kept is not None:
+                self._room -= sum(map(getsizeof, block))
+                kept.append(block)
+                kept = kept if self._room >= 0 else None
+            yield block
+        stream.kept = kept
+
     def _lines(self, stream: _Stream) -> Iterator[bytes]:
         """The lines that the first pass read; all where there was none."""
+        if stream.kept is not None:
+            return chain.from_iterable(stream.kept)
         found = chain.from_iterable(self._blocks(stream))
         return found if stream.count < 0 else islice(found, stream.count)
 

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+import msgspec
 import yaml
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -18,17 +19,19 @@ from toolgen.clock import FixedClock
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
 from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.policy_questions import asks_history
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Refused
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect
+from toolgen.model.tool import Effect, GraphQLDocumentBinding
 from toolgen.model.verdict import Allow, Ask, Deny
 from toolgen.pipeline.middleware import Trail
 from toolgen.pipeline.stages.access import Earlier
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.explain import why_hidden
 from toolgen.policy.readings.call import readings_of
+from toolgen.policy.rules import Rule
 from toolgen.policy.suggested_schema import closed
 from toolgen.state.history import Histories
 from toolgen.wiring.exchanges import Exchanges
@@ -42,6 +45,8 @@ _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavaila
 """Refusals that say nothing of the rules: most of them come before the rules are asked."""
 _MAX_NAMED = 5
 _BATCH = 500  # calls that are decided in one run of the event loop
+_MAX_KNOWN = 2_000  # decisions that are kept for equal calls
+_MAX_KEY = 4_096  # bytes of a call whose decision is kept
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -73,26 +78,109 @@ def replay(settings: Settings, manifest: Manifest, governance: Governance, since
 
     Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
     """
-    clock = FixedClock()
-    earlier = Earlier(histories=Histories(clock), clock=clock, labels=governance.policy.labels)
-    exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
-
-    async def decided(rows: Sequence[dict[str, Any]]) -> list[Replayed]:
-        found = []
-        for row in rows:
-            clock.seconds = seconds_of(row)
-            call, again = _again(row, manifest, governance, earlier)
-            if call is not None and again.now in {"allow", "ask"} and row.get("code") != "validation":
-                again = await _inspected(call, again, governance, row)
-            if again.differs and again.now == "ask" and _for_want_of_a_token(row, call, again, exchanges):
-                again = replace(again, before="ask")
-            found.append(again)
-        return found
-
+    decisions = _Decisions(settings, manifest, governance)
     rows = _calls(settings, governance, since)
     with asyncio.Runner() as runner:
         while some := list(islice(rows, _BATCH)):
-            yield from runner.run(decided(some))
+            yield from runner.run(decisions.of(some))
+
+
+class _Decision(Struct, frozen=True, kw_only=True):
+    """Decision on a recorded call. `call` is None where it could not be made again, or is refused by the rules; `counts` is False where it
+    is no earlier call to later ones."""
+
+    call: Call | None
+    now: str
+    rule: str = ""
+    why: str = ""
+    counts: bool = True
+
+
+class _Decisions:
+    """Decides recorded calls again, equal ones once: the same tool, parties and arguments, where no rule about the tool asks for the time
+    or for earlier calls."""
+
+    def __init__(self, settings: Settings, manifest: Manifest, governance: Governance) -> None:
+        self._manifest, self._governance = manifest, governance
+        self._clock = FixedClock()
+        self._earlier = Earlier(histories=Histories(self._clock), clock=self._clock, labels=governance.policy.labels)
+        self._counts = any(asks_history(rule) for rule in governance.policy.rules)
+        self._exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
+        varying = [one.tools for one in governance.access.rules if _varies(one.rule)]
+        self._varying = frozenset[str]().union(*varying)
+        self._known: dict[bytes, _Decision] = {}
+
+    async def of(self, rows: Sequence[dict[str, Any]]) -> list[Replayed]:
+        """The decisions on calls that come after those of before."""
+        return [await self._replayed(row) for row in rows]
+
+    async def _replayed(self, row: Mapping[str, Any]) -> Replayed:
+        self._clock.seconds = seconds_of(row)
+        decision = await self._decided(row)
+        again = Replayed(
+            seq=int(row.get("seq", 0)),
+            time=str(row.get("time", "")),
+            principal=str(row.get("principal", "")),
+            tool=str(row.get("tool", "")),
+            before=_before(row, self._governance),
+            now=decision.now,
+            rule=decision.rule,
+            why=decision.why,
+        )
+        if again.differs and again.now == "ask" and _for_want_of_a_token(row, decision.call, again, self._exchanges):
+            again = replace(again, before="ask")
+        return again
+
+    async def _decided(self, row: Mapping[str, Any]) -> _Decision:
+        key = self._key(row)
+        found = None if key is None else self._known.get(key)
+        if found is not None and not (self._counts and found.counts):
+            return found
+        try:
+            call = _made(row, self._governance)
+        except ConfigError as error:
+            return _Decision(call=None, now="undecidable", why=error.message, counts=False)
+        if found is None:
+            found = await self._anew(row, call)
+            if key is not None:
+                if len(self._known) >= _MAX_KNOWN:
+                    self._known.clear()
+                self._known[key] = found
+        if found.counts:
+            self._count(row, call)
+        return found
+
+    async def _anew(self, row: Mapping[str, Any], call: Call) -> _Decision:
+        found = _again(row, call, self._manifest, self._governance, self._earlier)
+        if found.call is not None and found.now in {"allow", "ask"} and row.get("code") != "validation":
+            return await _inspected(found.call, found, self._governance, row)
+        return found
+
+    def _key(self, row: Mapping[str, Any]) -> bytes | None:
+        """All of a call that decides about it; None where that is not all, or is long."""
+        tool = self._manifest.tools.get(str(row.get("tool", "")))
+        if self._varying and tool is not None:
+            asks_others = isinstance(
+                tool.binding, GraphQLDocumentBinding
+            )  # each root field is decided as a call of its tool
+            if asks_others or tool.name in self._varying:
+                return None
+        said = [row.get(name) for name in ("tool", "principal", "on_behalf_of", "users", "arguments", "bound")]
+        key = msgspec.json.encode((*said, row.get("code") == "validation"))
+        return key if len(key) <= _MAX_KEY else None
+
+    def _count(self, row: Mapping[str, Any], call: Call) -> None:
+        """Puts a call that was made behind the later ones, where rules ask for earlier calls."""
+        known = self._manifest.tools.get(str(row.get("tool", "")))
+        if self._counts and known is not None and row.get("status") in {"ok", "error"}:
+            self._earlier.begin(call, known, call.arguments, readings_of(known, call.arguments))
+            self._earlier.histories.end(call.id, "ok" if row["status"] == "ok" else "failed")
+
+
+def _varies(rule: Rule) -> bool:
+    """True if a rule may say another thing of an equal call."""
+    expressions = [one for one in (rule.when, *rule.bind.values()) if one is not None]
+    return any(one.asks_history or "now" in one.variables for one in expressions)
 
 
 def _calls(settings: Settings, governance: Governance, since: float) -> Iterator[dict[str, Any]]:
@@ -182,7 +270,7 @@ class _Wanted(Struct):
         self.arguments.append(arguments)
 
 
-async def _inspected(call: Call, again: Replayed, governance: Governance, row: Mapping[str, Any]) -> Replayed:
+async def _inspected(call: Call, again: _Decision, governance: Governance, row: Mapping[str, Any]) -> _Decision:
     """The decision after the guards of SQL, GraphQL and egress have judged the call too: what they refuse, no rule allows."""
     result = await governance.inspected(call, Trail())
     if not isinstance(result, Refused) or result.error.code == "validation":
@@ -199,30 +287,17 @@ def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Repla
     return call is not None and refused and exchanges.concern(call)
 
 
+def _made(row: Mapping[str, Any], governance: Governance) -> Call:
+    """The call as it would be made again. Raises `ConfigError` where nobody can say by whom."""
+    principal, session = _caller(row, governance), str(row.get("session", ""))
+    return governance.call(str(row.get("tool", "")), _read(_recorded(row)), principal, session)
+
+
 def _again(
-    row: Mapping[str, Any], manifest: Manifest, governance: Governance, earlier: Earlier
-) -> tuple[Call | None, Replayed]:
-    name, who = str(row.get("tool", "")), str(row.get("principal", ""))
-    before = _before(row, governance)
-
-    def told(now: str, rule: str = "", why: str = "") -> Replayed:
-        return Replayed(
-            seq=int(row.get("seq", 0)),
-            time=str(row.get("time", "")),
-            principal=who,
-            tool=name,
-            before=before,
-            now=now,
-            rule=rule,
-            why=why,
-        )
-
-    try:
-        principal = _caller(row, governance)
-    except ConfigError as error:
-        return None, told("undecidable", why=error.message)
-    recorded = _recorded(row)
-    call = governance.call(name, _read(recorded), principal, str(row.get("session", "")))
+    row: Mapping[str, Any], call: Call, manifest: Manifest, governance: Governance, earlier: Earlier
+) -> _Decision:
+    """What the rules say of a call by now."""
+    name, recorded, principal = str(row.get("tool", "")), _recorded(row), call.principal
     known = manifest.tools.get(name)
     conditional = known is not None and any(
         compiled.conditional
@@ -231,22 +306,18 @@ def _again(
         for compiled in governance.access.considered(party, known)
     )
     if conditional and (hidden := _hidden(recorded) or _hidden_of(row, principal)):
-        return call, told("undecidable", why=f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it")
+        why = f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it"
+        return _Decision(call=call, now="undecidable", why=why, counts=False)
     verdict = call.denied or governance.access.decide(principal, call.tool, call.arguments, earlier.circumstances(call))
-    if known is not None and row.get("status") in {"ok", "error"}:
-        earlier.begin(call, known, call.arguments, readings_of(known, call.arguments))
-        earlier.histories.end(call.id, "ok" if row["status"] == "ok" else "failed")
     match verdict:
         case Allow(rule=rule):
-            return call, told("allow", rule)
+            return _Decision(call=call, now="allow", rule=rule)
         case Ask(rule=rule):
-            return call, told("ask", rule)
-        case Deny(code="validation"):
-            return None, told(
-                "allow", verdict.rule
-            )  # what a rule binds does not fit into what was sent: refused then as now
+            return _Decision(call=call, now="ask", rule=rule)
+        case Deny(code="validation"):  # what a rule binds does not fit into what was sent: refused then as now
+            return _Decision(call=None, now="allow", rule=verdict.rule)
         case _:
-            return None, told("deny", verdict.rule, verdict.reason)
+            return _Decision(call=None, now="deny", rule=verdict.rule, why=verdict.reason)
 
 
 def _before(row: Mapping[str, Any], governance: Governance) -> str:

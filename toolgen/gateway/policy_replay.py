@@ -141,7 +141,7 @@ class _Decisions:
         except ConfigError as error:
             return _Decision(call=None, now="undecidable", why=error.message, counts=False)
         if found is None:
-            found = await self._anew(row, call)
+            found = await self._decide_again(row, call)
             if key is not None:
                 if len(self._known) >= _MAX_KNOWN:
                     self._known.clear()
@@ -150,7 +150,7 @@ class _Decisions:
             self._count(row, call)
         return found
 
-    async def _anew(self, row: Mapping[str, Any], call: Call) -> _Decision:
+    async def _decide_again(self, row: Mapping[str, Any], call: Call) -> _Decision:
         found = _again(row, call, self._manifest, self._governance, self._earlier)
         if found.call is not None and found.now in {"allow", "ask"} and row.get("code") != "validation":
             return await _inspected(found.call, found, self._governance, row)

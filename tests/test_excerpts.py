@@ -106,8 +106,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "policy/sql/pagination.py": ("digest([text, *parameters]).removeprefix('sha256:')[:_DIGITS]", "text[:_DIGITS]"),
     "policy/sql/placeholders.py": ("text[:9]",),
     "policy/sql/resolve.py": ("known[:20]",),
-    "policy/sql/searches.py": ("width[:9]",),
-    "policy/sql/sizes.py": ("digits[:9]", "number.name[:9]", "exponent.lstrip('+-')[:9]"),
+    "policy/sql/bounds.py": ("digits[:9]", "exponent.lstrip('+-')[:9]"),
+    "policy/sql/cost.py": ("length[1][:9]", "number.name[:9]"),
+    "policy/sql/patterns.py": ("bound[:6]",),
+    "policy/sql/result_sizes.py": ("number[:9]",),
     "policy/validation_messages.py": (
         "parts[:_MAX_LISTED]",
         "listed[:_MAX_LISTED]",

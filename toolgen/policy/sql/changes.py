@@ -18,6 +18,7 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.columns import Columns
+from toolgen.policy.sql.cost import check_cost
 from toolgen.policy.sql.cross_check import cross_check
 from toolgen.policy.sql.filters import columns_of, narrowed, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
@@ -32,12 +33,11 @@ from toolgen.policy.sql.grants import (
     names_of,
     visible_columns,
 )
+from toolgen.policy.sql.parameter_sizes import Measure, measures
 from toolgen.policy.sql.placeholders import separate_null_tests
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope
-from toolgen.policy.sql.searches import check_searches
-from toolgen.policy.sql.sizes import check_transforms
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
 
 __all__ = ["guard_change"]
@@ -60,7 +60,7 @@ def guard_change(
 ) -> Statement | Deny:
     """What may be run in place of `sql`, or why nothing may; as `guard` does for queries. Never raises."""
     try:
-        return bound(_Change(database, scope).plan(sql), parameters, scope, attributes)
+        return bound(_Change(database, scope).plan(sql, measures(parameters)), parameters, scope, attributes)
     except Refusal as refusal:
         return refusal.verdict()
     except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
@@ -89,9 +89,8 @@ class _Change:
         self._attributes: list[str] = []
         self._asked = 0
         self._repeated: tuple[int, ...] = ()
-        self._needles: frozenset[int] = frozenset()
 
-    def plan(self, sql: str) -> Plan:
+    def plan(self, sql: str, measured: Sequence[Measure] = ()) -> Plan:
         if not isinstance(sql, str):
             refuse("syntax", "the statement is not a string", "send SQL as a string")
         parsed = parse(sql, self._dialect, CHANGES)
@@ -106,6 +105,7 @@ class _Change:
         target = self._target(root, kind)
         _check_filter(target, kind)
         sets = self._changed(root, target)
+        paths = check_cost(root, self._database, self._scope, measured)
         _check_cascades(target, kind, sets)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
         names = names_of(root)
@@ -125,7 +125,7 @@ class _Change:
             sets=sets,
             cascades=target.scope.cascades,
             table_names=self._database.table_names,
-            needles=self._needles,
+            paths=paths,
         )
 
     def _changed(self, root: exp.Expr, target: _Target) -> frozenset[str]:
@@ -315,8 +315,6 @@ class _Change:
         scope = Scope(outer=None, relations=[target.relation] if target else [])
         for node in nodes:
             check_grammar(node, self._dialect, self._scope.functions, frozenset(self._database.functions))
-            self._needles |= check_searches(node, self._dialect)
-            check_transforms(node, self._dialect)
             for part in node.walk():
                 if isinstance(part, (exp.Query, exp.Values, exp.Table, exp.Star, exp.Window, exp.Lambda)):
                     refuse(

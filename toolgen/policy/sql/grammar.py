@@ -25,7 +25,7 @@ from toolgen.policy.sql.grants import check_name
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 
-__all__ = ["called", "check_grammar"]
+__all__ = ["GRAMMAR", "called", "check_grammar"]
 
 Arguments = frozenset[str]
 _WIDTH = re.compile(r"%[-+ 0,!#]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
@@ -171,7 +171,8 @@ def _listed(dialect: str) -> Mapping[type[exp.Expr], Arguments]:
     )
 
 
-_GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
+GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
+"""Classes of the parser that a statement may have, with their arguments, by dialect."""
 
 _TYPES = _arguments(
     """
@@ -195,7 +196,7 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
 
     `added` are the policy's functions. `defined` are the database's own: one that shares its name with a listed one is not that one.
     """
-    listed = _GRAMMAR[dialect]
+    listed = GRAMMAR[dialect]
     for node in root.walk():
         kind = type(node)
         allowed = listed.get(kind)

@@ -21,6 +21,7 @@ from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.column_names import value_types
 from toolgen.policy.sql.corrections import corrections
+from toolgen.policy.sql.cost import check_cost
 from toolgen.policy.sql.cross_check import AVAILABLE, cross_check
 from toolgen.policy.sql.filters import install
 from toolgen.policy.sql.grammar import called, check_grammar, is_number
@@ -37,12 +38,11 @@ from toolgen.policy.sql.grants import (
 from toolgen.policy.sql.label_comparisons import label_comparisons
 from toolgen.policy.sql.literals import MAX_LENGTH
 from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
+from toolgen.policy.sql.parameter_sizes import Measure, measures
 from toolgen.policy.sql.placeholders import CALL, separate_null_tests, slot_number
 from toolgen.policy.sql.plan import Plan, bound, slots_of
 from toolgen.policy.sql.refusal import Refusal, refuse
 from toolgen.policy.sql.resolve import Resolver
-from toolgen.policy.sql.searches import check_searches
-from toolgen.policy.sql.sizes import check_sizes, check_transforms
 from toolgen.policy.sql.text import parse, render
 
 __all__ = ["DIALECTS", "explainable", "guard", "is_seen", "sampling_of", "visible"]
@@ -73,7 +73,7 @@ def guard(
     """
     try:
         skip = skipped(cursor, sql, parameters)
-        plan = _planned(sql, database, scope, skip)
+        plan = _planned(sql, database, scope, skip, measures(parameters) if parameters else ())
         return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes, types)
     except Refusal as refusal:
         return refusal.verdict()
@@ -86,15 +86,19 @@ def is_seen(sql: object, *, database: Database, scope: SqlScope) -> bool:
     return isinstance(sql, str) and _SEEN.get(database, scope, sql) is not None
 
 
-def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan | Deny:
+def _planned(
+    sql: str, database: Database, scope: SqlScope, skip: int, measured: tuple[Measure, ...] = ()
+) -> Plan | Deny:
     if not isinstance(sql, str):
         refuse("syntax", "the statement is not a string", "send SQL as a string")
-    key = f"\x00{skip} {sql}" if skip else sql  # no statement begins with it
+    key = sql
+    if skip or measured:
+        key = f"\x00{skip} {[*map(tuple, measured)]} {sql}"  # no statement begins with it
     if (seen := _SEEN.get(database, scope, key)) is not None:
         return seen
     plan: Plan | Deny
     try:
-        plan = _plan(sql, database, scope, skip)
+        plan = _plan(sql, database, scope, skip, measured)
     except Refusal as refusal:
         plan = refusal.verdict()
     if len(sql) <= min(MAX_LENGTH, _MAX_SEEN_LENGTH):
@@ -102,15 +106,13 @@ def _planned(sql: str, database: Database, scope: SqlScope, skip: int) -> Plan |
     return plan
 
 
-def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
+def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured: tuple[Measure, ...] = ()) -> Plan:
     dialect = database.dialect
     if dialect not in DIALECTS:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
     parsed = parse(sql, dialect)
     check_grammar(parsed.root, dialect, scope.functions, frozenset(database.functions))
-    needles = check_searches(parsed.root, dialect)
-    check_transforms(parsed.root, dialect)
-    check_sizes(parsed.root, dialect)
+    paths = check_cost(parsed.root, database, scope, measured)
     root = _query_root(parsed.root)
     computed = _has_computed_limit(root, dialect) or _has_computed_offset(root, dialect)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
@@ -155,7 +157,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0) -> Plan:
         advice=advice,
         comparisons=comparisons,
         table_names=database.table_names,
-        needles=needles,
+        paths=paths,
     )
 
 

@@ -18,6 +18,7 @@ from toolgen.model.call import Statement
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.grants import SqlScope
+from toolgen.policy.sql.json_paths import check_path
 from toolgen.policy.sql.label_comparisons import Comparison, label_note
 from toolgen.policy.sql.pagination import page_of
 from toolgen.policy.sql.placeholders import slot_number
@@ -26,7 +27,6 @@ from toolgen.policy.sql.scope import Misfit
 from toolgen.policy.sql.text import parse
 
 __all__ = [
-    "MAX_NEEDLE_LENGTH",
     "MAX_OFFSET",
     "Attribute",
     "Plan",
@@ -39,8 +39,6 @@ __all__ = [
 ]
 
 MAX_OFFSET = 2**63 - 1
-MAX_NEEDLE_LENGTH = 1_000
-"""Characters of a text that another one is searched for: servers do not interrupt such a search."""
 _MAX_PARAMETERS_LENGTH = 65_536  # characters of all of them
 _IN_WORDS = {
     "text": "text",
@@ -91,7 +89,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     table_names: str = ""  # as of the database
     advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
     comparisons: tuple[Comparison, ...] = ()  # that may be with a text that no row has
-    needles: frozenset[int] = frozenset()  # the parameters that a text is searched for
+    paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
 
 
 def slots_of(
@@ -172,12 +170,8 @@ def _check_lengths(plan: Plan, parameters: Sequence[Json]) -> None:
         items = value if isinstance(value, list) else [value]
         length = sum(len(item) for item in items if isinstance(item, str))
         total += length + (_ELEMENT * len(items) if items is value else 0)
-        if index in plan.needles and length > MAX_NEEDLE_LENGTH:
-            refuse(
-                "parameters",
-                f"parameter {index + 1} is searched for and longer than {MAX_NEEDLE_LENGTH} characters",
-                "search for less of it",
-            )
+        if index in plan.paths and isinstance(value, str) and "$" in value:
+            check_path(value)
     if total > _MAX_PARAMETERS_LENGTH:
         refuse(
             "parameters",

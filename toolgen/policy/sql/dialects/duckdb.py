@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
+from toolgen.policy.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
 from toolgen.policy.sql.dialects.duckdb_pivots import rewrite_pivots
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names
@@ -82,25 +83,11 @@ def _column_arguments(root: exp.Expr) -> None:
                 argument.replace(exp.Column(this=argument.copy()))
 
 
-_FUNCTIONS: Final = words(
-    """
-    acosh aggregate ago apply approx_top_k arg_max_null arg_max_nulls_last arg_min_null arg_min_nulls_last array_aggregate array_apply
-    array_concat array_distance array_extract array_filter array_grade_up array_has_all array_has_any array_reduce array_select
-    array_transform array_where array_zip asinh atanh bar bitstring char_length character_length columns days_in_month decode encode
-    equi_width_bins era factorial from_binary from_hex generate_subscripts grouping_id histogram_exact json_deep_merge json_exists
-    json_insert json_quote json_remove json_replace json_set json_strip_nulls left_grapheme length_grapheme list_approx_count_distinct
-    list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_distance list_entropy list_kurtosis list_kurtosis_pop list_mad
-    list_sem list_skewness list_stddev_samp list_var_samp listagg make_timestamp_ms map_contains_entry map_contains_value md5_number
-    mean microsecond millennium nanosecond overlay parse_dirpath pg_typeof right_grapheme row_to_json set_bit str_split_regex
-    string_split_regex string_to_array struct_concat struct_contains struct_keys struct_update struct_values substring_grapheme
-    to_binary to_hex transaction_timestamp union_value uuidv4
-    """
-)
-
 DUCKDB: Final = Dialect(
     name="duckdb",
     engine="DuckDB",
-    functions=_FUNCTIONS,
+    functions=DUCKDB_FUNCTIONS,
+    operators=DUCKDB_OPERATORS,
     table_functions={"json_each": _JSON_EACH, "json_tree": _JSON_EACH},
     interval_units=_UNITS,
     text_rewrite=separate_parameters,

@@ -7,6 +7,7 @@ from typing import Final
 from sqlglot.tokenizer_core import TokenType
 
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
+from toolgen.policy.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, words
 from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 
@@ -15,16 +16,12 @@ __all__ = ["POSTGRES"]
 # https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
 _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 
-_FUNCTIONS: Final = words(
-    """
-    acosd acosh asind atan2d atand atanh cotd datemultirange jsonb_set_lax nummultirange pg_size_bytes tsmultirange tstzmultirange
-    """
-)
-
 POSTGRES: Final = Dialect(
     name="postgres",
     engine="PostgreSQL",
-    functions=_FUNCTIONS,
+    functions=POSTGRES_FUNCTIONS,
+    operators=POSTGRES_OPERATORS,
+    uninterruptible=True,
     table_functions=dict.fromkeys(("json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"), ()),
     named_arguments=words("make_date make_interval make_time make_timestamp make_timestamptz"),
     types=words(

@@ -9,6 +9,8 @@ from msgspec import Struct, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.policy.sql.dialects.costs import Costs
+
 __all__ = ["Dialect", "TokenRewrite", "TreeRewrite", "words"]
 
 _Tokens: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
@@ -38,7 +40,13 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     name: str
     engine: str  # as people write it
-    functions: frozenset[str] = frozenset()  # allowed ones, besides those of functions.py
+    functions: (
+        Costs  # allowed scalar, aggregate and window functions by their names in lower case, with what each costs
+    )
+    operators: Costs  # by the names of the parser's classes
+    uninterruptible: bool = (
+        False  # a server, which does not look at its clock inside of a function; processes of our own are ended
+    )
     table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with the columns they give
     named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
     types: frozenset[str] = frozenset()  # names of types that the parser does not know

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite
+from toolgen.policy.sql.dialects.sqlite_costs import SQLITE_FUNCTIONS, SQLITE_OPERATORS
 from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 
 __all__ = ["NUMERIC", "SQLITE"]
@@ -42,6 +43,8 @@ def _restore_commas(root: exp.Expr) -> None:
 SQLITE: Final = Dialect(
     name="sqlite",
     engine="SQLite",
+    functions=SQLITE_FUNCTIONS,
+    operators=SQLITE_OPERATORS,
     types=frozenset({NUMERIC}),
     token_rewrites=(TokenRewrite("CROSS", _mark_cross_joins), TokenRewrite(TokenType.MOD, enclose_limits)),
     tree_rewrites=(TreeRewrite((exp.Join,), _restore_commas, makes_nodes=False),),

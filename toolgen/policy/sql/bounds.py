@@ -1,0 +1,101 @@
+"""Bound on a value of a statement: its size, and what one computation of it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from sqlglot import exp
+
+from toolgen.policy.sql.placeholders import CALL
+
+__all__ = [
+    "GATHERED",
+    "MAX_DIGITS",
+    "MAX_GATHERED",
+    "NUMBER",
+    "Bound",
+    "Bounds",
+    "argument",
+    "bare",
+    "called_name",
+    "digits_of",
+    "written_number",
+]
+
+NUMBER: Final = 40
+"""Bytes of an ordinary number or date."""
+MAX_DIGITS: Final = 147_455
+"""https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE"""
+GATHERED: Final = 100_000
+"""Bytes that are assumed of a value gathered from rows, at least."""
+MAX_GATHERED: Final = 10
+"""Values as large as they come that are assumed in one: rows are interrupted."""
+_UNKNOWN: Final = 20_000.0  # in place of a number that nothing bounds
+
+
+class Bound(NamedTuple):
+    """Bound on a value: its bytes, and the work and memory of one computation of it, in nanoseconds and bytes.
+
+    `depth`: brackets that open in it. `large`: gathered from rows, and bounded by the server alone. `free`: a text that may be a number
+    with an exponent that the statement chose. `json`: a document. `built`: put together by the statement, and not as a table has it.
+    """
+
+    size: float
+    work: float = 0.0
+    memory: float = 0.0
+    depth: int = 0
+    large: bool = False
+    free: bool = False
+    json: bool = False
+    built: bool = True
+
+    def merged(self, other: Bound) -> Bound:
+        """The larger of both in each respect."""
+        return Bound(
+            max(self.size, other.size),
+            max(self.work, other.work),
+            max(self.memory, other.memory),
+            max(self.depth, other.depth),
+            self.large or other.large,
+            self.free or other.free,
+            self.json or other.json,
+            self.built or other.built,
+        )
+
+
+Bounds: TypeAlias = Sequence[Bound]
+
+
+def digits_of(node: exp.Expr) -> int:
+    """As many as `1e1000` has, too."""
+    mantissa, _, exponent = node.name.lower().partition("e")
+    return len(mantissa) + (int(exponent.lstrip("+-")[:9] or 0) if exponent.lstrip("+-").isdigit() else 0)
+
+
+def argument(node: exp.Expr, place: int) -> exp.Expr | None:
+    arguments = node.expressions if isinstance(node, exp.Anonymous) else list(node.iter_expressions())
+    return arguments[place] if place < len(arguments) else None
+
+
+def bare(node: exp.Expr | None) -> exp.Expr | None:
+    while isinstance(node, (exp.Paren, exp.Cast)):
+        node = node.this
+    return node
+
+
+def written_number(node: exp.Expr | None) -> float:
+    """A number written out, or the largest that it can be; as many as nothing else bounds, for any other."""
+    if node is None:
+        return 1
+    if called_name(node) == "least":  # `least(level, 100)`
+        return max(map(written_number, node.expressions), default=1)
+    if isinstance(node, exp.Neg):
+        return 1
+    digits = node.name.partition(".")[0] if isinstance(node, exp.Literal) else ""
+    return int(digits[:9]) if digits.isdigit() else _UNKNOWN
+
+
+def called_name(node: exp.Expr) -> str:
+    name = node.this if isinstance(node, exp.Anonymous) else None
+    return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""

@@ -1,0 +1,498 @@
+"""Cost of a statement: a bound on the work and the memory of one row, worked out from its text before anything runs.
+
+A server looks at its clock, and at who cancels, between rows and not inside of most functions. What one row may take is therefore counted
+here, from the costs of functions and operators that the record of the dialect holds. Texts that the statement has, and parameters, count
+with their sizes; columns with those that the catalog gives, or one that is assumed. A column of an inner query costs again wherever it is
+used, because engines put its expression there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+
+from toolgen.model.database import Database
+from toolgen.policy.sql.bounds import (
+    GATHERED,
+    MAX_DIGITS,
+    MAX_GATHERED,
+    NUMBER,
+    Bound,
+    Bounds,
+    argument,
+    bare,
+    called_name,
+    digits_of,
+    written_number,
+)
+from toolgen.policy.sql.column_names import computed_title
+from toolgen.policy.sql.dialects import RECORDS, Dialect
+from toolgen.policy.sql.dialects.costs import Cost
+from toolgen.policy.sql.functions import TABLE_FUNCTIONS
+from toolgen.policy.sql.grants import ByIdentity, SqlScope
+from toolgen.policy.sql.json_paths import cost_of_path
+from toolgen.policy.sql.parameter_sizes import FREE_DIGITS, ORDINARY, Measure
+from toolgen.policy.sql.patterns import is_linear, repetitions
+from toolgen.policy.sql.placeholders import CALL, slot_number
+from toolgen.policy.sql.refusal import refuse, shown
+from toolgen.policy.sql.result_sizes import DECIMAL, RESULT_SIZES, Arguments
+
+__all__ = ["check_cost"]
+
+MAX_WORK: Final = 800e6  # nanoseconds of one row
+MAX_MEMORY: Final = 50e6  # bytes of one row
+_MAX_DEPTH: Final = 250  # of a document that the statement makes
+
+_TEXT: Final = 1_000  # of a column without a length
+_MAX_COLUMN: Final = 10_000
+_LARGE: Final = 9_500_000  # bytes that count for a value of many rows where only the server bounds it
+_SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a value
+_STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
+_NODE_WORK: Final = 6_000.0  # to plan an expression again
+_NODE_MEMORY: Final = 600.0
+_PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
+
+_Type = exp.DType
+_PADDED: Final = {
+    "postgres": frozenset({_Type.CHAR, _Type.NCHAR, _Type.BPCHAR, _Type.BIT}),
+    "mysql": frozenset({_Type.BINARY, _Type.BIT}),
+}
+_MAX_PADDED_LENGTH: Final = 1_000
+_MAX_TYPE_LENGTH: Final = 65_535
+_JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
+_ACTIVE: Final = re.compile(r"[eE]|[0-9]{4}")
+_OF_TYPE: Final = re.compile(r"(?:char|varying|text|binary|bit)[^(]*\(([0-9]+)\)", re.IGNORECASE)
+_UNBOUNDED: Final = re.compile(
+    r"char|text|clob|blob|json|bytea|binary|xml|string|\[|vector|^$|struct|map|list|enum|set", re.IGNORECASE
+)
+
+
+_NOTHING: Final = Bound(0, built=False)
+_COLUMNS: ByIdentity[Mapping[str, Bound]] = ByIdentity(200)
+
+
+def _columns_of(database: Database, scope: SqlScope) -> Mapping[str, Bound]:
+    """The size of each column, by its name in lower case; the largest, where several tables have it."""
+    known = _COLUMNS.get(database, scope)
+    if known is None:
+        found: dict[str, float] = {}
+        for table in database.tables:
+            for column in table.columns:
+                name = column.name.lower()
+                found[name] = max(found.get(name, 0), _size_of_type(column.type))
+        known = MappingProxyType({name: Bound(size, built=False) for name, size in found.items()})
+        _COLUMNS.put(database, scope, known)
+    return known
+
+
+def _size_of_type(written: str) -> int:
+    if (length := _OF_TYPE.search(written)) is not None:
+        return min(max(NUMBER, int(length[1][:9])), _MAX_COLUMN)
+    return _TEXT if _UNBOUNDED.search(written) else NUMBER
+
+
+def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
+    """Refuses a statement one row of which takes more than MAX_WORK or MAX_MEMORY. Raises `Refusal`, rule `size`.
+
+    `measured`: parameters, in order, where one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
+    """
+    if not measured and _is_cheap(root, database.dialect):
+        return frozenset()
+    row = _Row(RECORDS[database.dialect], _columns_of(database, scope), measured)
+    row.check(root)
+    return frozenset(row.paths)
+
+
+def _is_light(cost: Cost) -> bool:
+    """Whether the result is no larger than the arguments, and the work and memory go with their sizes alone."""
+    return (
+        cost.result in _LIGHT
+        and cost.factor == 1
+        and cost.work <= _SMALL_WORK
+        and cost.memory <= 1
+        and not (cost.pairs or cost.square)
+        and cost.path < 0
+        and cost.pattern < 0
+    )
+
+
+_LIGHT: Final = frozenset({"scalar", "one", "sum"})
+_FEW_NODES: Final = 120
+_CHEAP_KINDS: Final[Mapping[str, frozenset[type]]] = MappingProxyType(
+    {
+        name: frozenset(
+            kind
+            for operator, cost in record.operators.items()
+            if _is_light(cost) and (kind := getattr(exp, operator, None)) is not None
+        )
+        - {exp.Literal, exp.DataTypeParam, exp.Array}
+        for name, record in RECORDS.items()
+    }
+)
+_CHEAP_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        name: frozenset(CALL + function for function, cost in record.functions.items() if _is_light(cost))
+        for name, record in RECORDS.items()
+    }
+)
+
+
+def _is_cheap(root: exp.Expr, dialect: str) -> bool:
+    """Whether a statement is so short, and of parts so light, that one row of it cannot take much."""
+    kinds, functions = _CHEAP_KINDS[dialect], _CHEAP_FUNCTIONS[dialect]
+    left = _FEW_NODES
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        left -= 1
+        kind = type(node)
+        if left < 0:
+            return False
+        if kind is exp.Anonymous:
+            name = node.this
+            if name not in functions and not (isinstance(name, str) and name.lower() in functions):
+                return False
+        elif kind is exp.Literal:
+            if len(node.this) > NUMBER or not (node.is_string or node.this.isdigit()):
+                return False
+        elif kind not in kinds or (kind is exp.CTE and isinstance(node.args["this"], exp.SetOperation)):
+            return False
+        for value in node.args.values():
+            if isinstance(value, exp.Expr):
+                if type(value) is not exp.Identifier:
+                    stack.append(value)
+            elif isinstance(value, list):
+                stack.extend(item for item in value if isinstance(item, exp.Expr))
+    return True
+
+
+class _Row:
+    """One walk over a tree, in the order in which its parts are worked out."""
+
+    def __init__(self, dialect: Dialect, catalog: Mapping[str, Bound], measured: Sequence[Measure]) -> None:
+        self._dialect = dialect
+        self._functions, self._operators = dialect.functions, dialect.operators
+        self._padded = _PADDED.get(dialect.name, frozenset())
+        self._measured = measured
+        self._catalog = catalog
+        self._columns: dict[str, Bound] = {}
+        self._unnamed: Bound | None = None
+        self._work = self._memory = 0.0
+        self.paths: set[int] = set()
+
+    def check(self, root: exp.Expr) -> None:
+        self._clause(root)
+
+    def _clause(self, value: object) -> None:
+        """Adds what each expression of a clause takes to what the row takes."""
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, exp.Expr):
+                self._spend(self._value(node))
+
+    def _spend(self, value: Bound) -> None:
+        self._work += value.work
+        self._memory += value.memory
+        self._check(self._work, self._memory)
+
+    def _check(self, work: float, memory: float) -> None:
+        if memory > MAX_MEMORY:
+            refuse(
+                "size",
+                f"the values of one row could have more than {MAX_MEMORY / 1e6:.0f} MB",
+                "repeat, replace and join less of it, or take parts of it with substr first",
+            )
+        if work > MAX_WORK and self._dialect.uninterruptible:
+            refuse(
+                "size",
+                "one row could take more than a second, in which the server does not look at its clock",
+                "search and change less of it: take parts with substr first, or change values before they are put together",
+            )
+
+    # values
+
+    def _value(self, node: exp.Expr) -> Bound:
+        match node:
+            case exp.Select():
+                return self._query(node)
+            case exp.Literal():
+                return self._literal(node)
+            case exp.Column() | exp.Identifier():
+                return self._column(node)
+            case exp.DataType():
+                self._check_type(node)
+                return _NOTHING
+        values = [self._value(child) for child in node.iter_expressions()]
+        if isinstance(node, exp.Anonymous):
+            cost = self._functions.get(called_name(node)) or _ADDED
+        else:
+            cost = self._operators.get(type(node).__name__, _ADDED)
+        value = self._computed(node, cost, values)
+        if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
+            self._name_source(node, value)
+        return value
+
+    def _literal(self, node: exp.Expr) -> Bound:
+        text = node.name
+        if not node.is_string:
+            return Bound(digits_of(node))
+        size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+        return Bound(size, depth=text.count("[") + text.count("{"), free=bool(FREE_DIGITS.search(text)))
+
+    def _column(self, node: exp.Expr) -> Bound:
+        if isinstance(node, exp.Column) and (slot := slot_number(node)) is not None:
+            measure = self._measured[slot] if slot < len(self._measured) else ORDINARY
+            return Bound(max(measure.size, MAX_DIGITS * measure.number), depth=measure.depth, free=measure.number)
+        name = node.name.lower()
+        own, physical = self._columns.get(name), self._catalog.get(name)
+        if own is None:
+            if physical is not None:
+                return physical
+            return self._unnamed.merged(_TEXT_COLUMN) if self._unnamed is not None else _TEXT_COLUMN
+        return own.merged(physical) if physical is not None else own
+
+    def _computed(self, node: exp.Expr, cost: Cost, values: Bounds) -> Bound:
+        sizes = [value.size for value in values]
+        total = sum(sizes)
+        size = RESULT_SIZES[cost.result](Arguments(node, cost, values, sizes)) * cost.factor
+        depth = sum(value.depth for value in values)
+        large = any(value.large for value in values)
+        work = sum(value.work for value in values)
+        memory = sum(value.memory for value in values)
+        if not cost.work and not cost.memory:
+            built = any(value.built for value in values)
+            return Bound(
+                size,
+                work,
+                memory,
+                depth,
+                large,
+                any(value.free for value in values),
+                any(value.json for value in values),
+                built,
+            )
+        json = cost.result in _DOCUMENTS
+        if cost.result == "cast":
+            size, json, more = self._cast(node, values[0], size)
+            work += more * size
+            memory += (60.0 if more > _SMALL_WORK else 1.0) * size
+        work += _NODE_WORK + self._work_of(node, cost, values, total + size, large)
+        memory += _NODE_MEMORY + cost.memory * max(size, total if cost.memory > 1 else 0)
+        if isinstance(node, exp.Array) and node.find(exp.Query) is not None:  # of the rows of a query
+            size, large = max(GATHERED, MAX_GATHERED * total), self._dialect.name == "postgres"
+        if cost.result in _SHORT:
+            depth, large = 0, False
+        elif cost.result == "gather":
+            large = self._dialect.name == "postgres"
+        elif cost.result == "document":
+            depth += 1
+        elif cost.result == "repeat":
+            depth = int(min(depth * written_number(argument(node, cost.count)), 1e9))
+        if cost.path >= 0:
+            size, path_work = self._path(node, cost, values, size)
+            work += path_work
+        if cost.pattern >= 0:
+            work += self._pattern(node, cost, values)
+        self._check(work, memory)
+        built = cost.result in _BUILDERS or sum(value.size for value in values if value.built) > NUMBER
+        return Bound(size, work, memory, depth, large, self._free(node, cost, values), json, built)
+
+    def _work_of(self, node: exp.Expr, cost: Cost, values: Bounds, weight: float, large: bool) -> float:
+        work = cost.work * weight
+        if large:
+            work = max(work, min(cost.work, _SMALL_WORK) * _LARGE)
+        if cost.pairs and len(values) > 1:
+            first, *others = (max(value.size, _LARGE * value.large) for value in values)
+            work += cost.pairs * first * max(others)
+        if cost.square and values and not (cost.result == "replace" and _shrinks(node)):
+            work += cost.square * max(value.size for value in values) ** 2
+        return work
+
+    def _free(self, node: exp.Expr, cost: Cost, values: Bounds) -> bool:
+        """Whether a text may be a number with any exponent."""
+        if cost.result == "digest" or any(value.free for value in values):
+            return cost.result != "scalar"
+        if cost.result not in {"sum", "replace", "insert", "template", "join_rest", "pad", "repeat"}:
+            return False
+        active = sum(
+            not isinstance(child, exp.Literal) or bool(child.is_string and _ACTIVE.search(child.name))
+            for child in node.iter_expressions()
+        )
+        return active > 1 and not isinstance(node, _ARITHMETIC)
+
+    def _cast(self, node: exp.Expr, value: Bound, size: float) -> tuple[float, bool, float]:
+        """The size of a cast value, whether it is a document, and nanoseconds a byte beyond those of any cast."""
+        kind = node.args["to"].this
+        if kind in _JSON:
+            if isinstance(node.this, exp.Literal):
+                return value.size, True, 350.0
+            if value.depth > _MAX_DEPTH and not value.json and value.built and not isinstance(node.this, exp.Column):
+                refuse(
+                    "size",
+                    f"a document could be more than {_MAX_DEPTH} levels deep",
+                    "write a document with fewer brackets",
+                )
+            return value.size, True, 350.0 * (not value.json)
+        if kind in DECIMAL and value.free and not node.args["to"].expressions:
+            return MAX_DIGITS, False, 0.0
+        return size, value.json, 0.0
+
+    def _path(self, node: exp.Expr, cost: Cost, values: Bounds, size: float) -> tuple[float, float]:
+        """The size of what a jsonpath finds and the work to find it."""
+        path = bare(argument(node, cost.path))
+        if isinstance(path, exp.Column) and (slot := slot_number(path)) is not None:
+            self.paths.add(slot)
+            return size, 0.0
+        if isinstance(node, exp.MatchAgainst) and not (isinstance(path, exp.Literal) and "$" in path.name):
+            return size, 0.0  # it looks for words
+        if not isinstance(path, exp.Literal):
+            refuse(
+                "size", "a jsonpath is put together by the statement", "write the path out, or send it as a parameter"
+            )
+        document = values[0 if cost.path else -1]
+        found = cost_of_path(path.name, built=document.built or document.large)
+        elements = max(document.size, _LARGE * document.large) / 2 + 1
+        return size * found.results, 200.0 * found.steps * elements**found.exponent
+
+    def _pattern(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
+        """Work of a regular expression for an engine that backtracks and is not interrupted."""
+        subject = values[0]
+        if not subject.built:
+            return 0.0
+        pattern = bare(argument(node, cost.pattern))
+        text = pattern.name if isinstance(pattern, exp.Literal) and pattern.is_string else None
+        every = cost.result == "insert"
+        if text is None or not is_linear(text):
+            if every:
+                refuse(
+                    "size",
+                    f"a regular expression of {shown(called_name(node) or 'REGEXP')} could take any time on a text of the statement",
+                    "use it on a column, or write a pattern without a repetition in another one",
+                )
+            return _PATTERN_WORK
+        work = 5.0 * (subject.size + 1) ** (1 + repetitions(text))
+        return work if every else min(work, _PATTERN_WORK)
+
+    # types
+
+    def _check_type(self, node: exp.Expr) -> None:
+        for size in node.expressions:
+            if not isinstance(size, exp.DataTypeParam):
+                if isinstance(size, exp.DataType):
+                    self._check_type(size)
+                continue
+            number = size.this
+            largest = _MAX_PADDED_LENGTH if node.this in self._padded else _MAX_TYPE_LENGTH
+            if not (isinstance(number, exp.Literal) and number.name.isdigit() and int(number.name[:9]) <= largest):
+                refuse(
+                    "size",
+                    f"the size of a type is not a number up to {largest}",
+                    "write a smaller one, or TEXT without a size",
+                )
+
+    # queries
+
+    def _query(self, select: exp.Select) -> Bound:
+        self._common(select)
+        for clause in ("from_", "joins", "laterals"):
+            self._clause(select.args.get(clause))
+        around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
+        renamed = [name.lower() for name in around.alias_column_names] if around is not None else []
+        once = around is not None and _is_computed_once(select, around)
+        whole = _NOTHING
+        for item in select.expressions:
+            given = self._value(item.unalias())
+            whole = Bound(
+                whole.size + given.size,
+                whole.work + given.work,
+                whole.memory + given.memory,
+                max(whole.depth, given.depth),
+                whole.large or given.large,
+                whole.free or given.free,
+                whole.json or given.json,
+                whole.built or given.built,
+            )
+            if select.parent is not None:
+                self._name_item(item, renamed, given._replace(work=0.0, memory=0.0) if once else given)
+        if around is not None and around.alias:
+            self._name((around.alias.lower(),), whole)
+        for clause, value in select.args.items():
+            if clause not in _CLAUSES_BEFORE:
+                self._clause(value)
+        return whole
+
+    def _name_item(self, item: exp.Expr, renamed: Sequence[str], value: Bound) -> None:
+        self._name((computed_title(item).lower(), *renamed), value)
+        if not isinstance(item, (exp.Alias, exp.Column)):
+            self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
+
+    def _common(self, select: exp.Select) -> None:
+        clause = select.args.get("with_")
+        if clause is None:
+            return
+        for cte in clause.expressions:
+            steps = _STEPS if _is_recursive(cte) else 1
+            for _ in range(steps):
+                self._spend(self._value(cte.this))
+            if steps > 1:
+                self._deepen()
+
+    def _deepen(self) -> None:
+        """Documents of a recursion are as deep as it goes."""
+        for name, value in self._columns.items():
+            if value.json:
+                self._columns[name] = value._replace(depth=_ENDLESS)
+
+    def _name_source(self, node: exp.Expr, value: Bound) -> None:
+        """Names of a function or of rows in FROM."""
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            return
+        function = node.find(exp.Anonymous)
+        name = called_name(function) if function is not None else ""
+        columns = TABLE_FUNCTIONS[self._dialect.name].get(name, ())
+        self._name((name, node.alias.lower(), *(one.lower() for one in node.alias_column_names), *columns), value)
+        self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
+
+    def _name(self, names: Sequence[str], value: Bound) -> None:
+        for name in names:
+            known = self._columns.get(name)
+            self._columns[name] = value.merged(known) if known is not None else value
+
+
+_ENDLESS: Final = 1_000_000
+_ADDED: Final = Cost(result="sum")  # a function that a policy adds
+_TEXT_COLUMN: Final = Bound(_TEXT, built=False)
+_DOCUMENTS: Final = frozenset({"document", "json", "indent"})
+_BUILDERS: Final = frozenset({"gather", "repeat", "pad", "join", "join_rest", "template", "document"})
+_SHORT: Final = frozenset({"scalar", "digest", "space", "series"})
+_CLAUSES_BEFORE: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
+_ONCE: Final = ("group", "distinct", "limit", "offset", "having", "windows", "qualify")
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Tuple, exp.Array)
+
+
+def _is_computed_once(select: exp.Select, around: exp.Expr) -> bool:
+    """Whether no engine puts the columns of a query where they are used."""
+    return (
+        any(select.args.get(clause) for clause in _ONCE)
+        or isinstance(select.parent, exp.SetOperation)
+        or (isinstance(around, exp.CTE) and around.args.get("materialized") is True)
+    )
+
+
+def _is_recursive(cte: exp.Expr) -> bool:
+    if not isinstance(cte.this, exp.SetOperation):
+        return False
+    return any(table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table))
+
+
+def _shrinks(node: exp.Expr) -> bool:
+    """`replace(x, 'abc', 'de')`: the text is changed where it is."""
+    parts = node.expressions[1:3]
+    return (
+        len(parts) == 2
+        and all(isinstance(part, exp.Literal) for part in parts)
+        and len(parts[1].name) <= len(parts[0].name)
+    )

@@ -1,0 +1,127 @@
+"""Cost of a function or operator: how large its result is at most, and how much work and memory it takes, by the sizes of its arguments.
+
+Sizes are bytes, work is nanoseconds on a slow machine. The numbers were measured with the largest arguments that the guard allows and
+rounded up; a test generates calls of every function and holds the engines to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+__all__ = ["COMMON", "OPERATORS", "Cost", "Costs", "Result", "table"]
+
+Result: TypeAlias = Literal[
+    "scalar",  # a number, a date, a truth value
+    "digest",  # a short text
+    "one",  # one of the arguments, as it is
+    "sum",  # all of the arguments together
+    "repeat",  # the first as often as the number says
+    "pad",  # the first, with as many characters as the number says
+    "space",  # as many characters as the number says
+    "series",  # as many elements as the number says
+    "replace",  # the first, in which each of the second becomes the third
+    "insert",  # the first, in which each character becomes the third
+    "wrap",  # the largest, with the last around each word
+    "join",  # the first, with the second behind each character
+    "join_rest",  # the others, with the first between them
+    "template",  # the first, in which each place is one of the others, or has a width
+    "map",  # for each element of the first, the second
+    "gather",  # values of many rows
+    "document",  # a JSON document with the arguments in it
+    "json",  # a part of a JSON document, or all of it with the other arguments in it
+    "indent",  # a JSON document with spaces before each part, as many as it is deep
+    "power",  # a number with as many digits as the exponent gives it
+    "cast",  # the argument as another type
+]
+"""Rule for the size of a result."""
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """Bound on one call.
+
+    `factor`: bytes of the result for each byte that the rule gives. `count`: place of the argument that is the rule's number.
+    `work`: nanoseconds for each byte of the arguments and the result together. `pairs`: nanoseconds for each pair of a byte of the first
+    argument and a byte of another, which is looked up in it. `square`: nanoseconds for each pair of bytes of the largest argument.
+    `memory`: bytes that are held for each byte of the arguments or of the result, whichever is larger.
+    `pattern`: place of an argument that is a regular expression for an engine that backtracks. `path`: place of one that is a jsonpath.
+    """
+
+    result: Result = "scalar"
+    factor: float = 1.0
+    count: int = 1
+    work: float = 20.0
+    pairs: float = 0.0
+    square: float = 0.0
+    memory: float = 1.0
+    pattern: int = -1
+    path: int = -1
+
+
+Costs: TypeAlias = Mapping[str, Cost]
+
+
+def table(*groups: Iterable[tuple[Cost, str]]) -> Costs:
+    """Costs by name, of groups of names that share one. A later group takes the place of an earlier one."""
+    return MappingProxyType({name: cost for group in groups for cost, names in group for name in names.split()})
+
+
+COMMON: Final = (
+    (
+        Cost(),
+        """
+        acos asin atan atan2 cos count cume_dist degrees dense_rank exp length ln log log10 log2 mod ntile percent_rank pi pow power
+        radians rank row_number sign sin sqrt tan
+        """,
+    ),
+    (Cost(result="one", work=1), "coalesce first_value lag last_value lead max min nth_value nullif"),
+    (Cost(result="sum"), "abs avg ceil ceiling concat floor ltrim round rtrim substr substring sum trim"),
+    (Cost(result="sum", factor=2), "lower upper"),
+    (Cost(result="join_rest"), "concat_ws"),
+    (Cost(result="replace", pairs=1.2), "replace"),
+)
+"""Functions that all dialects have."""
+
+_FREE: Final = Cost(result="one", work=0, memory=0)
+
+OPERATORS: Final = (
+    (
+        Cost(result="one", work=1),
+        """
+        EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is Between In And Or Xor Not Exists Case If Collate Any All Overlaps Filter Window
+        WithinGroup RespectNulls IgnoreNulls Extract AtTimeZone Neg BitwiseNot Ordered Bracket Slice Escape Distinct Add Sub
+        """,
+    ),
+    (
+        Cost(result="sum", work=2),
+        """
+        BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift DPipe Substring Trim Overlay Tuple
+        Array Struct List Map ToMap Introducer National Dot Interval
+        """,
+    ),
+    (
+        Cost(result="scalar"),
+        "Pow Sqrt Cbrt StrPosition StartsWith Like ILike Glob SimilarTo RegexpLike RegexpILike RegexpFullMatch",
+    ),
+    (Cost(work=1, pairs=0.2), "ArrayContainsAll ArrayContainedBy ArrayOverlaps MemberOf"),
+    (Cost(work=2), "Mul Div Mod IntDiv"),
+    (Cost(result="cast"), "Cast TryCast"),
+    (Cost(result="gather", work=0), "GroupConcat"),
+    (Cost(result="document", memory=4), "JSONObject"),
+    (Cost(result="json", work=100, memory=6), "JSONExtract JSONExtractScalar JSONTable"),
+    (
+        _FREE,
+        """
+        Select Union Except Intersect Subquery Values With CTE From Join Lateral Unnest Explode Table TableAlias Where Group GroupingSets
+        Cube Rollup Having Qualify Order Limit Offset Fetch LimitOptions TableSample Summarize RecursiveWithSearch Column Identifier Star
+        Alias Literal Boolean Null HexString BitString ByteString RawString Paren Var DataType DataTypeParam WindowSpec CurrentDate
+        CurrentTime CurrentTimestamp Localtime Localtimestamp Kwarg ColumnDef JSONKeyValue PropertyEQ Lambda Comprehension Parameter
+        CharacterSet IndexTableHint JSONSchema JSONColumnDef JSONBContains JSONBContainsTopKey JSONBContainsAnyTopKeys
+        JSONBContainsAllTopKeys JSONBPathExists JSONBDeleteAtPath JSONBExtract JSONBExtractScalar MatchAgainst Anonymous
+        """,
+    ),
+)
+"""Operators and other parts of a statement, by the names of the parser's classes; a dialect says what it has beyond these."""

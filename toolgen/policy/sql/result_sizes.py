@@ -1,0 +1,194 @@
+"""Rules for the size of what functions and operators make, by the sizes of their arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from sqlglot import exp
+
+from toolgen.policy.sql.bounds import (
+    GATHERED,
+    MAX_DIGITS,
+    MAX_GATHERED,
+    NUMBER,
+    Bounds,
+    argument,
+    bare,
+    called_name,
+    written_number,
+)
+from toolgen.policy.sql.dialects.costs import Cost, Result
+from toolgen.policy.sql.placeholders import slot_number
+from toolgen.policy.sql.refusal import refuse, shown
+
+__all__ = ["DECIMAL", "RESULT_SIZES", "Arguments"]
+
+_SCALAR: Final = 100  # bytes
+_EXPONENT: Final = 10_000  # at most, of a column
+_SERIES: Final = 100_000
+_ASSUMED_DEPTH: Final = 50  # of a document in a column
+_MAX_WIDTH: Final = 1_000
+_INTEGER: Final = re.compile(r"[0-9]+")
+_Type = exp.DType
+DECIMAL: Final = frozenset({_Type.DECIMAL, _Type.UDECIMAL})
+"""Types of numbers with any number of digits."""
+
+
+class Arguments(NamedTuple):
+    """A function or operator with the bounds of its arguments."""
+
+    node: exp.Expr
+    cost: Cost
+    values: Bounds
+    sizes: Sequence[float]
+
+    def size(self, place: int) -> float:
+        return self.sizes[place] if place < len(self.sizes) else 0.0
+
+    @property
+    def number(self) -> float:
+        return written_number(argument(self.node, self.cost.count))
+
+
+def _one(call: Arguments) -> float:
+    return max(call.sizes, default=0.0)
+
+
+def _sum(call: Arguments) -> float:
+    return sum(call.sizes) + (0 if isinstance(call.node, exp.DPipe) else NUMBER)
+
+
+def _pad(call: Arguments) -> float:
+    return max(call.size(0), min(call.number, MAX_DIGITS))
+
+
+def _series(call: Arguments) -> float:
+    arguments = call.node.expressions
+    if call.cost.count == 1 and arguments and isinstance(bare(arguments[-1]), exp.Literal):
+        return min(written_number(arguments[min(1, len(arguments) - 1)]), _SERIES)
+    return min(call.number, _SERIES) if call.cost.count != 1 else _SERIES
+
+
+def _replaced(call: Arguments) -> float:
+    if len(call.sizes) < 3:
+        return call.size(0)
+    sought = call.sizes[1] if isinstance(call.node.expressions[1], exp.Literal) else 1
+    return call.sizes[0] * max(1, -(-call.sizes[2] // max(1, sought)))
+
+
+def _inserted(call: Arguments) -> float:
+    return call.size(0) * max(1, call.size(2)) + call.size(2)
+
+
+def _wrapped(call: Arguments) -> float:
+    return max(call.sizes, default=0) * (1 + (call.sizes[-1] if len(call.sizes) > 2 else 20))
+
+
+def _join_rest(call: Arguments) -> float:
+    return sum(call.sizes) + call.size(0) * len(call.sizes)
+
+
+def _template(call: Arguments) -> float:
+    """https://www.postgresql.org/docs/current/functions-string.html#FUNCTIONS-STRING-FORMAT, and fmt's in DuckDB and MariaDB."""
+    name = called_name(call.node)
+    template = call.node.expressions[0] if call.node.expressions else None
+    if not isinstance(template, exp.Literal) or not template.is_string:
+        refuse("size", f"the template of {shown(name)} must be written out", "write the template as a string")
+    text = template.name
+    if (
+        any(int(number[:9]) > _MAX_WIDTH for number in _INTEGER.findall(text))
+        or "*" in text
+        or re.search(r"\{[^}]*\{", text)
+    ):
+        refuse(
+            "size",
+            f"a width in the template of {shown(name)} is not a number up to {_MAX_WIDTH}",
+            "write a smaller width",
+        )
+    width = max((int(number) for number in _INTEGER.findall(text)), default=0)
+    places = text.count("%") + text.count("{")
+    return len(text) + places * (2 * max(call.sizes[1:], default=0) + 4 * width + NUMBER)
+
+
+def _mapped(call: Arguments) -> float:
+    elements = call.size(0) / 8 + 1
+    return elements * (max(call.sizes[1:], default=0) + 8)
+
+
+def _gathered(call: Arguments) -> float:
+    return max(GATHERED, MAX_GATHERED * sum(call.sizes))
+
+
+def _document(call: Arguments) -> float:
+    """A text is quoted in it, and what was quoted already is so again: \\u0001 has six bytes."""
+    return sum(size if value.json else 6 * size for value, size in zip(call.values, call.sizes, strict=True)) + NUMBER
+
+
+def _json(call: Arguments) -> float:
+    return sum(call.sizes)
+
+
+def _indented(call: Arguments) -> float:
+    depth = max((value.depth for value in call.values), default=0) or _ASSUMED_DEPTH
+    return call.size(0) * (2 + 2 * depth)
+
+
+def _power(call: Arguments) -> float:
+    """Digits of a number with as many as PostgreSQL gives it, unless its exponent is small for sure."""
+    node = call.node
+    exponent = node.expression if isinstance(node, exp.Pow) else node.expressions[-1] if node.expressions else None
+    while isinstance(exponent, exp.Paren):
+        exponent = exponent.this
+    total = sum(call.sizes)
+    if isinstance(exponent, exp.Div) and isinstance(exponent.this, exp.Literal):
+        return total  # a root: `1.0 / n`
+    if len(call.sizes) > 1 and isinstance(exponent, exp.Literal):
+        return min(MAX_DIGITS, call.sizes[0] * max(1, written_number(exponent)))
+    if (
+        len(call.sizes) > 1
+        and isinstance(exponent, exp.Column)
+        and slot_number(exponent) is None
+        and not call.values[-1].built
+    ):
+        return min(MAX_DIGITS, call.sizes[0] * _EXPONENT)
+    return MAX_DIGITS
+
+
+def _cast(call: Arguments) -> float:
+    kind = call.node.args["to"]
+    numbers = [written_number(size.this) for size in kind.find_all(exp.DataTypeParam)]
+    if kind.this in DECIMAL and numbers:
+        return numbers[0]
+    grown = 2 if kind.this in {_Type.VARBINARY, _Type.BINARY} else 8 if kind.this is _Type.ARRAY else 1
+    return max(call.size(0) * grown, *numbers, 1.0)
+
+
+RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProxyType(
+    {
+        "scalar": lambda _: _SCALAR,
+        "digest": lambda _: _SCALAR,
+        "one": _one,
+        "sum": _sum,
+        "repeat": lambda call: call.size(0) * call.number,
+        "pad": _pad,
+        "space": lambda call: call.number,
+        "series": _series,
+        "replace": _replaced,
+        "insert": _inserted,
+        "wrap": _wrapped,
+        "join": lambda call: call.size(0) * (1 + call.size(1)),
+        "join_rest": _join_rest,
+        "template": _template,
+        "map": _mapped,
+        "gather": _gathered,
+        "document": _document,
+        "json": _json,
+        "indent": _indented,
+        "power": _power,
+        "cast": _cast,
+    }
+)
+"""By the rule's name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
+_LIMITS = frozenset({"limit", "schema_too_deep", "schema_too_large"})
+"""Codes of problems that a limit of ours causes."""
+_MAX_SKIPPED = 0.002
+
 Progress: TypeAlias = Callable[[str], None]
 """Is told the name of each source as its reading begins."""
 
@@ -54,26 +59,33 @@ class Built(Struct, frozen=True, kw_only=True):
     wanted: Mapping[str, tuple[str, ...]]
 
 
-def build(sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".") -> Manifest:
+def build(
+    sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".", partial: bool = False
+) -> Manifest:
     """Builds a manifest from a path, several, or a mapping shaped like toolgen.yaml's `sources:`.
 
     Relative paths start at `root`, where toolgen.lock has the copies of what is a URL. Nothing is written or fetched. Raises
-    `DescriptionError` for a description that cannot be read at all and `ConfigError` for a source that is none; whatever is wrong with
-    single operations is in the manifest's problems.
+    `DescriptionError` for a description that cannot be read at all or, unless `partial`, is beyond our limits, and `ConfigError` for a
+    source that is none; whatever is wrong with single operations is in the manifest's problems.
     """
     base = Path(root).resolve()
     if isinstance(sources, Mapping):
-        return build_sources(from_mapping(sources, base)).manifest
+        return build_sources(from_mapping(sources, base), partial=partial).manifest
     specs = (sources,) if isinstance(sources, (str, Path)) else tuple(sources)
-    return build_sources(from_specs(tuple(str(spec) for spec in specs), base)).manifest
+    return build_sources(from_specs(tuple(str(spec) for spec in specs), base), partial=partial).manifest
 
 
 def build_sources(
     sources: Mapping[str, SourceSettings],
     overrides: tuple[ToolOverride, ...] = (),
     progress: Progress = lambda _: None,
+    *,
+    partial: bool = False,
 ) -> Built:
-    """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does."""
+    """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does.
+
+    Unless `partial`, a source of which a limit costs more than `_MAX_SKIPPED` of the operations their tools is an error.
+    """
     readings: dict[str, Reading] = {}
     drafts: dict[str, Drafts] = {}
     seconds: dict[str, float] = {}
@@ -81,6 +93,8 @@ def build_sources(
         progress(name)
         started = perf_counter()
         readings[name] = _callable(source, _listed(usable(_pinned(source.config, _read(source, drafts)))))
+        if not partial:
+            _refuse_partial(name, readings[name])
         seconds[name] = perf_counter() - started
     changed = _linked(override(overrides, readings), drafts, sources)
     changed = {name: _listing(reading, sources[name].config) for name, reading in changed.items()}
@@ -98,6 +112,19 @@ def build_sources(
         references={name: reading.references for name, reading in changed.items()},
         wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
     )
+
+
+def _refuse_partial(name: str, reading: Reading) -> None:
+    """Raises `DescriptionError` where a limit would leave more than a few operations without a tool, which nobody would notice later."""
+    skipped = Counter(one.code for one in reading.problems if one.level == "error" and one.code in _LIMITS)
+    for code, count in skipped.items():
+        if count > _MAX_SKIPPED * (len(reading.tools) + count):
+            first = next(one for one in reading.problems if one.code == code and one.level == "error")
+            raise DescriptionError(
+                f"{name}: {count} operations or paths would have no tool for one reason: {first.message}",
+                where=first.origin,
+                suggestion="leave them out with `exclude:`, split the source, or build what there is with `toolgen build --partial`",
+            )
 
 
 def _linked(

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from msgspec import Struct
 
 from toolgen.cli.build_summary import (
@@ -52,6 +53,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's.
 
     `own`: the target is the project's generated/, in which whatever broke is repaired. `asked`: the formats are what somebody named.
+    `partial`: also of a source that is beyond a limit.
     """
 
     sources: Mapping[str, SourceSettings]
@@ -62,6 +64,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     asked: bool
     prunes: bool
     own: bool
+    partial: bool = False
 
     def written(self, manifest: Manifest) -> tuple[str, ...]:
         """The formats that a manifest is written in. No model takes thousands of tools at once, and a file of them would serve nobody."""
@@ -87,6 +90,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     help=f"Besides the manifest: {', '.join(sorted(FILES))}. {', '.join(DEFAULT_FORMATS)} by default.",
 )
 @click.option("--strict", is_flag=True, help="Exit 1 when any operation could not become a tool.")
+@click.option("--partial", is_flag=True, help="Build what there is of a source that is beyond a limit.")
 @as_json
 @config
 def command(
@@ -96,6 +100,7 @@ def command(
     accept: bool,
     formats: tuple[str, ...],
     strict: bool,
+    partial: bool,
     as_json: bool,
     config_path: str,
 ) -> None:
@@ -104,10 +109,11 @@ def command(
     Without SPEC, builds the sources of toolgen.yaml. With SPECs (OpenAPI documents, GraphQL schemas, database URLs) no project is needed.
     A description behind a URL is pinned when it is first fetched; once it says something else, the build says what, and is refused.
     An error costs one operation its tool. Exits 1 when a source has errors and no tool, and with --strict when there is any error.
+    A source of which a limit costs more than 0.2 % of the operations their tools is not built, unless --partial.
     """
     if only_check and accept:
         raise click.UsageError("--check changes nothing, so it cannot update pins")
-    job = _job(specs, output, formats, config_path)
+    job = msgspec.structs.replace(_job(specs, output, formats, config_path), partial=partial)
     with uncollected(), ExitStack() as stack:
         steps = len(job.sources) + sum(is_networked(source.config) for source in job.sources.values()) + 1
         began = stack.enter_context(progress(steps))
@@ -178,7 +184,7 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     from toolgen.emit.diff import compare  # noqa: PLC0415
 
     started = perf_counter()
-    built = build_sources(job.sources, job.overrides, lambda name: began(f"reading {name}"))
+    built = build_sources(job.sources, job.overrides, lambda name: began(f"reading {name}"), partial=job.partial)
     began("comparing")
     formats = job.written(built.manifest)
     changed = check(job.target, render_all(built.manifest, formats))
@@ -217,14 +223,15 @@ def _built(
         refresher = Refresher(sources, Path(staging), began)
         sources = refresher.refresh(sources)
         accepted(refresher.drifts, accept)
-    key = writer.build_key(build_options(sources, job.overrides, job.formats) | {"databases": _databases(sources)})
+    options = build_options(sources, job.overrides, job.formats) | ({"partial": True} if job.partial else {})
+    key = writer.build_key(options | {"databases": _databases(sources)})
     last = writer.load(job.target)
     if not _staged(refresher) and last is not None and writer.unchanged(job.target, last, key):
         return summarize_unchanged(last, started, _asked(refresher)), ()
     from toolgen.builder.build import build_sources  # noqa: PLC0415 - as above
 
     def build(these: Mapping[str, SourceSettings]) -> Built:
-        return build_sources(these, job.overrides, lambda name: began(f"reading {name}"))
+        return build_sources(these, job.overrides, lambda name: began(f"reading {name}"), partial=job.partial)
 
     if refresher is None:
         built = build(sources)

@@ -182,7 +182,7 @@ def check(sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, 
 
     Raises `DescriptionError` and `ConfigError` as a build does.
     """
-    manifest = build_sources(sources, overrides).manifest
+    manifest = build_sources(sources, overrides, partial=True).manifest
     found = [_of_problem(problem) for problem in manifest.problems if problem.code not in _SAME]
     files: dict[str, Mapping[str, Path]] = {}
     for name, settings in sources.items():

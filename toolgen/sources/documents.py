@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,9 +17,11 @@ from toolgen.sources.pins import digest_of
 from toolgen.sources.references import MARKS, Remote, UnsafeUrlError, by_pointer, canonical, is_below, joined
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, Repeated, escape, measure, read
 
-__all__ = ["Documents", "UnresolvedRefError", "pointer"]
+__all__ = ["Documents", "LimitError", "UnresolvedRefError", "pointer"]
 
-_MAX_FILES = 500
+_MAX_FILES = 20_000
+_MAX_TOTAL_SIZE = 256 * 1024 * 1024
+_MAX_READING_S = 600.0
 _MAX_REF_CHAIN_LENGTH = 50
 _MAX_REMOTE = 100
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
@@ -35,9 +38,17 @@ _CONTAINERS = frozenset(
 class UnresolvedRefError(Exception):
     """A `$ref` that leads nowhere, in circles, out of the description's folder or onto the network."""
 
+    code = "unresolved_ref"
+
     def __init__(self, ref: str, reason: str) -> None:
         super().__init__(f"the reference {ref[:200]!r} {reason}")
         self.ref = ref
+
+
+class LimitError(UnresolvedRefError):
+    """A `$ref` that is not followed, because the description has more files, or is larger, than is read."""
+
+    code = "limit"
 
 
 class Documents:
@@ -65,6 +76,8 @@ class Documents:
         self._unreadable: dict[str, str] = {}  # what was tried once, and why it cannot be read
         self._resolved: dict[str, Any] = {}
         self._sought: set[str] = set()
+        self._size = 0
+        self._began = monotonic()
         try:
             root = self._load(self._path, "")
         except OSError as error:
@@ -213,8 +226,7 @@ class Documents:
             raise UnresolvedRefError(ref, "leads out of the description's folder")
         own_name = path.relative_to(self._folder).as_posix()
         if own_name not in self._files:
-            if len(self._files) + len(self._unreadable) >= _MAX_FILES:
-                raise UnresolvedRefError(ref, f"is one file too many (more than {_MAX_FILES})")
+            self._check_limits(ref)
             if reason := self._unreadable.get(own_name):
                 raise UnresolvedRefError(ref, reason)
             try:
@@ -229,6 +241,15 @@ class Documents:
                 raise UnresolvedRefError(ref, self._unreadable[own_name]) from error
         self._files[name] = self._files[own_name]
         return self._files[own_name]
+
+    def _check_limits(self, ref: str) -> None:
+        """Raises `LimitError` where no further file is read."""
+        if len(self._digests) + len(self._unreadable) >= _MAX_FILES:
+            raise LimitError(ref, f"is one file too many (more than {_MAX_FILES})")
+        if self._size >= _MAX_TOTAL_SIZE:
+            raise LimitError(ref, f"is in a file too many: those read have {_MAX_TOTAL_SIZE // 1024**2} MiB already")
+        if monotonic() - self._began > _MAX_READING_S:
+            raise LimitError(ref, f"is not followed: reading has taken more than {_MAX_READING_S:.0f} s")
 
     def _is_remote(self, name: str) -> bool:
         return bool(name) and (bool(self._remote.base) or bool(_REMOTE.match(name)))
@@ -247,7 +268,7 @@ class Documents:
             raise UnresolvedRefError(ref, f"is remote; to allow it, list it or `{origin}/` under the source's `refs:`")
         if url not in self._files:
             if len(self._pulled) + len(self._wanted) >= _MAX_REMOTE and url not in self._wanted:
-                raise UnresolvedRefError(ref, f"is one remote document too many (more than {_MAX_REMOTE})")
+                raise LimitError(ref, f"is one remote document too many (more than {_MAX_REMOTE})")
             self._files[url] = self._pinned(url, ref)
         self._files[name] = self._files[url]
         return self._files[url]
@@ -287,6 +308,7 @@ class Documents:
 
     def _load(self, path: Path, name: str) -> Any:
         data = read_file(path, MAX_DOCUMENT_SIZE)
+        self._size += len(data)
         value = self._parsed(data, name)
         self._digests[name] = hashlib.sha256(data).digest()
         return value

@@ -106,7 +106,7 @@ def opened_object(documents: Documents, written: Any, kind: str, origin: str) ->
     try:
         node = documents.follow(written) if kind in _REFERABLE else documents.opened(written)
     except UnresolvedRefError as error:
-        raise FaultError("unresolved_ref", origin, str(error)) from error
+        raise FaultError(error.code, origin, str(error)) from error
     held = _HELD[kind]
     if not held or not isinstance(node, (dict, list)):
         return node
@@ -136,7 +136,7 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
     try:
         paths = documents.opened(documents.root.get("paths"))
     except UnresolvedRefError as error:
-        yield FaultError("unresolved_ref", "#/paths", f"{error}; whatever operations it holds are left out")
+        yield FaultError(error.code, "#/paths", f"{error}; whatever operations it holds are left out")
         return
     if not isinstance(paths, dict):
         if paths is not None:
@@ -149,7 +149,7 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
         try:
             item = documents.opened(written)
         except UnresolvedRefError as error:
-            yield FaultError("unresolved_ref", origin, f"{error}; whatever operations it holds are left out")
+            yield FaultError(error.code, origin, f"{error}; whatever operations it holds are left out")
             continue
         if not isinstance(item, dict):
             yield FaultError("bad_path", origin, "a path item is not an object")
@@ -164,7 +164,7 @@ def routes(documents: Documents, version: str) -> Iterator[Route | FaultError]:
             try:
                 found = documents.opened(raw)
             except UnresolvedRefError as error:
-                yield FaultError("unresolved_ref", here, str(error))
+                yield FaultError(error.code, here, str(error))
                 continue
             if isinstance(found, dict):
                 yield Route(origin=here, method=method, path=path, item=item, raw=found, version=version)

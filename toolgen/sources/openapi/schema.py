@@ -21,7 +21,7 @@ from toolgen.model.shared_definitions import (
     references,
     subschemas,
 )
-from toolgen.sources.documents import Documents, UnresolvedRefError
+from toolgen.sources.documents import Documents, LimitError, UnresolvedRefError
 from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten, with_own_words
 from toolgen.sources.openapi.discriminator import discriminate
 from toolgen.sources.openapi.keywords import keyword, malformed, modernise, shared
@@ -96,7 +96,7 @@ class Schemas:
     ) -> dict[str, Any]:
         """One schema, its references as `#/$defs/…`. What of an `optional` one leads nowhere is told, and open. `nested`: of a member.
 
-        Raises `FaultError` (unresolved_ref, schema_too_deep).
+        Raises `FaultError` (unresolved_ref, limit, schema_too_deep).
         """
         return self._object(raw, _Place(direction=direction, optional=optional, root=not nested))
 
@@ -141,7 +141,7 @@ class Schemas:
         try:
             return self._documents.held(raw)
         except UnresolvedRefError as error:
-            raise FaultError("unresolved_ref", "", str(error)) from error
+            raise FaultError(error.code, "", str(error)) from error
 
     def resolve(self, raw: Any) -> Any:
         """A schema as written, its own `$ref` and those of what holds its parts followed. Raises `FaultError`."""
@@ -149,7 +149,7 @@ class Schemas:
             found = self._documents.follow(raw)
             return self._documents.held(found) if isinstance(found, dict) else found
         except UnresolvedRefError as error:
-            raise FaultError("unresolved_ref", "", str(error)) from error
+            raise FaultError(error.code, "", str(error)) from error
 
     def target(self, raw: dict[str, Any]) -> Any:
         """What the `$ref` of a schema leads to, which may be a `$ref` again. Raises `FaultError`."""
@@ -181,7 +181,7 @@ class Schemas:
                 self._broken[direction, name] = fault
                 if direction is Direction.INPUT:
                     self._faulty |= self._defs[direction].place(name)
-                if fault.code == "unresolved_ref":
+                if fault.code == UnresolvedRefError.code:
                     with suppress(FaultError):
                         self._define(name, ref, place._replace(optional=True))
 
@@ -189,7 +189,7 @@ class Schemas:
         try:
             target = self._documents.lookup(ref)
         except UnresolvedRefError as error:
-            raise FaultError("unresolved_ref", "", str(error)) from error
+            raise FaultError(error.code, "", str(error)) from error
         built = self._object(target, place)
         self._defs[place.direction].add(name, built, frozenset(references(built)))
 
@@ -255,8 +255,8 @@ class Schemas:
             if isinstance(target, dict) and "$ref" in target:
                 self._documents.follow(target)
         except UnresolvedRefError as error:
-            if place.direction is Direction.INPUT and not place.optional:
-                raise FaultError("unresolved_ref", "", str(error)) from error
+            if isinstance(error, LimitError) or (place.direction is Direction.INPUT and not place.optional):
+                raise FaultError(error.code, "", str(error)) from error
             whose = (
                 "the answer's schema"
                 if place.direction is Direction.OUTPUT

@@ -12,16 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogs import http_tool
-from toolgen.emit.formats import tokens
+from toolgen.emit.dialects import ListedSchema
+from toolgen.emit.dialects.listed import MAX_LISTED_TOKENS
 from toolgen.emit.schema_budget import (
     DEEPEST,
     MAX_DESCRIBED_TOKENS,
-    MAX_LISTED_TOKENS,
     UnknownFieldError,
     cost,
     described,
+    exact,
     listed,
 )
+from toolgen.emit.tokens import tokens
 from toolgen.model.shared_definitions import Closure, Definitions
 from toolgen.model.tool import Tool, absent, seal
 from toolgen.policy.arguments import Validator
@@ -77,19 +79,24 @@ def cost_of(value: Any) -> int:
 )
 def test_a_large_tool_is_listed_and_described_within_its_bound(schema: dict[str, Any]) -> None:
     tool = large(schema)
-    assert cost(tool) > MAX_LISTED_TOKENS
+    assert cost_of(tool.input_schema) > MAX_LISTED_TOKENS
+    assert cost(tool) == cost(listed(tool))
     assert cost(listed(tool)) <= MAX_LISTED_TOKENS
     assert cost_of(described(tool)) <= MAX_DESCRIBED_TOKENS
     assert (
         cost_of(described(msgspec.structs.replace(tool, output_schema=schema), {"output_schema": True}))
         <= MAX_DESCRIBED_TOKENS
     )
-    jsonschema_rs.validator_for(listed(tool).input_schema)
+    jsonschema_rs.validator_for(dict(listed(tool).input_schema))
 
 
-def test_a_small_tool_is_listed_as_it_is() -> None:
+def test_a_small_tool_is_listed_whole_and_described_as_it_is() -> None:
     tool = large(deep(3, 2))
-    assert listed(tool) is tool
+    schema = listed(tool).input_schema
+    assert isinstance(schema, ListedSchema)
+    assert not schema.large
+    assert exact(tool) is tool.input_schema
+    assert listed(listed(tool)) == listed(tool)
     assert described(tool)["input_schema"] == tool.input_schema
     assert "more" not in described(tool)
 
@@ -159,19 +166,22 @@ def shared_tool() -> Tool:
     return seal(msgspec.structs.replace(absent("t__set"), input_schema=schema))
 
 
-def test_what_thousands_share_is_listed_two_levels_deep(shared_tool: Tool) -> None:
+def test_what_thousands_share_is_listed_to_a_few_levels(shared_tool: Tool) -> None:
     shown = listed(shared_tool).input_schema
-    assert len(shown["$defs"]) < 10
+    assert "$defs" not in shown
     assert shown["required"] == ["body"]
+    body = shown["properties"]["body"]
+    assert body["properties"]["left"]["properties"]["number"] == {"type": "integer", "maximum": 1}
     assert "describe_tool" in json.dumps(shown)
-    assert cost(listed(shared_tool)) <= cost(shared_tool) + 20 <= MAX_LISTED_TOKENS
+    assert cost_of(shown) * 0.8 < cost(shared_tool) <= MAX_LISTED_TOKENS
     assert listed(shared_tool).input_schema == shown
     assert listed(shared_tool).digest == shared_tool.digest
+    assert exact(shared_tool) == shown
 
 
 def test_what_is_listed_of_what_is_shared_takes_all_that_the_whole_takes(shared_tool: Tool) -> None:
-    shown, whole = Validator(listed(shared_tool).input_schema), Validator(shared_tool.input_schema)
-    value: Any = {"number": 0, "left": {"number": 1, "right": None, "left": {"left": {"number": 7}}}}
+    shown, whole = Validator(dict(listed(shared_tool).input_schema)), Validator(shared_tool.input_schema)
+    value: Any = {"number": 0, "left": {"number": 1, "left": {"left": {"number": 7}}}}
     assert whole.accepts({"body": value})
     assert shown.accepts({"body": value})
     assert not whole.accepts({"body": {"left": {"left": {"left": {"number": 8}}}}})
@@ -180,7 +190,7 @@ def test_what_is_listed_of_what_is_shared_takes_all_that_the_whole_takes(shared_
 def test_what_is_shared_is_described_by_fields_and_depth(shared_tool: Tool) -> None:
     by_default = described(shared_tool)
     assert by_default["more"]
-    assert len(by_default["input_schema"]["$defs"]) > len(listed(shared_tool).input_schema["$defs"])
+    assert len(by_default["input_schema"]["$defs"]) > 5
     deep = described(shared_tool, {"depth": 8})
     assert len(deep["input_schema"]["$defs"]) > len(by_default["input_schema"]["$defs"])
     (part,) = described(shared_tool, {"fields": ["body.left.left"], "depth": 1})["input_schema"]["properties"].values()

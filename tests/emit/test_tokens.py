@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import examples
-from toolgen.emit import formats as module
-from toolgen.emit.formats import tokens
+from toolgen.emit import tokens as module
+from toolgen.emit.tokens import tokens
 
 # What o200k_base and cl100k_base count for these texts (the larger of the two).
 COUNTED = [

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from toolgen.emit.dialects import rooted
+from toolgen.emit.schema_budget import listed
 from toolgen.errors import ConfigError, StateError
 from toolgen.gateway.answer_text import notes_of
 from toolgen.gateway.content_blocks import Block, content_blocks, text_block, whole_text
@@ -136,7 +136,7 @@ def waits_for_somebody(envelope: Envelope) -> bool:
 
 def schema_of(tool: Tool) -> dict[str, Any]:
     """The arguments of a tool as JSON Schema, in an object of its own: frameworks change what they are given."""
-    schema: dict[str, Any] = msgspec.json.decode(encode(rooted(tool.input_schema)))
+    schema: dict[str, Any] = msgspec.json.decode(encode(listed(tool).input_schema))
     return schema
 
 

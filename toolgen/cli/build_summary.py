@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
-from toolgen.emit.formats import remarks, render, tokens
+from toolgen.emit.formats import remarks, render
 from toolgen.emit.schema_budget import as_listed, cost
+from toolgen.emit.tokens import tokens
 from toolgen.emit.writer import MANIFEST, Record, Row
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Manifest, Problem, SourceInfo

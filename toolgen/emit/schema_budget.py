@@ -1,4 +1,4 @@
-"""A schema cut to what a model can be asked to read: its deep parts are named and left open, and can be asked for by their path.
+"""Schemas within what a model can be asked to read: as they are listed, and as describe_tool shows them.
 
 What is cut accepts whatever the whole accepts, and more. Calls are checked against the whole.
 """
@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from toolgen.emit.formats import tokens
+from toolgen.emit.dialects.listed import MAX_LISTED_TOKENS, PARTS, ListedSchema, listed_schema, narrowed
+from toolgen.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import shown
-from toolgen.model.tool import Tool
+from toolgen.model.tool import Effect, HttpBinding, Tool
 
 __all__ = [
     "DEEPEST",
@@ -28,16 +29,14 @@ __all__ = [
     "as_listed",
     "cost",
     "described",
+    "exact",
+    "is_cut",
     "listed",
 ]
 
-MAX_LISTED_TOKENS = 8_000
-"""A tool that costs more is listed without its deep parts."""
 MAX_DESCRIBED_TOKENS = 4_000
 DEEPEST = 20
-_SHARED_DEPTH = (
-    2  # levels of fields of a tool that are listed where thousands of definitions follow: its arguments, and theirs
-)
+_BYTES = 4  # of a listed schema to a token, at least
 _MAX_ASKED_TOKENS = 32_000
 _MAX_PATHS = 30
 _MAX_WORDS = 60
@@ -62,10 +61,12 @@ class _TooLargeError(Exception):
 
 
 def cost(tool: Tool) -> int:
-    """What a tool costs a model that is told of it, in tokens; of one with shared definitions what is listed of it."""
-    if isinstance(closure := tool.input_schema.get("$defs"), Closure):
-        return _cost({"name": tool.name, "description": tool.description}) + _nearest(tool.input_schema, closure)[1]
-    return _cost({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
+    """What a tool costs a model that is told of it, in tokens."""
+    tool = listed(tool)
+    words = {"name": tool.name, "description": tool.description}
+    if isinstance(schema := tool.input_schema, ListedSchema) and isinstance(schema.exact.get("$defs"), Closure):
+        return _cost(words) + schema.size // _BYTES  # there may be tens of thousands of them
+    return _cost({**words, "input_schema": tool.input_schema})
 
 
 def _cost(value: Any) -> int:
@@ -73,24 +74,34 @@ def _cost(value: Any) -> int:
 
 
 def listed(tool: Tool) -> Tool:
-    """The tool as it is listed: itself, or with an input schema of which the deep parts are open."""
-    if isinstance(tool.input_schema.get("$defs"), Closure):
-        return msgspec.structs.replace(
-            tool, input_schema=_within(tool.input_schema, MAX_LISTED_TOKENS, _SHARED_DEPTH)[0]
-        )
-    # No text has more tokens than bytes, and counting those is quick.
-    if (
-        len(msgspec.json.encode(tool.input_schema, enc_hook=dict)) < MAX_LISTED_TOKENS // 2
-        or cost(tool) <= MAX_LISTED_TOKENS
-    ):
+    """The tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`."""
+    if isinstance(tool.input_schema, ListedSchema):
         return tool
-    room = MAX_LISTED_TOKENS - _cost({"name": tool.name, "description": tool.description})
-    return msgspec.structs.replace(tool, input_schema=_within(tool.input_schema, room)[0])
+    tool = shown(tool)
+    # No text has more tokens than bytes.
+    said = len(tool.name) + len(tool.description.encode("utf-8", "replace"))
+    room = MAX_LISTED_TOKENS - (said if said < MAX_LISTED_TOKENS // 8 else _cost(tool.name + tool.description))
+    # In a request that changes something, null is how a field is cleared.
+    told = tool.effect is not Effect.READ and isinstance(tool.binding, HttpBinding)
+    schema = listed_schema(tool.input_schema, "told" if told else "omitted", room=room)
+    return msgspec.structs.replace(tool, input_schema=schema)
+
+
+def is_cut(tool: Tool) -> bool:
+    """True if a tool is listed with parts left open, which describe_tool shows."""
+    schema = listed(tool).input_schema
+    return isinstance(schema, ListedSchema) and schema.cut
+
+
+def exact(tool: Tool) -> Schema:
+    """The schema that a tool's listed form was made from, where that form is whole."""
+    schema = listed(tool).input_schema
+    return schema.exact if isinstance(schema, ListedSchema) and not schema.large else schema
 
 
 def as_listed(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Tools as a gateway lists them: those of GraphQL as agents are shown them, which leaves nothing of thousands of types to cut."""
-    return tuple(listed(shown(tool)) for tool in tools)
+    """Tools as a gateway lists them."""
+    return tuple(map(listed, tools))
 
 
 def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -186,57 +197,18 @@ def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, 
             low, best = middle, cut
         else:
             high = middle - 1
-    return _narrow(best.schema, room), best.open
-
-
-def _nearest(schema: Schema, closure: Closure) -> tuple[Schema, int]:
-    """The schema two levels deep, or as deep as fits, and its tokens. What is cut of a definition is kept for the next tool."""
-    best = schema
-    for limit in range(_SHARED_DEPTH, -1, -1):
-        cut = _Cut(schema, limit, known=closure.shared.known)
-        best = cut.schema
-        spent = cut.tokens + _cost({key: part for key, part in best.items() if key != "$defs"})
-        if spent <= MAX_LISTED_TOKENS:
-            return best, spent
-    narrow = _narrow(best, MAX_LISTED_TOKENS)
-    return narrow, _cost(narrow)
-
-
-def _narrow(schema: Schema, room: int) -> Schema:
-    """What has too many fields without their descriptions, and then without the last of those that are not required."""
-    if _cost(schema) <= room:
-        return schema
-    required = schema.get("required") or ()
-    properties = {
-        name: {key: one[key] for key in ("type", "enum") if key in one}
-        for name, one in schema.get("properties", {}).items()
-        if isinstance(one, Mapping)
-    }
-    spare = [name for name in properties if name not in required]
-    shown: Schema = {"type": "object", "properties": properties, "required": [*required]}
-    while spare and _cost(shown) > room:
-        kept, spare = spare[: len(spare) // 2], spare[: len(spare) // 2]
-        shown = {
-            **shown,
-            "properties": {name: one for name, one in properties.items() if name in required or name in kept},
-        }
-    return shown
+    return narrowed(best.schema, room), best.open
 
 
 class _Cut:
     """A schema down to a number of levels of fields. A definition stands once, as deep as the nearest reference to it allows."""
 
-    def __init__(
-        self, root: Schema, limit: int, room: int | None = None, known: dict[object, Any] | None = None
-    ) -> None:
-        """Raises `_TooLargeError` where it has more parts than `room`. With `known`, where definitions are kept from one cut to the next,
-        `tokens` is what they cost, and nothing is said of what is open."""
+    def __init__(self, root: Schema, limit: int, room: int | None = None) -> None:
+        """Raises `_TooLargeError` where it has more parts than `room`."""
         self._root = root
         self._left = room
-        self._known = known
         self._limit = limit
         self.open: list[str] = []
-        self.tokens = 0
         self._order = count()
         self._waiting: list[tuple[int, int, str, str]] = []
         built = self._node(root, 0, "")
@@ -244,24 +216,8 @@ class _Cut:
         while self._waiting:
             depth, _, name, path = heapq.heappop(self._waiting)
             if name not in definitions:
-                definitions[name] = self._definition(name, depth, path)
+                definitions[name] = self._node(root.get("$defs", {}).get(name, {}), depth, path)
         self.schema: Schema = {**built, "$defs": definitions} if definitions else built
-
-    def _definition(self, name: str, depth: int, path: str) -> Any:
-        written = self._root.get("$defs", {}).get(name, {})
-        if self._known is None:
-            return self._node(written, depth, path)
-        key = (_Cut, name, depth, self._limit)
-        if key not in self._known:
-            outer, self._waiting = self._waiting, []
-            built = self._node(written, depth, path)
-            self._known[key] = (built, _cost({name: built}), [(one[0], one[2]) for one in sorted(self._waiting)])
-            self._waiting = outer
-        built, tokens_, following = self._known[key]
-        self.tokens += tokens_
-        for below, other in following:
-            heapq.heappush(self._waiting, (below, next(self._order), other, path))
-        return built
 
     def _node(self, node: Any, depth: int, path: str) -> Any:
         if not isinstance(node, Mapping):
@@ -305,4 +261,4 @@ class _Cut:
         words = node.get("description", target.get("description"))
         said = f"{bounded(words, _MAX_WORDS)} " if isinstance(words, str) and words else ""
         kind = {"type": target["type"]} if "type" in target else {}
-        return {**kind, "description": f"{said}(parts: describe_tool)"}
+        return {**kind, "description": f"{said}{PARTS}"}

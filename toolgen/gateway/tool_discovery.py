@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from toolgen.clock import Clock
-from toolgen.emit.formats import tokens
-from toolgen.emit.schema_budget import UnknownFieldError, cost, described, listed
+from toolgen.emit.tokens import tokens
+from toolgen.emit.schema_budget import UnknownFieldError, cost, described, is_cut, listed
 from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
@@ -235,8 +235,8 @@ def _invalid(message: str, suggestion: str = _CORRECT) -> Refused:
 
 
 def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    """The catalog itself, with `describe_tool` among it where a tool is too large to be listed whole."""
-    if all(listed(tool) is tool for tool in catalog):
+    """The catalog itself, with `describe_tool` among it if a tool is listed with parts left open."""
+    if not any(is_cut(tool) for tool in catalog):
         return catalog
     (describe,) = (tool for tool in stand_ins(catalog) if tool.name == DESCRIBE)
     return tuple(sorted((*catalog, describe), key=lambda tool: tool.name))
@@ -250,7 +250,7 @@ def static_cost(tools: Sequence[Tool]) -> int:
 def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
     """Whether a catalog costs more than so many tokens; counts no further than it takes to know. An empty one is never too long."""
     spent = 0
-    for tool in catalog:
+    for tool in catalog if math.isfinite(above) else ():
         spent += cost(tool)
         if spent > above:
             return True
@@ -263,10 +263,12 @@ def _entries(found: Sequence[Tool]) -> list[Json]:
     shown: list[Json] = []
     for place, tool in enumerate(found):
         entry = _entry(tool)
-        spent = tokens(msgspec.json.encode(tool.input_schema, enc_hook=dict).decode("utf-8", "replace"))
-        if place < _MAX_SCHEMAS and spent <= left:
-            left -= spent
-            entry["input_schema"] = tool.input_schema
+        if place < _MAX_SCHEMAS:
+            schema = listed(tool).input_schema
+            spent = tokens(msgspec.json.encode(schema).decode("utf-8", "replace"))
+            if spent <= left:
+                left -= spent
+                entry["input_schema"] = schema
         shown.append(entry)
     return shown
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from toolgen.builder.build import build_sources
 from toolgen.config.settings import SourceSettings
-from toolgen.emit.formats import tokens
+from toolgen.emit.tokens import tokens
 from toolgen.files import read_file
 from toolgen.lint.rule import CatalogView, Hit, Level, Original, Rule, SourceView, ToolView, readable, tool_view
 from toolgen.lint.safety import SOURCE_SAFETY, TOOL_SAFETY

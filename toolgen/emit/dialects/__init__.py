@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolgen.emit.dialects.gemini import gemini_schema
-from toolgen.emit.dialects.root import rooted
+from toolgen.emit.dialects.listed import ListedSchema, listed_schema
 from toolgen.emit.dialects.strict import UnfitError, strict_schema, without_absent
 
-__all__ = ["UnfitError", "gemini_schema", "rooted", "strict_schema", "without_absent"]
+__all__ = ["ListedSchema", "UnfitError", "gemini_schema", "listed_schema", "strict_schema", "without_absent"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolgen.emit.dialects.descriptions import described
 from toolgen.emit.dialects.merge import ANNOTATIONS, kinds, merged, target, unwrapped
-from toolgen.emit.dialects.root import described
 from toolgen.model.schema import Schema
 
 __all__ = ["gemini_schema"]

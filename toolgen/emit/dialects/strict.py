@@ -11,8 +11,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from toolgen.emit.dialects.descriptions import described
 from toolgen.emit.dialects.merge import ANNOTATIONS, accepts_null, kinds, merged, target, unwrapped
-from toolgen.emit.dialects.root import described
 from toolgen.model.schema import JsonObject, Schema
 
 __all__ = ["UnfitError", "strict_schema", "without_absent"]

@@ -1,18 +1,13 @@
-"""What a dialect cannot say in keywords, said in the description instead.
-
-What every provider demands of the outermost schema: an object, and no union of objects.
-"""
+"""Keywords that a dialect does not have, said in the description instead."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from toolgen.emit.dialects.merge import merged
 from toolgen.json_codec import file_json
-from toolgen.model.schema import Schema
 
-__all__ = ["described", "rooted"]
+__all__ = ["described"]
 
 _MAX_VALUE_LENGTH = 120
 _MAX_WORDS_LENGTH = 400
@@ -91,26 +86,3 @@ def _shown(value: Any) -> str:
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…", ":")) else f"{text}."
-
-
-_REFUSED = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const", "$ref")
-
-
-def rooted(schema: Schema) -> Schema:
-    """The schema with a root that OpenAI, Anthropic and Bedrock take: `type: object`, its combinators merged or put into words.
-
-    Both APIs answer 400 to `anyOf`, `oneOf`, `allOf`, `not` or `enum` at the top. The result accepts at least what the schema accepts.
-    """
-    if schema.get("type") == "object" and not any(key in schema for key in _REFUSED):
-        return schema
-    definitions = schema.get("$defs", {})
-    built: dict[str, Any] = dict(schema)
-    if "allOf" in built or "$ref" in built:
-        flat = merged(built, definitions)
-        built = {**built, **flat} if flat is not None else built
-        if flat is not None:
-            built.pop("allOf", None)
-            built.pop("$ref", None)
-    unsaid = [key for key in _REFUSED if key in built and key not in ("then", "else", "$ref")]
-    kept = {key: value for key, value in built.items() if key not in _REFUSED}
-    return described({**kept, "type": "object", "properties": built.get("properties", {})}, built, unsaid)

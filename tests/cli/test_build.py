@@ -359,9 +359,9 @@ def read_again(local: Path, toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> li
     assert toolgen("build").code == 0
     read: list[str] = []
 
-    def counted(*arguments: Any) -> Built:
+    def counted(*arguments: Any, **options: Any) -> Built:
         read.append("again")
-        return build_sources(*arguments)
+        return build_sources(*arguments, **options)
 
     monkeypatch.setattr(sys.modules["toolgen.builder.build"], "build_sources", counted)
     return read

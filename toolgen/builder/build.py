@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.builder.callability import check_auth, uncallable
+from toolgen.builder.callability import check_auth, uncallable, unfulfillable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.errors import DescriptionError
 from toolgen.model.argument_names import with_listed_arguments
@@ -203,7 +203,8 @@ def _callable(source: SourceSettings, reading: Reading) -> Reading:
         check_auth(source.config.name, source.config.kind, source.auth, schemes, asked)
     if source.config.kind != "openapi":
         return reading
-    return replace(reading, problems=(*reading.problems, *uncallable(reading.tools, schemes, reading.problems)))
+    found = (*uncallable(reading.tools, schemes, reading.problems), *unfulfillable(reading.tools))
+    return replace(reading, problems=(*reading.problems, *found))
 
 
 def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Problem]]:

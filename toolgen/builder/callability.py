@@ -17,12 +17,21 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import HttpBinding, Tool
+from toolgen.sources.syntax import escape
 
-__all__ = ["check_auth", "names_in_short", "obstacle", "uncallable", "unpaid"]
+__all__ = ["check_auth", "names_in_short", "obstacle", "uncallable", "unfulfillable", "unpaid"]
 
 _WAYS = (*SCHEMES, HEADERS)
 _SHOWN = 5
 _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
+_BOUNDS: Mapping[str, tuple[str, str]] = {
+    "string": ("minLength", "maxLength"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
+_MAX_DEPTH = 20
 
 
 def check_auth(
@@ -73,6 +82,24 @@ def _unasked(name: str, schemes: Mapping[str, SecurityScheme], where: str) -> Co
         where=where,
         suggestion="name one of those under auth:, or leave it out",
     )
+
+
+def unfulfillable(tools: Iterable[Tool]) -> list[Problem]:
+    """A warning for each optional argument that no value exists for: an agent that gives it is refused, whatever it gives."""
+    possible: dict[int, _Possible] = {}
+    found = []
+    for tool in tools:
+        schema = tool.input_schema
+        required = schema.get("required", ())
+        for name, one in schema.get("properties", {}).items():
+            if name not in required and not _possible_of(schema, possible).has_value(one):
+                message = f"{tool.name}: no value exists for its argument {name!r} (/properties/{escape(name)})"
+                found.append(
+                    Problem(
+                        level="warning", source=tool.source, origin=tool.origin, code="unfulfillable", message=message
+                    )
+                )
+    return found
 
 
 def uncallable(
@@ -146,15 +173,19 @@ def _missing(schema: Schema, known: dict[int, _Possible]) -> str:
     required = schema.get("required", ())
     if not required:
         return ""
-    definitions: Any = schema.get("$defs", {})
-    if isinstance(definitions, Closure):
-        if id(definitions.shared) not in known:
-            known[id(definitions.shared)] = _Possible(definitions.shared.schemas)
-        possible = known[id(definitions.shared)]
-    else:
-        possible = _Possible(definitions)
+    possible = _possible_of(schema, known)
     properties = schema.get("properties", {})
     return next((name for name in required if not possible.has_value(properties.get(name, True))), "")
+
+
+def _possible_of(schema: Schema, known: dict[int, _Possible]) -> _Possible:
+    definitions: Any = schema.get("$defs", {})
+    key, schemas = id(definitions), definitions
+    if isinstance(definitions, Closure):
+        key, schemas = id(definitions.shared), definitions.shared.schemas
+    if key not in known or not definitions:
+        known[key] = _Possible(schemas)
+    return known[key]
 
 
 class _Possible:
@@ -165,6 +196,7 @@ class _Possible:
     """
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
         self._known: set[str] = set()
         while found := {name for name, one in definitions.items() if name not in self._known and self.has_value(one)}:
             self._known |= found
@@ -182,15 +214,54 @@ class _Possible:
             return False
         if any(key in schema and not any(map(self.has_value, schema[key])) for key in ("anyOf", "oneOf")):
             return False
+        return any(self._of_type(kind, schema) for kind in self._types(schema, 0))
+
+    def _types(self, schema: Any, depth: int) -> frozenset[str]:
+        """The types that a value may have, by `type`, `enum`, `const` and `allOf`."""
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+            return _TYPES
         written = schema.get("type", _TYPES)
-        return any(self._of_type(kind, schema) for kind in ((written,) if isinstance(written, str) else written))
+        types = frozenset((written,) if isinstance(written, str) else written)
+        if "number" in types:
+            types |= {"integer"}
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(values, list):
+            types &= frozenset(kind for one in values for kind in _kinds(one))
+        ref = schema.get("$ref")
+        if isinstance(ref, str):
+            types &= self._types(self._definitions.get(ref.removeprefix("#/$defs/"), True), depth + 1)
+        for one in schema.get("allOf", ()):
+            types &= self._types(one, depth + 1)
+        return types
 
     def _of_type(self, kind: str, schema: Mapping[str, Any]) -> bool:
         if kind == "object":
             properties = schema.get("properties", {})
             return all(self.has_value(properties.get(name, True)) for name in schema.get("required", ()))
+        low, high = _BOUNDS.get(kind, ("", ""))
+        if low in schema and high in schema and schema[low] > schema[high]:
+            return False
         if kind == "array" and schema.get("minItems", 0) > 0:
             return schema.get("maxItems", 1) > 0 and (
                 "prefixItems" in schema or self.has_value(schema.get("items", True))
             )
         return True
+
+
+def _kinds(value: object) -> tuple[str, ...]:
+    """The types of JSON Schema that a value has."""
+    match value:
+        case bool():
+            return ("boolean",)
+        case int():
+            return ("integer", "number")
+        case float():
+            return ("number", "integer") if value.is_integer() else ("number",)
+        case str():
+            return ("string",)
+        case None:
+            return ("null",)
+        case Mapping():
+            return ("object",)
+        case _:
+            return ("array",)

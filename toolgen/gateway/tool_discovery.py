@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from toolgen.clock import Clock
-from toolgen.emit.tokens import tokens
 from toolgen.emit.schema_budget import UnknownFieldError, cost, described, is_cut, listed
+from toolgen.emit.tokens import tokens
 from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins

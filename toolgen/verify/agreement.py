@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.sources.documents import Documents
+from toolgen.sources.openapi.satisfiable import consistent, overlaps
 from toolgen.sources.syntax import escape
 from toolgen.verify.counterexample import LISTS, MAPS, ONES, SCALARS, Words, witness
 from toolgen.verify.known_differences import CONTRARY, Deliberate, is_bytes, is_file_argument, without_choice
@@ -20,6 +21,8 @@ __all__ = ["Agreement", "Difference", "Second", "Side"]
 
 _MAX_CHAIN_LENGTH = 60
 _COMPOSED = ("allOf", "anyOf", "oneOf")
+_CLOSING = frozenset({"additionalProperties", "unevaluatedProperties"})
+_AGREEING = frozenset({"enum", "const", "minimum", "minLength", "minItems", "minProperties", "minContains"})
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,7 @@ class _Pair(Struct, frozen=True, kw_only=True):
     path: tuple[str | int, ...]
     hidden: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()  # what would be hidden, if a request did not require it
+    open: bool = False  # what it is a part of is closed as a whole
 
 
 class Agreement:
@@ -67,6 +71,7 @@ class Agreement:
         """`disputed` gets what `second` does not agree to: the comparison goes on there."""
         self.second = second
         self.disputed: list[str] = []
+        self.repaired = False  # whether a schema was compared that was repaired, so that values fit it which the description refuses
         self.deliberate = Deliberate(documents)
         self.tools = Words(old=False)
         self.words = Words(old=version in {"2.0", "3.0"}, follow=References(documents).follow)
@@ -107,11 +112,11 @@ class _Comparison:
         self._todo: list[_Pair] = []
 
     def run(self, first: _Pair) -> Difference | None:
-        seen: set[tuple[int, int, frozenset[str], frozenset[str]]] = set()
+        seen: set[tuple[int, int, frozenset[str], frozenset[str], bool]] = set()
         self._todo.append(first)
         while self._todo:
             pair = self._todo.pop()
-            key = (id(pair.tool), id(pair.written), pair.hidden, pair.kept)
+            key = (id(pair.tool), id(pair.written), pair.hidden, pair.kept, pair.open)
             if key in seen:
                 continue
             seen.add(key)
@@ -142,6 +147,8 @@ class _Comparison:
         pair = replace(pair, tool=tool, hidden=hidden, kept=kept)
         if self._side.cut:
             mine, theirs = _as_cut(mine, theirs, pair.written)
+        elif self._side.hides == "readOnly":
+            pair, theirs = self._as_repaired(pair, mine, theirs)
         for word in SCALARS:
             if word in mine or word in theirs:
                 ours, wanted = mine.get(word), theirs.get(word)
@@ -281,25 +288,57 @@ class _Comparison:
                 path=(*pair.path, *step),
                 hidden=pair.hidden if same else frozenset(),
                 kept=pair.kept if same else frozenset(),
+                open=pair.open and same,
             )
         )
+
+    def _as_repaired(
+        self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]
+    ) -> tuple[_Pair, Mapping[str, Any]]:
+        """What the description says of arguments, made to have a value where the tool's schema was (`satisfiable`)."""
+        if isinstance(pair.written, dict) and not _AGREEING.isdisjoint(pair.written):
+            agreeing = self._written.plain(pair.written)
+            before = dict(agreeing)
+            consistent(agreeing, lambda *_: None)
+            if agreeing != before:
+                self._agreement.repaired = True
+                theirs = self._written.of(agreeing)
+        if "oneOf" in theirs and "oneOf" not in mine:
+            branches = mine.get("anyOf") or next(
+                (one.get("anyOf", ()) for one in mine.get("allOf", ())[-1:] if isinstance(one, dict)), ()
+            )
+            if overlaps(branches, self._definitions):
+                self._agreement.repaired = True
+                theirs = _any_of(theirs)
+        closed = mine.get("unevaluatedProperties") is False and "allOf" in theirs
+        if pair.open or closed:
+            theirs = {key: one for key, one in theirs.items() if key not in _CLOSING or one is not False}
+        if closed and not pair.open:
+            self._agreement.repaired = True
+            theirs = {**theirs, "unevaluatedProperties": False}
+        return replace(pair, open=pair.open or closed), theirs
 
     def _as_form(
         self, mine: Mapping[str, Any], theirs: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """A composition with a file in it: the object that stands for the file may match several branches, and is no text."""
-        theirs = dict(theirs)
-        if "oneOf" in theirs and "oneOf" not in mine:
-            branches = theirs.pop("oneOf")
-            if "anyOf" not in theirs:
-                theirs["anyOf"] = branches
-            else:
-                theirs["allOf"] = [*theirs.get("allOf", []), {"anyOf": branches}]
+        theirs = dict(theirs if "oneOf" not in theirs or "oneOf" in mine else _any_of(theirs))
         if "$ref" in theirs and "$ref" not in mine:
             theirs["allOf"] = [{"$ref": theirs.pop("$ref")}, *theirs.get("allOf", [])]
         if theirs.get("type") == {"string"} and "type" not in mine and any(word in theirs for word in _COMPOSED):
             theirs = {key: one for key, one in theirs.items() if key not in _OF_TEXT}
         return mine, theirs
+
+
+def _any_of(theirs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With `anyOf` in place of `oneOf`."""
+    made = dict(theirs)
+    branches = made.pop("oneOf")
+    if "anyOf" not in made:
+        made["anyOf"] = branches
+    else:
+        made["allOf"] = [*made.get("allOf", []), {"anyOf": branches}]
+    return made
 
 
 def _as_cut(

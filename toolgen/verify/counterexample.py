@@ -74,6 +74,12 @@ class Words:
             known = self._read[id(schema)] = (schema, self._words(schema))
         return known[1]
 
+    def plain(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """A copy of a schema in words of 2020-12 for null."""
+        if self._old and (schema.get("nullable") is True or schema.get("x-nullable") is True):
+            return dict(_nullable(schema))
+        return dict(schema)
+
     def _words(self, schema: dict[str, Any]) -> Mapping[str, Any]:
         ref = schema.get("$ref")
         if isinstance(ref, str) and self._old:

@@ -46,6 +46,11 @@ class Shape:
         self._agreement.disputed.clear()
         return found
 
+    def repaired(self) -> bool:
+        """Whether a schema was repaired that was compared since the last time that it was asked."""
+        found, self._agreement.repaired = self._agreement.repaired, False
+        return found
+
     def difference(self, tool: Tool, binding: HttpBinding, described: Described) -> Difference | None:
         """The first thing that the tool's arguments say otherwise than the operation, or None."""
         return next(self._differences(tool, binding, described), None)

@@ -74,8 +74,10 @@ class HttpProver:
             seed=self._seed,
             key_header=self._config.key_header,
         )
-        disputed = self._shape.disputed()
+        disputed, repaired = self._shape.disputed(), self._shape.repaired()
         match verdict:
+            case Failed(reason=reason) if repaired and reason.startswith("openapi-core refuses"):
+                return Unproven(reasons=(f"its description refuses values that were taken for meant: {reason}",))
             case Failed(pointer=""):
                 return replace(verdict, pointer=described.origin)
             case Unproven(reasons=reasons) if disputed:

@@ -27,6 +27,7 @@ from toolgen.sources.openapi.discriminator import discriminate
 from toolgen.sources.openapi.keywords import keyword, malformed, modernise, shared
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.output_schemas import Direction, Outputs, Visibility
+from toolgen.sources.openapi.satisfiable import adds_to, consistent, is_closed, overlaps
 
 __all__ = ["Direction", "Schemas"]
 
@@ -36,6 +37,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}\Z")
 _EXCLUSIVE = frozenset({"exclusiveMinimum", "exclusiveMaximum"})  # booleans before 3.1
 _MAX_DEPTH = 60
 _NESTED = frozenset({*SCHEMAS, *LISTS, *MAPS})
+_CLOSING = frozenset({"additionalProperties", "unevaluatedProperties"})
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
 
@@ -54,6 +56,7 @@ class _Place(NamedTuple):
     root: bool = (
         False  # of what is sent itself, whose read-only members may be given, and need not be: it may not exist yet
     )
+    open: bool = False  # what it is a part of is closed as a whole
 
     def inside(self, *, optional: bool = False) -> _Place:
         """For a schema of another value, or of this one under a condition."""
@@ -61,7 +64,9 @@ class _Place(NamedTuple):
 
     def beside(self) -> _Place:
         """For a schema that holds of the same value."""
-        return _Place(self.direction, self.depth + 1, self.gone, self.kept, self.optional, root=self.root)
+        return _Place(
+            self.direction, self.depth + 1, self.gone, self.kept, self.optional, root=self.root, open=self.open
+        )
 
     def alternative(self) -> _Place:
         """For one of several schemas that hold of the same value."""
@@ -85,6 +90,7 @@ class Schemas:
         self._home = "#/definitions" if version == "2.0" else "#/components/schemas"
         self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
+        self._choices: list[dict[str, Any]] = []  # schemas of arguments with `oneOf` that was not looked at
         self._waiting: list[tuple[str, str, _Place]] = []
         self._seen: set[tuple[Direction, str]] = set()
         self._patterns: dict[str, bool] = {}
@@ -103,6 +109,8 @@ class Schemas:
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
         self._drain()
+        while self._choices:
+            self._choose(self._choices.pop())
         first = references(schema)
         reached: dict[str, Any]
         if direction is Direction.OUTPUT:
@@ -120,6 +128,26 @@ class Schemas:
         if repeated:
             reached = dict(sorted((reached | repeated).items()))
         return {**schema, "$defs": reached} if reached else schema
+
+    def _choose(self, built: dict[str, Any]) -> None:
+        """Makes `oneOf` of arguments `anyOf` where a value of one branch fits another too, whatever it is."""
+        branches = built["oneOf"]
+        inputs = self._defs[Direction.INPUT]
+        names = set[str]().union(*(references(one) for one in branches if isinstance(one, dict)))
+        if names & {name for _, name in self._broken}:
+            return
+        found = inputs.reached(names)
+        if found.bit_count() > MAX_OWN_DEFINITIONS:
+            return
+        if overlaps(branches, {name: inputs.schemas[name] for name in inputs.named(found)}):
+            self._note(
+                "repaired_schema", "a value of one alternative of `oneOf` always fits another; any of them is taken"
+            )
+            del built["oneOf"]
+            if "anyOf" in built:
+                built["allOf"] = [*built.get("allOf", ()), {"anyOf": branches}]
+            else:
+                built["anyOf"] = branches
 
     def _refuse_broken(self, schema: dict[str, Any], found: int) -> None:
         """Raises `FaultError` where something that arguments need is broken; says what of the rest is left open."""
@@ -236,6 +264,8 @@ class Schemas:
         built: dict[str, Any] = {}
         if isinstance(required := raw.get("required"), list):
             place = place._replace(needs=frozenset(name for name in required if isinstance(name, str)))
+        if place.direction is Direction.INPUT:
+            raw, place = self._closed_as_a_whole(raw, place)
         for key, value in raw.items():
             self._keyword(built, key, value, place)
         patterns = raw.get("patternProperties")
@@ -245,9 +275,42 @@ class Schemas:
             built.pop("unevaluatedProperties", None)
         if isinstance(discriminator := raw.get("discriminator"), dict):
             discriminate(built, raw, discriminator, self._documents)
+        self._agree(built, raw, place)
+        return _without(built, place.gone)
+
+    def _agree(self, built: dict[str, Any], raw: dict[str, Any], place: _Place) -> None:
+        """Says what a schema says in words of 2020-12, and of arguments so that some value fits it."""
         if self._old:
             modernise(built, raw)
-        return _without(built, place.gone)
+        if place.direction is Direction.INPUT:
+            consistent(built, self._note)
+            if len(built.get("oneOf", ())) > 1:
+                self._choices.append(built)
+
+    def _closed_as_a_whole(self, raw: dict[str, Any], place: _Place) -> tuple[dict[str, Any], _Place]:
+        """A schema as written whose composition is closed by what closes a part of it; itself where nothing closes it against the rest.
+
+        A member of `allOf` that takes no other property refuses those of its siblings, as the schema itself does that stands beside them.
+        """
+        members = raw.get("allOf")
+        if place.open:
+            raw = {key: value for key, value in raw.items() if key not in _CLOSING or value is not False}
+        if not isinstance(members, list) or place.open:
+            return raw, place
+        alone = {key: value for key, value in raw.items() if key != "allOf"}
+        parts = [alone, *members]
+        closing = [
+            one
+            for number, one in enumerate(parts)
+            if is_closed(self._documents, one)
+            and adds_to(self._documents, one, [*parts[:number], *parts[number + 1 :]])
+        ]
+        if not closing:
+            return raw, place
+        self._note("repaired_schema", "a part of `allOf` is closed against the others; the whole is closed instead")
+        opened = [self._documents.opened(one) if is_closed(self._documents, one) else one for one in members]
+        kept = {key: value for key, value in raw.items() if key not in _CLOSING or value is not False}
+        return {**kept, "allOf": opened, "unevaluatedProperties": False}, place._replace(open=True)
 
     def _reference(self, ref: str, raw: dict[str, Any], place: _Place) -> dict[str, Any]:
         try:
@@ -340,6 +403,8 @@ class Schemas:
             inside = (
                 place.beside() if key == "allOf" else place.alternative() if key != "prefixItems" else place.inside()
             )
+            if place.open and key == "allOf":
+                value = [self._documents.opened(one) if is_closed(self._documents, one) else one for one in value]
             built[key] = [self._schema(item, inside) for item in value]
         elif value is not None:
             malformed(key, value, self._note)

@@ -1,0 +1,153 @@
+"""Arguments that no value fits by the letter of a description: repaired where the author's meaning is plain, and told where it is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolgen
+from toolgen.model.manifest import Manifest
+from toolgen.policy.arguments import Validator
+
+CLOSED = {
+    "type": "object",
+    "properties": {"label": {"type": "string"}},
+    "required": ["label"],
+    "additionalProperties": False,
+}
+PURRS = {"type": "object", "properties": {"purrs": {"type": "boolean"}}, "required": ["purrs"]}
+ROOM, SHELF = ({"type": "object", "properties": {name: {"type": "string"}}} for name in ("room", "shelf"))
+
+
+def built(tmp_path: Path, schema: dict[str, Any], version: str = "3.1.0", **schemas: Any) -> Manifest:
+    """A description of one operation with this schema of the argument `x`, which its body has."""
+    body = {"type": "object", "required": ["x"], "properties": {"x": schema, "y": {"type": "string"}}}
+    operation = {
+        "operationId": "send",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {"200": {"description": "ok"}},
+    }
+    document = {
+        "openapi": version,
+        "info": {"title": "t", "version": "1"},
+        "servers": [{"url": "https://a.example"}],
+        "paths": {"/s": {"post": operation}},
+        "components": {"schemas": schemas},
+    }
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return toolgen.build(path)
+
+
+def accepted(manifest: Manifest, value: Any) -> bool:
+    (tool,) = manifest.tools.values()
+    return Validator(tool.input_schema, formats=tool.checks_formats).accepts({"x": value})
+
+
+CASES: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
+    ({"type": "string", "enum": [1, 2]}, ["1", "2"], [1, "3"]),
+    ({"type": "integer", "enum": ["1", "2"]}, [1, 2], ["1", 3]),
+    ({"type": "number", "enum": ["1.5", "x"]}, [1.5], ["x", 2]),
+    ({"type": "boolean", "enum": ["true"]}, [True], [False, "true"]),
+    ({"type": "string", "enum": [True, "maybe"]}, ["true", "maybe"], ["yes"]),
+    ({"type": "string", "enum": ["a", "a", "b"]}, ["a", "b"], ["c"]),
+    ({"type": "integer", "enum": ["a"]}, ["a"], [7]),
+    ({"type": ["string", "null"], "enum": [1, None]}, ["1", None], [1]),
+    ({"type": "array", "enum": ["a", "b"], "items": {"type": "string"}}, [["a"], ["a", "b"], []], [["c"], "a"]),
+    ({"type": "array", "enum": [["a"], ["b"]]}, [["a"]], [["c"]]),
+    ({"type": "string", "const": 5}, ["5"], [5, "6"]),
+    ({"type": "integer", "minimum": 9, "maximum": 3}, [5, 12], ["x"]),
+    ({"type": "string", "minLength": 9, "maxLength": 3}, ["abcd"], [1]),
+    ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, [1, 1.5], ["a"]),
+    ({"oneOf": [{"type": "string", "format": "date"}, {"type": "string"}]}, ["2026-01-15", "soon"], [1]),
+    ({"oneOf": [ROOM, SHELF]}, [{"room": "4b"}, {"shelf": "a"}, {}], [{"room": 1, "shelf": 1}]),
+    ({"oneOf": [{"$ref": "#/components/schemas/Room"}, {"$ref": "#/components/schemas/Shelf"}]}, [{"room": "4b"}], ["a"]),
+    (
+        {"oneOf": [{"enum": ["a", "b"], "type": "string"}, {"enum": ["b", "c"], "type": "string"}]},
+        ["a", "c"],
+        ["b", "d"],  # a service may want one of two exclusive readings: each branch has a value of its own
+    ),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, [{"a": 1}, {"b": 1}], [{"a": 1, "b": 1}, {}]),
+    (
+        {"oneOf": [{**ROOM, "required": ["room"]}, {**SHELF, "required": ["shelf"]}]},
+        [{"room": "a"}, {"shelf": "a"}],
+        [{}, {"room": "a", "shelf": "a"}],
+    ),
+    ({"allOf": [CLOSED, PURRS]}, [{"label": "Tom", "purrs": True}], [{"label": "Tom"}, {"label": "a", "purrs": True, "z": 1}]),
+    (
+        {"allOf": [{"$ref": "#/components/schemas/Closed"}, PURRS]},
+        [{"label": "Tom", "purrs": True}],
+        [{"purrs": True}, {"label": "a", "purrs": True, "z": 1}],
+    ),
+    (
+        {"allOf": [{"allOf": [{"$ref": "#/components/schemas/Closed"}]}, PURRS]},
+        [{"label": "Tom", "purrs": True}],
+        [{"label": "a", "purrs": True, "z": 1}],
+    ),
+    (
+        {"allOf": [{"$ref": "#/components/schemas/Room"}], "properties": {"bed": {"type": "integer"}}, "additionalProperties": False},
+        [{"room": "a", "bed": 1}, {"room": "a"}],
+        [{"room": "a", "z": 1}, {"bed": "x"}],
+    ),
+    ({"allOf": [CLOSED, {"description": "a label"}]}, [{"label": "a"}], [{"label": "a", "z": 1}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["3.1.0", "3.0.3"])
+@pytest.mark.parametrize(("schema", "good", "bad"), CASES)
+def test_what_the_author_meant_is_taken_and_nothing_else(
+    tmp_path: Path, schema: dict[str, Any], good: list[Any], bad: list[Any], version: str
+) -> None:
+    if version == "3.0.3" and (isinstance(schema.get("type"), list) or "const" in schema):
+        pytest.skip("3.0 has no such keyword")
+    manifest = built(tmp_path, schema, version, Closed=CLOSED, Room=ROOM, Shelf=SHELF)
+    assert [one for one in good if not accepted(manifest, one)] == []
+    assert [one for one in bad if accepted(manifest, one)] == []
+    assert not {one.code for one in manifest.problems} & {"uncallable", "unfulfillable"}
+
+
+def test_a_definition_that_is_closed_stays_closed_where_it_stands_alone(tmp_path: Path) -> None:
+    both = {"type": "object", "properties": {"cat": {"allOf": [{"$ref": "#/components/schemas/Closed"}, PURRS]}}}
+    both["properties"]["label"] = {"$ref": "#/components/schemas/Closed"}
+    manifest = built(tmp_path, both, Closed=CLOSED)
+    assert accepted(manifest, {"cat": {"label": "Tom", "purrs": True}, "label": {"label": "a"}})
+    assert not accepted(manifest, {"label": {"label": "a", "purrs": True}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"type": "string"}, {"type": "integer"}]},
+        {"allOf": [{"$ref": "#/components/schemas/Room"}, {"type": "integer"}]},
+        {"type": "object", "required": ["a"], "properties": {"a": {"not": {}}}},
+        {"type": "array", "minItems": 1, "items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
+    ],
+)
+def test_what_no_value_fits_is_told(tmp_path: Path, schema: dict[str, Any]) -> None:
+    manifest = built(tmp_path, schema, Room=ROOM)
+    assert [(one.code, "'x'" in one.message) for one in manifest.problems] == [("uncallable", True)]
+    optional = {"type": "object", "properties": {"x": schema}}
+    body = built(tmp_path, {"type": "object", "properties": {"z": {"type": "string"}}}, Room=ROOM)
+    assert not body.problems
+    path = tmp_path / "api.json"
+    document = json.loads(path.read_text())
+    content = document["paths"]["/s"]["post"]["requestBody"]["content"]["application/json"]
+    content["schema"] = optional
+    path.write_text(json.dumps(document))
+    (problem,) = toolgen.build(path).problems
+    assert (problem.code, problem.level, "/properties/x" in problem.message) == ("unfulfillable", "warning", True)
+
+
+def test_answers_are_listed_as_they_are_described(tmp_path: Path) -> None:
+    path = tmp_path / "api.json"
+    schema = {"type": "object", "properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}}}
+    operation = {"operationId": "read", "responses": {"200": {"description": "ok"}}}
+    operation["responses"]["200"]["content"] = {"application/json": {"schema": schema}}  # type: ignore[index]
+    document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/r": {"get": operation}}}
+    path.write_text(json.dumps({**document, "servers": [{"url": "https://a.example"}]}), encoding="utf-8")
+    (tool,) = toolgen.build(path).tools.values()
+    assert tool.output_schema is not None
+    assert "oneOf" in tool.output_schema["properties"]["a"]

@@ -31,6 +31,7 @@ from toolgen.config.settings import SourceSettings, build_options, from_specs, p
 from toolgen.config.settings import load as load_settings
 from toolgen.emit import writer
 from toolgen.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
+from toolgen.emit.schema_budget import as_listed
 from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.errors import DescriptionError, ManifestError
 from toolgen.garbage import uncollected
@@ -239,7 +240,8 @@ def _built(
         built, sources = refresher.completed(sources, build)
     began("writing")
     formats = job.written(built.manifest)
-    files = render_all(built.manifest, formats)
+    listed = as_listed(built.manifest.tools.values())
+    files = render_all(built.manifest, formats, listed)
     staged = _staged(refresher)
     unlisted = {} if refresher is None else refresher.unlisted
     _pin(job, sources, built.references, staged, unlisted.keys())
@@ -247,7 +249,7 @@ def _built(
         refuse_foreign(job.target)
     before = _names_in(job.target)
     changed = write(job.target, files)
-    summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job))
+    summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job), listed)
     if built.files is not None and not staged:
         writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
     return with_gone(summary, before - built.manifest.tools.keys()), tuple(unlisted.values())

@@ -20,13 +20,12 @@ from msgspec.structs import replace
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render
-from toolgen.emit.schema_budget import as_listed, cost
+from toolgen.emit.schema_budget import as_listed, cost, shares_definitions
 from toolgen.emit.tokens import tokens
 from toolgen.emit.writer import MANIFEST, Record, Row
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
-from toolgen.model.shared_definitions import Closure
 from toolgen.model.tool import Tool
 from toolgen.sources.pins import Pin
 
@@ -108,10 +107,12 @@ def summarize(
     difference: Difference | None,
     asked: Mapping[str, Asked] = MappingProxyType({}),
     credentials: Mapping[str, Container[str]] = MappingProxyType({}),
+    listed: Iterable[Tool] | None = None,
 ) -> Summary:
     """The summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that were.
 
-    `credentials` are the keys of `auth:` by source, of a project: nobody gives any to a bare description.
+    `credentials` are the keys of `auth:` by source, of a project: nobody gives any to a bare description. `listed` are the tools in their
+    listed form, where they have been made.
     """
     manifest = built.manifest
     said = {name: said for name in formats if (said := remarks(name, manifest.tools.values()))}
@@ -121,7 +122,7 @@ def summarize(
     if told := _calls(manifest, credentials):
         said["calls"] = told
     by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
-    for tool in manifest.tools.values():
+    for tool in manifest.tools.values() if listed is None else listed:
         by_source[tool.source].append(tool)
     problems = Counter(problem.source for problem in manifest.problems)
     rows = tuple(
@@ -267,8 +268,8 @@ def _cells(row: Row) -> tuple[object, ...]:
 
 def tokens_of(tools: Sequence[Tool]) -> int:
     """What a model reads when all of them are offered to it, without output schemas: names, descriptions and arguments."""
-    shared = [tool for tool in tools if isinstance(tool.input_schema.get("$defs"), Closure)]
-    others = (tool for tool in tools if not isinstance(tool.input_schema.get("$defs"), Closure))
+    shared = [tool for tool in tools if shares_definitions(tool)]
+    others = (tool for tool in tools if not shares_definitions(tool))
     return sum(map(cost, shared)) + sum(
         tokens(msgspec.json.encode(shaped, enc_hook=dict).decode()) for shaped in render("anthropic", as_listed(others))
     )

@@ -32,6 +32,7 @@ __all__ = [
     "exact",
     "is_cut",
     "listed",
+    "shares_definitions",
 ]
 
 MAX_DESCRIBED_TOKENS = 4_000
@@ -64,7 +65,7 @@ def cost(tool: Tool) -> int:
     """What a tool costs a model that is told of it, in tokens."""
     tool = listed(tool)
     words = {"name": tool.name, "description": tool.description}
-    if isinstance(schema := tool.input_schema, ListedSchema) and isinstance(schema.exact.get("$defs"), Closure):
+    if isinstance(schema := tool.input_schema, ListedSchema) and shares_definitions(tool):
         return _cost(words) + schema.size // _BYTES  # there may be tens of thousands of them
     return _cost({**words, "input_schema": tool.input_schema})
 
@@ -85,6 +86,12 @@ def listed(tool: Tool) -> Tool:
     told = tool.effect is not Effect.READ and isinstance(tool.binding, HttpBinding)
     schema = listed_schema(tool.input_schema, "told" if told else "omitted", room=room)
     return msgspec.structs.replace(tool, input_schema=schema)
+
+
+def shares_definitions(tool: Tool) -> bool:
+    """True if thousands of definitions follow from a tool's arguments, which it shares with others."""
+    schema = tool.input_schema
+    return isinstance((schema.exact if isinstance(schema, ListedSchema) else schema).get("$defs"), Closure)
 
 
 def is_cut(tool: Tool) -> bool:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from io import BytesIO
@@ -29,6 +29,7 @@ from toolgen.files import digest_of
 from toolgen.json_codec import file_json, indented_json
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.names import nearest
+from toolgen.model.tool import Tool
 
 __all__ = [
     "FILES",
@@ -58,17 +59,19 @@ _MAX_INDENTED = 1024 * 1024
 _TEMPORARY = ".tmp-"
 
 
-def render_all(manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS) -> dict[str, bytes]:
+def render_all(
+    manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS, listed: Sequence[Tool] = ()
+) -> dict[str, bytes]:
     """File name -> content: the manifest, and every tool in each of the formats. Same manifest, same bytes.
 
-    Raises `ConfigError` for a format nobody knows.
+    `listed` are the tools in their listed form, where they have been made. Raises `ConfigError` for a format nobody knows.
     """
     files = {MANIFEST: _pretty(manifest.to_dict())}
     chosen = tuple(formats)
     for name in chosen:
         if name not in FILES:
             raise ConfigError(f"`{name}` is no format{nearest(name, FILES)}", suggestion=f"use {', '.join(FILES)}")
-    tools = as_listed(manifest.tools.values()) if set(chosen) - {"python"} else ()
+    tools = listed or (as_listed(manifest.tools.values()) if set(chosen) - {"python"} else ())
     for name in chosen:
         files[FILES[name]] = (
             python_module(manifest.tools.values()).encode() if name == "python" else _pretty(render(name, tools))

@@ -249,3 +249,31 @@ def test_what_could_not_be_put_back_at_once_is_put_back_later(
         assert [losses(gateway) for gateway in (first, second)] == [[{"what": "it was emptied"}]] * 2
 
     over_redis(tmp_path, server, work)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    """Whether or not Redis kept it, and only its answer was lost."""
+    replace, failed = RedisInvocations.replace, list[int]()
+
+    async def away_at_first(self: RedisInvocations, known: Any, changed: Any, **options: Any) -> Any:
+        if changed.final and not failed:
+            failed.append(1)
+            if answered:
+                await replace(self, known, changed, **options)
+            raise StateUnavailableError("Redis is away")
+        return await replace(self, known, changed, **options)
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        call_id = await ask(first)
+        monkeypatch.setattr(RedisInvocations, "replace", away_at_first)
+        with pytest.raises(StateUnavailableError):
+            await second.approvals.decide(call_id, approve=False, note="", principal=second.principal("eve"))
+        assert [await told(gateway, call_id) for gateway in (first, second)] == ["approval_denied"] * 2
+        assert hasattr(await approve(first, call_id), "code")
+        assert outcomes([first, second], call_id) == ["approval_denied"]
+        assert seen.requests == []
+
+    over_redis(tmp_path, server, work)

@@ -23,6 +23,8 @@ _UNSAID_S = 1.0
 """How long a worker may take to say elsewhere what it has recorded."""
 _TOGETHER_S = 2.0
 """Time by which what a client is told may be older, or newer, than what is on record."""
+_NOTICED_S = 0.6
+"""Time until a gateway notices that the store lost something."""
 _TOKENS = 2.0
 """Tokens whose requests may reach the upstream later, or sooner, than they were taken."""
 
@@ -55,7 +57,8 @@ def executed_once(evidence: Evidence) -> Found:
 
 def ended_once(evidence: Evidence) -> Found:
     """Each call has one ending on record; after `lose` that of its owner may follow, and is then the last. Another gateway may also take a
-    call for lost whose own gateway was gone, or cut off, when it had recorded the ending and could not say so."""
+    call for lost whose own gateway was gone, or cut off, when it had recorded the ending and could not say so. So may a call's own gateway
+    that could not hear how another one had ended it before the store lost that."""
     for call_id, entries in evidence.by_call.items():
         endings = _endings(entries)
         if len(endings) < 2:
@@ -68,6 +71,8 @@ def ended_once(evidence: Evidence) -> Found:
                 continue
             if evidence.befell({"kill"}, first.at, first.at + _UNSAID_S, first.gateway):
                 continue
+        if len(endings) == 2 and second.verdict == "lose" and _was_unheard(evidence, first, second):
+            continue
         text = " then ".join(_said(one) for one in endings)
         yield Anomaly(invariant="ended_once", operation=_operation(evidence, call_id), text=f"{call_id}: {text}")
 
@@ -102,6 +107,8 @@ def told_as_recorded(evidence: Evidence) -> Found:
         ]
         current = {(one.status, one.code) for one in endings[-1:]}
         current |= {(one.status, one.code) for one in endings if one.at >= told.at - _TOGETHER_S}
+        if endings and endings[-1].verdict == "lose":  # by another gateway, which its owner's word replaces
+            current |= {(one.status, one.code) for one in endings if one.event == "outcome"}
         if (told.status, told.code) not in current and (endings or told.asked != "call"):
             yield Anomaly(
                 invariant="told_as_recorded",
@@ -144,7 +151,8 @@ def told_in_time(evidence: Evidence) -> Found:
 
 
 def lost_with_reason(evidence: Evidence) -> Found:
-    """A call is taken for lost only where its worker was gone or hung, its gateway was cut off, or the store lost something."""
+    """A call is taken for lost only where its worker was gone or hung, its gateway was cut off or hardly heard, or the store lost
+    something."""
     for call_id, entries in evidence.by_call.items():
         intents = [one for one in entries if one.event == "intent"]
         for one in entries:
@@ -152,7 +160,7 @@ def lost_with_reason(evidence: Evidence) -> Found:
                 continue
             home, since = intents[-1].gateway, intents[-1].at - 30
             apart = any(
-                cut.kind == "cut" and cut.gateway == home and cut.at <= one.at and cut.until >= since
+                cut.kind in {"cut", "delay"} and cut.gateway == home and cut.at <= one.at and cut.until >= since
                 for cut in evidence.planted
             )
             if apart or evidence.befell({"kill", "stop", "restart"}, intents[0].at, one.at, home):
@@ -164,9 +172,14 @@ def lost_with_reason(evidence: Evidence) -> Found:
 
 
 def limits_hold(evidence: Evidence) -> Found:
-    """Between any two requests of a limited tool no more passed than the bucket held and got in that time."""
+    """Between any two requests of a limited tool no more passed than the bucket held and got in that time, but for those that come before
+    gateways notice that the store was set back."""
     for limit in evidence.limits:
-        times = sorted(one.at for one in evidence.received if one.operation.startswith(limit.prefix))
+        times = sorted(
+            one.at
+            for one in evidence.received
+            if one.operation.startswith(limit.prefix) and not evidence.befell({"loss"}, one.at - _NOTICED_S, one.at)
+        )
         for first, start in enumerate(times):
             for last in range(first, len(times)):
                 most = limit.burst + (times[last] - start) * limit.per_second + _TOKENS
@@ -214,6 +227,15 @@ def _was_gone(evidence: Evidence, gateway: str, start: float, end: float) -> boo
         and one.at <= end
         and one.until >= max(start, end - evidence.lease_s)
         for one in evidence.planted
+    )
+
+
+def _was_unheard(evidence: Evidence, first: Entry, second: Entry) -> bool:
+    """True if the gateway of the second ending could not hear of the first before the store lost it."""
+    losses = [one.at for one in evidence.planted if one.kind == "loss" and first.at <= one.at <= second.at]
+    return first.gateway != second.gateway and any(
+        at <= first.at + _UNSAID_S or evidence.befell(_GONE, first.at, first.at + _UNSAID_S, second.gateway)
+        for at in losses
     )
 
 

@@ -41,6 +41,30 @@ def test_every_call_ends_once_and_as_its_caller_is_told_whatever_is_lost_set_bac
     assert not broken, f"{len(broken)} of {_SCHEDULES} schedules, seeds {broken[:40]}\n{report(broken[0])}"
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        200168,
+        200187,
+        200643,
+        200718,
+        201367,
+        201719,
+        201882,
+        201995,
+        202314,
+        202598,
+        202755,
+        202826,
+        204128,
+        206652,
+        206813,
+    ],
+)
+def test_a_schedule_that_broke_an_invariant_before_does_not(seed: int) -> None:
+    assert anomalies_of(seed) == []
+
+
 def test_a_seed_gives_the_same_schedule_and_the_same_run() -> None:
     for seed in (16, 34):
         assert plan_of(seed) == plan_of(seed)

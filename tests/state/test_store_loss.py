@@ -234,3 +234,69 @@ def test_a_process_that_was_stopped_takes_nothing_for_lost_either() -> None:
     watch.heard()
     clock.advance(100)
     assert not watch.settled
+
+
+def test_a_process_notices_a_store_that_was_set_back_while_no_call_changed(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        async with Redis(port=server.port) as redis:
+            copy = {name: await redis.dump(name) for name in await redis.keys()}
+            await one.calls.changed()
+            assert one.calls.loss == ""
+            await redis.flushall()
+            for name, body in copy.items():
+                await redis.restore(name, 0, body)
+        await one.calls.changed()
+        assert one.calls.loss == "it was set back to an older copy"
+        await one.close()
+
+    asyncio.run(main())
+
+
+def test_a_gateway_notes_how_another_one_ended_its_call(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        known = await one.calls.add(invocation(1), each=9, total=9)
+        assert known is not None
+        denied = msgspec.structs.replace(
+            known, status="ended", ended=await two.calls.now(), envelope={"status": "refused"}
+        )
+        assert await two.calls.replace(known, denied) is not None
+        assert await two.calls.missing(1e12) == ()  # it is no call of this gateway's
+        await one.calls.changed()
+        await emptied(server)
+        assert await one.calls.fate(known) == "over"
+        assert await one.calls.missing(1e12) == ()
+        await one.calls.restore_endings()
+        found = await two.calls.get(known.id)
+        assert found is not None
+        assert (found.status, found.envelope) == ("ended", {"status": "refused"})
+        for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_may_have_been_kept_is_not_kept_later(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller was told that it is not, so nobody may be asked about it."""
+
+    async def main() -> None:
+        one = await Process(server).open()
+        write = one.calls._write
+
+        async def unanswered(*arguments: str | bytes) -> object:
+            await write(*arguments)
+            raise StateUnavailableError("no answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(one.calls, "_write", unanswered)
+            with pytest.raises(StateUnavailableError):
+                await one.calls.add(
+                    msgspec.structs.replace(invocation(1), kind="call", status="running"), each=9, total=9
+                )
+        with pytest.raises(StateUnavailableError):
+            await one.calls.add(invocation(1), each=9, total=9)
+        assert await one.calls.add(invocation(2), each=9, total=9)
+        await one.close()
+
+    asyncio.run(main())

@@ -231,7 +231,9 @@ class BackgroundCalls:
         waiting = self._waiting
 
         async def settle(known: Invocation) -> bool:
-            if known.kind != "call":
+            # One that has ended here does not wait for anybody: the store kept that, and did not say so.
+            waits = envelope.status == "pending" or known.status not in {"pending", "approved"}
+            if known.kind != "call" and waits:
                 return True
             if isinstance(line, CallReports):
                 known = line.added_to(known, await waiting.store.now())

@@ -177,6 +177,8 @@ class WaitingCalls:
         call that expired or whose worker is gone (`expire`, `lose`), where it is another gateway's to say."""
         if verdict in {"expire", "lose"}:
             return await self.give_up(known, verdict=verdict, error=error)
+        if await self._kept_now(known.id):
+            return None
         held = await self.hold(known)
         return None if held is None else await self._close(held, by=by, verdict=verdict, error=error, said=said)
 
@@ -190,12 +192,12 @@ class WaitingCalls:
         not know the call, or cannot be read.
         """
         fate = await self.store.fate(known)
-        if fate == "foreign":
+        if fate == "foreign" or await self._kept_now(known.id):
             return None
         begun = (
             fate in {"begun", "over"}
             or known.status == "running"
-            or (fate == "orphaned" and known.status == "approved")
+            or (fate == "orphaned" and (known.status == "approved" or known.asked <= self.store.lost_at))
         )
         ended = await self._recorded(known) if begun and fate != "over" else ""
         recorded = fate == "over" or bool(ended)
@@ -204,7 +206,7 @@ class WaitingCalls:
         elif recorded or fate in {"begun", "over"} or (fate == "behind" and begun):
             error = _on_record(known)
         elif fate == "orphaned":
-            error = _orphaned(known, begun=begun)
+            error, verdict = _orphaned(known, begun=begun), "lose" if begun else verdict
         held = await (self.hold(known) if not missing and fate in {"own", "orphaned"} else self._take_back(known))
         if held is None:
             return None
@@ -247,11 +249,18 @@ class WaitingCalls:
             seq = await self.record(held, by=by, verdict=verdict, said=said, ending=ending)
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
         data = None if held.resume is None else {"done": done_so_far(held.resume)}
-        return await self.end(
-            msgspec.structs.replace(held, closed_by=by),
-            Envelope(status=status, tool=held.tool, call_id=held.id, data=data, error=error, meta=meta),
-            lost=lost,
-        )
+        envelope = Envelope(status=status, tool=held.tool, call_id=held.id, data=data, error=error, meta=meta)
+
+        async def settle(now: Invocation) -> bool:
+            if now.version != held.version and now.status not in {"pending", "approved"}:
+                return True  # its owner is there after all
+            return await self.end(msgspec.structs.replace(now, closed_by=by), envelope, lost=lost) is not None
+
+        try:
+            return await self.end(msgspec.structs.replace(held, closed_by=by), envelope, lost=lost)
+        except StateUnavailableError:  # it is on record, and not recorded again
+            self._keep_later(held, settle)
+            raise
 
     def carried_out(self, call_id: str) -> Invocation | None:
         """A call that this worker carries out, as it was kept last."""
@@ -287,17 +296,28 @@ class WaitingCalls:
             if not isinstance(error, StateUnavailableError):
                 raise
             _logger.warning("how call %s ended is kept once the store can be reached: %s", mine.id, error)
-            self._unkept[mine.id] = (mine, settle)
-            if len(self._unkept) > _MAX_UNKEPT:
-                del self._unkept[next(iter(self._unkept))]
+            self._keep_later(mine, settle)
+
+    def _keep_later(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
+        self._unkept[mine.id] = (mine, settle)
+        if len(self._unkept) > _MAX_UNKEPT:
+            del self._unkept[next(iter(self._unkept))]
 
     async def keep_unkept(self) -> None:
         """Keep the outcomes that could not be kept before. Raises `StateError` where the store cannot be reached."""
-        for call_id, (mine, settle) in list(self._unkept.items()):
-            while (known := await self.regain(mine)) is not None and not known.final:
-                if await settle(known):
-                    break
-            self._unkept.pop(call_id, None)
+        for call_id in list(self._unkept):
+            await self._kept_now(call_id)
+
+    async def _kept_now(self, call_id: str) -> bool:
+        """Keep the outcome of a call that could not be kept before. False for a call without such an outcome."""
+        if (unkept := self._unkept.get(call_id)) is None:
+            return False
+        mine, settle = unkept
+        while (known := await self.regain(mine)) is not None and not known.final:
+            if await settle(known):
+                break
+        self._unkept.pop(call_id, None)
+        return True
 
     async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
         """Keep the outcome of a call for its caller, with the notes of those who agreed to it. With `lost` it is not the word of the call's

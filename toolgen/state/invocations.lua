@@ -12,18 +12,19 @@
 --                                                          and this home is alive
 --   homes                                               -> {home, when it asked what is due (seconds), …}
 --   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
---   replace id known status principal at box kind over each total writer number
+--   replace id known status principal at box kind over each total home writer number
 --                                                       -> {1, before}, or {0} where another version is kept, or it has ended and
 --                                                          `over` is not 1; {2} where it ends and there is no room for so many bytes
---                                                          (each, total; "" for no bound)
+--                                                          (each, total; "" for no bound). `home` is told that it ended, "" for nobody
 --   held principal                                      -> bytes of calls that ended, its own and all, and when the first of each ended
 --   restore id known version status principal asked at box kind writer number
 --                                                       -> {1, before}, or {0} where another version is kept ("" for none)
 --   statuses id …                                       -> {status, version, …} of each, "" where none is kept
 --   forget before                                       -> how many
---   changes known new writer                            -> {a number that changes with every change, the epoch, the number of this
---                                                          writer that is kept, that of the last note of departures.lua}; a store
---                                                          without an epoch begins `new`
+--   changes known new home writer number                -> {a number that changes with every change, the epoch, the number of this
+--                                                          writer that was kept, that of the last note of departures.lua, the ids of
+--                                                          calls that ended since, as this home is told once}; a store without an
+--                                                          epoch begins `new`
 --   lost known                                          -> the epoch, which is another than `known`
 -- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is. Each process
 -- that writes is a writer and numbers what it writes; `before` is the number that was kept until then.
@@ -44,6 +45,7 @@ local function wrote()
   return { 1, before }
 end
 
+local function told(home) return name('told:' .. home) end
 local function box_of(id) return redis.call('HMGET', name('call:' .. id), 'version', 'box') end
 local function open_of(kind) return kind == 'approval' and name('open') or name('open:' .. kind) end
 local function like(status, principal)
@@ -168,7 +170,7 @@ elseif op == 'renew' then
   end
   return 1
 elseif op == 'replace' then
-  local id, known, status, principal, at, box, kind, over, each, total = unpack(ARGV, 2)
+  local id, known, status, principal, at, box, kind, over, each, total, home = unpack(ARGV, 2)
   local kept = name('call:' .. id)
   local there = redis.call('HMGET', kept, 'version', 'status', 'kind', 'principal')
   if there[1] ~= known or (there[2] == 'ended' and over ~= '1') then return { 0 } end
@@ -177,6 +179,10 @@ elseif op == 'replace' then
     if each ~= '' and (own + #box > tonumber(each) or all + #box > tonumber(total)) then return { 2 } end
     release(id)
     hold(id, principal, #box)
+    if home ~= '' then
+      redis.call('ZADD', told(home), 0, id)
+      redis.call('PEXPIRE', told(home), LONGEST_MS)
+    end
   end
   local version = string.format('%d', tonumber(known) + 1)
   local before = there[3] or 'approval'
@@ -255,14 +261,18 @@ elseif op == 'forget' then
   end
   return #old
 end
-local known, new, writer = unpack(ARGV, 2)
+local known, new, home, writer, number = unpack(ARGV, 2)
 local epoch = epoch_of(prefix, known)
 if epoch == '' then
   epoch = new
   redis.call('SET', prefix .. ':epoch', epoch)
 end
-redis.call('PEXPIRE', writer_of(writer), LONGEST_MS)
+-- Each look is numbered too: a store that was set back is noticed also where no call changed meanwhile.
+local before = tonumber(redis.call('GET', writer_of(writer)) or '0')
+redis.call('SET', writer_of(writer), math.max(before, tonumber(number)), 'PX', LONGEST_MS)
+local over = redis.call('ZRANGE', told(home), 0, -1)
+if #over > 0 then redis.call('DEL', told(home)) end
 return {
-  tonumber(redis.call('GET', changes) or '0'), epoch, tonumber(redis.call('GET', writer_of(writer)) or '0'),
-  tonumber(redis.call('GET', prefix .. ':departures:number') or '0')
+  tonumber(redis.call('GET', changes) or '0'), epoch, before,
+  tonumber(redis.call('GET', prefix .. ':departures:number') or '0'), over
 }

@@ -76,10 +76,16 @@ class RedisInvocations:
         self._number = 0  # of the last write that was asked for
         self._acknowledged = 0
         self._moved: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._doubted: OrderedDict[str, None] = OrderedDict()  # calls of which nobody knows whether Redis kept them
+        self.lost_at = 0.0
         self._unusable: set[bytes] = set()
         self._homes = _Homes(watch)
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
+        if invocation.id in self._doubted:
+            raise StateUnavailableError(
+                "calls that wait could not be kept when this one was to be, and it may be kept all the same"
+            )
         seal = await self._redis.seal()
         kept = msgspec.structs.replace(invocation, home=await self._journal.home())
         box = seal.close(as_json(kept), _about(invocation.id, 1))
@@ -89,6 +95,9 @@ class RedisInvocations:
             added = await self._write("add", kept.id, _who(kept), str(each), str(total), repr(kept.asked), box, *what)
         except StateUnavailableError:
             # Perhaps the call is kept: its caller is told that it is not, so it must never be carried out.
+            self._doubted[kept.id] = None
+            if len(self._doubted) > _MAX_MOVED:
+                self._doubted.popitem(last=False)
             await self._journal.end(kept.id, max(kept.expires, kept.asked))
             raise
         if added[0] == _THERE:
@@ -197,7 +206,9 @@ class RedisInvocations:
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
         self._remember(known)
         bounds = ("", "") if room is None else (str(room.each), str(room.total))
-        what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind, "1" if known.lost else "0", *bounds)
+        home = kept.home if kept.final and kept.home != await self._journal.home() else ""
+        over = "1" if known.lost else "0"
+        what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind, over, *bounds, home)
         done = await self._write("replace", kept.id, str(known.version), *what)
         if done[0] == _FULL:
             raise ResultsFullError
@@ -284,9 +295,11 @@ class RedisInvocations:
         await self._journal.forget(before)
 
     async def changed(self) -> bool:
-        known, acknowledged = self._watch.epoch, self._acknowledged
-        new = f"{secrets.token_hex(16)}:0"
-        number, epoch, written, self.departures = await self._redis.run("changes", known, new, self._writer)
+        self._number += 1
+        known, acknowledged, looked = self._watch.epoch, self._acknowledged, self._number
+        asked = (known, f"{secrets.token_hex(16)}:0", await self._journal.home(), self._writer, str(looked))
+        number, epoch, written, self.departures, over = await self._redis.run("changes", *asked)
+        self._acknowledged = max(self._acknowledged, looked)
         epoch = epoch.decode("ascii", "replace")
         if known and epoch != known:
             self.loss = self.loss or _EMPTIED
@@ -296,6 +309,10 @@ class RedisInvocations:
             self._watch.epoch = epoch
             await self._journal.move_epoch("", epoch)
         self.by_others, self._seen = bool(number != self._seen), number
+        for call_id in over:  # noted, as the store may lose it: it had one ending
+            found = await self.get(call_id.decode("utf-8", "replace"))
+            if found is not None and found.final:
+                await self._note(found)
         return self.by_others
 
     async def awaited(self, call_id: str) -> Invocation | None:
@@ -304,6 +321,7 @@ class RedisInvocations:
     async def begin_epoch(self) -> bool:
         known = self._watch.epoch
         epoch = str((await self._redis.run("lost", known)).decode("ascii", "replace"))
+        self.lost_at = await self.now()
         self._redis.forget_seal()
         self._watch.epoch, self.loss = epoch, ""
         self._watch.unsettle()

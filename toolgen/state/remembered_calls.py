@@ -105,6 +105,10 @@ class RememberedCalls:
         return await self._store.begin_epoch()
 
     @property
+    def lost_at(self) -> float:
+        return self._store.lost_at
+
+    @property
     def loss(self) -> str:
         return self._store.loss
 

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -75,7 +76,7 @@ class _Gathering:
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
-        self.durations: list[float] = []
+        self.durations = array("d")
 
     def add(self, sample: Sample) -> None:
         self.statuses[sample.status] += 1

@@ -23,6 +23,7 @@ from tests.databases import postgres_database
 from tests.projects import make_project
 from toolgen.audit.entry import seal
 from toolgen.audit.files import closed_segments, pack
+from toolgen.audit.index import index as index_module
 from toolgen.audit.index.database import Database, SqliteDatabase
 from toolgen.audit.index.index import Index
 from toolgen.audit.index.postgres import PostgresDatabase
@@ -343,6 +344,37 @@ def test_a_change_of_the_index_is_noticed(database: Open, tmp_path: Path, statem
         assert index.check() != []
         index.rebuild()
         assert index.check() == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_samples_are_read_some_at_a_time(
+    database: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(index_module, "_SAMPLES", size)
+    calls = [call(number, duration_ms=float(number), principal="abc"[number % 3]) for number in range(9)]
+    record(tmp_path / "log", [entry for pair in calls for entry in pair])  # of one time
+    with Index(database(), tmp_path / "log") as index:
+        index.fill()
+        assert [one.duration_ms for one in index.samples()] == [float(number) for number in reversed(range(9))]
+        assert [one.duration_ms for one in index.samples(Filter(principal="b"))] == [7.0, 4.0, 1.0]
+
+
+@pytest.mark.parametrize("gone", [(), (1,), (3, 4), (2, 7, 8), (7, 8), tuple(range(1, 9))])
+def test_entries_of_the_log_or_of_the_index_alone_are_told(
+    database: Open, tmp_path: Path, gone: tuple[int, ...]
+) -> None:
+    write(tmp_path / "log", 4)
+    one = database()
+    with Index(one, tmp_path / "log") as index:
+        index.fill()
+        extra = "INSERT INTO audit_entries SELECT id + ?, stream, time, event, NULL, prev, hash, body FROM audit_entries LIMIT 1"
+        one.run(extra, (100,))
+        for seq in gone:
+            one.run("DELETE FROM audit_entries WHERE (id & 1099511627775) = ?", (seq,))
+        told = [said for said in index.check() if said.startswith("gateway-1: ")]
+        missing = [f"gateway-1: entry {seq} is not in the index" for seq in gone]
+        assert told[:-1] == missing
+        assert told[-1].endswith("is in the index alone")
 
 
 def test_a_change_that_fits_its_own_hash_is_noticed_against_the_log(database: Open, tmp_path: Path) -> None:

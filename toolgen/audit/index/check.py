@@ -18,6 +18,7 @@ __all__ = ["differences", "here"]
 _CHUNK = 5000
 _CALLS = 500
 _MAX_COUNT = 100
+_MAX_PASSED = 10_000  # entries of the index alone that are remembered, should the log have them later on
 
 
 def here(database: Database, directory: Path) -> dict[str, int]:
@@ -39,25 +40,53 @@ def differences(database: Database, directory: Path, progress: Callable[[int], N
     done = 0
     for name, number in here(database, directory).items():
         told = 0
-        indexed = _indexed(database, number)
+        indexed = _Ordered(_indexed(database, number))
         for seq, digest in hashes_from(directory, name, 1):
             done += 1
             if done % _CHUNK == 0:
                 progress(done)
-            own = indexed.pop(seq, None) if told < _MAX_COUNT else digest
+            own = indexed.take(seq) if told < _MAX_COUNT else digest
             if own != digest:
                 told += 1
                 yield f"{name}: entry {seq} " + (
                     "is not in the index" if own is None else "is another one in the index"
                 )
         if told < _MAX_COUNT:
-            yield from (f"{name}: entry {seq} is in the index alone" for seq in sorted(indexed)[:_MAX_COUNT])
+            yield from (f"{name}: entry {seq} is in the index alone" for seq in indexed.left())
     yield from _changed_calls(database)
 
 
-def _indexed(database: Database, number: int) -> dict[int, str]:
-    """The hashes of a stream's entries by their numbers, made again from what stands there; "" where that is not what is stored."""
-    found: dict[int, str] = {}
+class _Ordered:
+    """Hashes in the order of their numbers, read on as far as they are asked for. Those that were passed over are kept, a few at most."""
+
+    def __init__(self, found: Iterator[tuple[int, str]]) -> None:
+        self._found = found
+        self._next = next(found, None)
+        self._passed: dict[int, str] = {}
+
+    def take(self, seq: int) -> str | None:
+        """The hash with this number, once; None where there is none."""
+        while self._next is not None and self._next[0] < seq:
+            self._pass()
+        if self._next is None or self._next[0] != seq:
+            return self._passed.pop(seq, None)
+        digest, self._next = self._next[1], next(self._found, None)
+        return digest
+
+    def left(self) -> list[int]:
+        """Numbers that were not asked for, the first of them."""
+        while self._next is not None and len(self._passed) < _MAX_COUNT:
+            self._pass()
+        return sorted(self._passed)[:_MAX_COUNT]
+
+    def _pass(self) -> None:
+        if self._next is not None and len(self._passed) < _MAX_PASSED:
+            self._passed[self._next[0]] = self._next[1]
+        self._next = next(self._found, None)
+
+
+def _indexed(database: Database, number: int) -> Iterator[tuple[int, str]]:
+    """The hashes of a stream's entries with their numbers, made again from what stands there; "" where that is not what is stored."""
     after, end, mask = (number << STREAM_BITS) - 1, (number + 1) << STREAM_BITS, (1 << STREAM_BITS) - 1
     while rows := database.rows(
         "SELECT id, prev, hash, body FROM audit_entries WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
@@ -65,9 +94,8 @@ def _indexed(database: Database, number: int) -> dict[int, str]:
     ):
         for row, prev, digest, body in rows:
             own = sha256((bytes(prev).hex() + body).encode()).hexdigest()
-            found[row & mask] = own if own == bytes(digest).hex() else ""
+            yield row & mask, own if own == bytes(digest).hex() else ""
         after = rows[-1][0]
-    return found
 
 
 def _changed_calls(database: Database) -> Iterator[str]:

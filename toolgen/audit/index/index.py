@@ -27,6 +27,7 @@ Cursor = tuple[int, ...]
 MAX_SEARCH_S = 20.0
 """After which a page that was asked for is given up: the console has one thread that looks, and nobody holds it for longer."""
 _SOME = 500
+_SAMPLES = 5_000
 _COLUMNS = "e.id, e.prev, e.hash, e.body, s.name, s.log"
 _FROM = "audit_entries e JOIN audit_streams s ON s.id = e.stream"
 _TAMPERED = "`toolgen audit index --rebuild` rebuilds it from the log"
@@ -206,11 +207,23 @@ class Index:
         return dict(self._database.rows("SELECT id, seq FROM audit_streams"))
 
     def samples(self, wanted: Filter = NONE) -> Iterator[Sample]:
-        """What statistics need of every call that matches."""
-        where, values = _where(call_conditions(wanted, self._database.dialect))
-        columns = "c.time, c.principal, c.tool, c.verdict, c.rule, c.status, coalesce(c.code, ''), c.duration_ms"
-        for row in self._database.rows(f"SELECT {columns} FROM audit_calls c{where}", values):
-            yield Sample(*row)
+        """What statistics need of every call that matches, the newest first, some thousand at a time in memory."""
+        columns = "c.time, c.principal, c.tool, c.verdict, c.rule, c.status, coalesce(c.code, ''), c.duration_ms, c.id"
+        after: Cursor | None = None
+        while True:
+            conditions = call_conditions(wanted, self._database.dialect)
+            if after is not None:
+                conditions.append(_behind(("c.time", "c.id"), after))
+            where, values = _where(conditions)
+            rows = self._database.rows(
+                f"SELECT {columns} FROM audit_calls c{where} ORDER BY c.time DESC, c.id DESC LIMIT ?",
+                (*values, _SAMPLES),
+            )
+            for *sample, _ in rows:
+                yield Sample(*sample)
+            if len(rows) < _SAMPLES:
+                return
+            after = (rows[-1][0], rows[-1][-1])
 
     def count(self) -> tuple[int, int]:
         """How many entries and calls there are."""

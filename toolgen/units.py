@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["in_words", "parse_duration", "parse_size"]
+__all__ = ["MAX_PENDING_AFTER_S", "in_words", "parse_duration", "parse_size"]
+
+MAX_PENDING_AFTER_S = 3600.0
+"""Upper bound of `pending_after`, of the gateway and of a rule."""
 
 _SIZE = re.compile(r"(\d{1,9}) ?(KiB|MiB|GiB|TiB)\Z")
 _SIZES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

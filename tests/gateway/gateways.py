@@ -207,6 +207,11 @@ class FakeGateway:
     def resource_links(self) -> bool:
         return False
 
+    def pending_after(
+        self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
+    ) -> float | None:
+        return None
+
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None
     ) -> tuple[Tool, ...] | Error:

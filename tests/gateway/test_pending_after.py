@@ -101,17 +101,30 @@ def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypatch: p
     play(tmp_path, "0s", steps)
 
 
-def test_without_the_setting_and_in_a_batch_callers_wait_to_the_end(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, seen: Upstream, gateway: Gateway) -> None:
-        after = gateway.settings.pending_after_s
+BATCH = [{"type": "tool_call", "id": "a", "name": "orders__get_health", "args": {}}]
+
+
+def test_without_the_setting_callers_wait_to_the_end(tmp_path: Path) -> None:
+    async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
         seen.answers.clear()
-        body = [{"type": "tool_call", "id": "a", "name": "orders__get_health", "args": {}}]
-        batch = asyncio.create_task(one.post("/v1/tool_calls", json=body))
-        single = asyncio.create_task(one.post(HEALTH, json={})) if after is None else batch
-        await asyncio.to_thread(seen.reached, 2 if after is None else 1)
+        batch = asyncio.create_task(one.post("/v1/tool_calls", json=BATCH))
+        single = asyncio.create_task(one.post(HEALTH, json={}))
+        await asyncio.to_thread(seen.reached, 2)
         seen.answers.set()
         assert ((await batch).status_code, (await batch).json()[0]["status"]) == (200, "success")
         assert (await single).status_code == 200
 
-    for number, after in enumerate((None, "0s")):
-        play(tmp_path / str(number), after, steps)
+    play(tmp_path, None, steps)
+
+
+def test_calls_of_a_batch_are_left_too_unless_it_says_how_long_it_waits(tmp_path: Path) -> None:
+    async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
+        seen.answers.clear()
+        (message,) = (await one.post("/v1/tool_calls", json=BATCH)).json()
+        assert message["content"].startswith("deferred:")
+        waiting = asyncio.create_task(one.post("/v1/tool_calls?wait=120", json=BATCH))
+        await asyncio.to_thread(seen.reached, 2)
+        seen.answers.set()
+        assert (await waiting).json()[0]["content"] == '{"ok":true}'
+
+    play(tmp_path, "0s", steps)

@@ -19,7 +19,7 @@ from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
 from toolgen.model.database_url import part_password
 from toolgen.model.names import nearest
 from toolgen.state.redis_connection import RedisLocation
-from toolgen.units import parse_duration
+from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.yaml_file import Document
 
 __all__ = [
@@ -44,7 +44,6 @@ Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
 _HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
 _MAX_DRAIN_S = 3600.0
-_MAX_PENDING_AFTER_S = 3600.0
 _DEFAULT = {"https": 443, "http": 80}
 
 
@@ -113,7 +112,7 @@ def read_pending_after(given: str | None, where: str) -> float | None:
     if given is None:
         return None
     seconds = parse_duration(given)
-    if seconds is None or seconds > _MAX_PENDING_AFTER_S:
+    if seconds is None or seconds > MAX_PENDING_AFTER_S:
         raise ConfigError(
             "pending_after: takes 0s to 1h, like 30s",
             where=where,

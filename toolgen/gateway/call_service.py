@@ -21,6 +21,7 @@ from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.file_links import READ_FILE
 from toolgen.gateway.file_reading import Files
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
+from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
 from toolgen.gateway.response_shaping import SHOWN, Answering
@@ -236,8 +237,27 @@ class Calls:
 
     def _may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
         """True if a call of one of these tools may be answered as pending."""
+        governance = self._current.governance
         left = self.approvals.background.pending_after_s is not None
-        return left or self._current.governance.may_wait(principal, catalog)
+        return (
+            left
+            or any(governance.pending_after(principal, tool.name) is not None for tool in catalog)
+            or governance.may_wait(principal, catalog)
+        )
+
+    def pending_after(
+        self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
+    ) -> float | None:
+        """As the protocol has it."""
+        governance, default = self._current.governance, self.approvals.background.pending_after_s
+        if not governance.access.bounds_waiting or not isinstance(caller := governance.by_now(principal), Principal):
+            return default
+        if (meta := canonical(name)) in CALLING and isinstance(arguments, Mapping):
+            catalog = governance.catalog(caller, session)
+            inner = self._discovery.inner(meta, arguments, catalog) if self._discovery.answers(meta, catalog) else None
+            name = inner.name if isinstance(inner, InnerCall) else name
+        own = governance.pending_after(caller, name)
+        return default if own is None else own
 
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None

@@ -215,6 +215,11 @@ class Governance:
             if tool is not None
         )
 
+    def pending_after(self, principal: Principal, name: str) -> float | None:
+        """How long a rule lets a caller of a tool wait, in seconds; None where no rule says it."""
+        tool = self._tools.get(name)
+        return None if tool is None else self.access.pending_after(principal, tool)
+
     def current(self, principal: Principal) -> Principal | None:
         """The same principal as this policy has it, or None when it has it no more."""
         found = self.identity.current(principal)

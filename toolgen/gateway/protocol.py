@@ -133,6 +133,12 @@ class ToolCalls(Protocol):
         the service or database too, and is on record as `cancelled`.
         """
 
+    def pending_after(
+        self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
+    ) -> float | None:
+        """How long a caller waits for a call before it is answered as pending, in seconds: as the rules about the tool say, the one inside
+        a `run_tool`, or as the gateway does; None for as long as the call takes."""
+
     @property
     def files(self) -> Files:
         """Files that calls answered with links to."""

@@ -98,7 +98,8 @@ _NOTHING = _About((), (), (), False, read_together(()))
 class Access:
     """The rules, compiled per set of roles the first time a principal with those roles is seen.
 
-    `before` are the rules that these replace: those that say the same about the same tools are not compiled again.
+    `before` are the rules that these replace: those that say the same about the same tools are not compiled again. `bounds_waiting`: one of
+    them has `pending_after`.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Access:
         known = {} if before is None else before._compiled_for(tools)
         self._rules: tuple[CompiledRule, ...] = tuple(_compiled(rule, tools, known.get(rule.id)) for rule in rules)
         self._shadowed = any(compiled.rule.shadow for compiled in self._rules)
+        self.bounds_waiting = any(compiled.rule.pending_after_s is not None for compiled in self._rules)
         self._tools: Mapping[str, Tool] = tools
         self._toolsets = toolsets
         self._describing = [tool for tool in tools.values() if isinstance(tool.binding, GraphQLSchemaBinding)]
@@ -142,6 +144,13 @@ class Access:
             if rules and tool.effect is Effect.DESTRUCTIVE and not outright:
                 return True
         return False
+
+    def pending_after(self, principal: Principal, tool: Tool) -> float | None:
+        """The shortest `pending_after` of the rules about a tool, in seconds, whether they speak about a call or not; None without one."""
+        if not self.bounds_waiting:
+            return None
+        rules = (one.rule for party in _parties(principal) for one in self._about(party, tool).rules)
+        return min((rule.pending_after_s for rule in rules if rule.pending_after_s is not None), default=None)
 
     def allows(self, principal: Principal, tool: Tool) -> bool:
         """Whether a principal for itself may call the tool whatever the arguments, as long as these have few enough readings."""

@@ -25,7 +25,7 @@ _TOLD = frozenset({"remind_s", "text"})
 _ELSEWHERE = frozenset({"where", "roles", "tools"})
 """Of a rule: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
 
-_ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to", "remember"})
+_ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to", "remember", "pending_after_s"})
 """Fields that came after the first release: they count once they say something, so that what waits through an upgrade stays agreed to."""
 
 

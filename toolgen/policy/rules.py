@@ -163,7 +163,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     `when`, if given, holds.
 
     `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets. `shadow`: decides nothing.
-    `consent` is what a rule that asks wants otherwise than the policy does for all.
+    `consent` is what a rule that asks wants otherwise than the policy does for all. `pending_after_s` is how long a caller waits for a call
+    that the rule is about, None for as long as the gateway says.
     """
 
     id: str
@@ -178,6 +179,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     bind: Mapping[str, Expression] = field(default_factory=lambda: _NO_BINDINGS)
     shadow: bool = False
     consent: Consent | None = None
+    pending_after_s: float | None = None
 
     def covers(self, tool: Tool) -> bool:
         """Whether the rule is about a tool, whatever the arguments."""

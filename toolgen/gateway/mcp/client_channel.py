@@ -182,7 +182,7 @@ def answers_question(method: str, params: JsonObject, answer: Mapping[str, Any])
 class TaskLine(CallReports):
     """A client that may come back for the call as a task: what it is asked then stands with the call until it is answered.
 
-    `first` is its way while it still waits for the answer; None where it does not.
+    `first` is its way while it still waits for the answer; None where it does not. Without `questions` it can be asked nothing after that.
     """
 
     __slots__ = ("_capabilities", "_first", "_questions", "_used", "_watched")
@@ -190,7 +190,7 @@ class TaskLine(CallReports):
     def __init__(
         self,
         presence: Presence,
-        questions: CallerQuestions,
+        questions: CallerQuestions | None,
         capabilities: frozenset[str],
         first: StatefulLine | StatelessLine | None = None,
     ) -> None:
@@ -225,7 +225,7 @@ class TaskLine(CallReports):
             except InputNeeded:
                 self.ending = True
                 raise
-        if not await self.decided():
+        if not await self.decided() or self._questions is None:
             raise Unasked
         self._used[key] = number = self._used.get(key, 0) + 1
         # No key means two questions of one task (2026-07-28, tasks, section Task Update Requests).

@@ -115,14 +115,21 @@ class Tasks:
         self._approvals.announce()
 
     def plan(
-        self, params: Mapping[str, Any], meta: Mapping[str, Any], tool: Tool | None, era: Era, caller: Caller
+        self,
+        params: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        tool: Tool | None,
+        era: Era,
+        caller: Caller,
+        after: float | None,
     ) -> TaskPlan | Fault | None:
-        """Whether a call may become a task, by what its client declares; None where it may not."""
+        """Whether a call may become a task, by what its client declares; None where it may not. `after`: the seconds until one does
+        by itself."""
         required = requires_task(tool)
         if era is Era.MODERN:
             if not declares_tasks(meta.get(META_CAPABILITIES)):
                 return missing_capability("this tool is called as a task", (TASKS,)) if required else None
-            return TaskPlan(wait=0.0 if required else self._approvals.background.pending_after_s, at_once=required)
+            return TaskPlan(wait=0.0 if required else after, at_once=required)
         wanted = params.get("task") if caller.version not in _WITHOUT_TASKS else None
         if wanted is None:
             told = "this tool is called as a task alone: send params.task"

@@ -107,7 +107,10 @@ class ToolCalls:
             return request
         tool = request.tool
         speaks = tool is not None and _speaks(tool)
-        plan = None if request.name == GET_CALL_RESULT else self._tasks.plan(params, meta, tool, era, caller)
+        after = self._gateway.tool_calls.pending_after(
+            caller.principal, request.name, request.arguments, caller.session or caller.connection
+        )
+        plan = None if request.name == GET_CALL_RESULT else self._tasks.plan(params, meta, tool, era, caller, after)
         if isinstance(plan, Fault):
             return plan
         if tool is not None and isinstance(tool.binding, FunctionBinding):
@@ -125,9 +128,11 @@ class ToolCalls:
         presence.line = line
         if plan is not None and plan.always:
             presence.task = TaskWish(keep_s=plan.keep_s, token=request.token)
-        if plan is not None and line is not None:
-            first = None if plan.at_once else line
-            presence.line = TaskLine(presence, self._tasks.questions, request.capabilities, first)
+        if line is not None and (plan is not None or after is not None):
+            first = None if plan is not None and plan.at_once else line
+            # Who knows no tasks cannot answer a question once the call goes on without it.
+            questions = None if plan is None else self._tasks.questions
+            presence.line = TaskLine(presence, questions, request.capabilities, first)
         making = self._gateway.tool_calls.call(
             request.name,
             request.arguments,
@@ -138,7 +143,7 @@ class ToolCalls:
             idempotency_key=request.key or ("" if request.state is None else _once(request.state, tool)),
             presence=presence,
         )
-        envelope = await self._made(making, request, caller)
+        envelope = await self._made(making, request, caller, after)
         code = envelope.error.code if envelope.error is not None else ""
         if code == "input_required" and isinstance(line, StatelessLine) and line.wanted:
             return self._asking(request, caller.principal, line.wanted)
@@ -147,16 +152,19 @@ class ToolCalls:
             return await self._elicit(request, envelope, era, caller)
         return await self._result(envelope, request, caller)
 
-    async def _made(self, making: Coroutine[Any, Any, Envelope], request: _Request, caller: Caller) -> Envelope:
-        """How a call ends, or that it goes on as a task by now."""
+    async def _made(
+        self, making: Coroutine[Any, Any, Envelope], request: _Request, caller: Caller, after: float | None
+    ) -> Envelope:
+        """How a call ends, or that it goes on by now, for clients of tasks as one: after so many seconds where the request says nothing."""
         plan, background = request.task, self._gateway.tool_calls.approvals.background
-        if plan is None or plan.wait is None:
+        wait = after if plan is None else plan.wait
+        if wait is None:
             return await making
-        if plan.at_once:
+        if plan is not None and plan.at_once:
             return await background.call(
                 request.name, making, caller=caller.principal, wait=0.0, presence=caller.presence
             )
-        return await background.left_after(making, wait=plan.wait, presence=caller.presence)
+        return await background.left_after(making, wait=wait, presence=caller.presence)
 
     async def agreed(self, question: str, result: Mapping[str, Any] | None, principal: Principal) -> bool:
         """Takes what a client of the handshake era said about a call that waits for approval; False where that was not the question.
@@ -301,12 +309,15 @@ class ToolCalls:
         loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
         longest = None if request.task is None else request.task.wait
         until = loop.time() + (math.inf if longest is None else longest)
+        after = self._gateway.tool_calls.pending_after(caller.principal, request.name, request.arguments)
         while envelope.status == "pending" and self._gateway.tool_calls.elicits and not caller.presence.left():
             news = approvals.news_of(envelope.call_id)
             known = await approvals.own(envelope.call_id, caller.principal)
             if known is None:
                 break
             envelope = approvals.envelope(known)
+            if known.status != "pending" and after is not None:  # the person has answered, and the call is made
+                until, after = min(until, loop.time() + after), None
             left = until - loop.time()
             if known.status == "ended" or (known.unanswered and known.status == "pending") or left <= 0:
                 break

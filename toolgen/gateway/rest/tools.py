@@ -119,12 +119,12 @@ class Rest:
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
         if len(name) > MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
-        calls = self._gateway.tool_calls
+        calls, session = self._gateway.tool_calls, _conversation(request)
         making = calls.call(
             name,
             body.arguments,
             principal=principal,
-            session=_conversation(request),
+            session=session,
             client=_client(request),
             idempotency_key=agreed_key(request, body.idempotency_key, "/idempotency_key"),
             presence=request.presence,
@@ -133,9 +133,9 @@ class Rest:
         if body.wait is not None:
             until = began + body.wait
             envelope = await background.call(name, making, caller=principal, wait=body.wait, presence=request.presence)
-        elif background.pending_after_s is not None:
-            until = began + min(background.pending_after_s, _APPROVAL_WAIT_S)
-            envelope = await background.left_after(making, wait=background.pending_after_s, presence=request.presence)
+        elif (after := calls.pending_after(principal, name, body.arguments, session)) is not None:
+            until = began + min(after, _APPROVAL_WAIT_S)
+            envelope = await background.left_after(making, wait=after, presence=request.presence)
         else:
             envelope = await making
             until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
@@ -158,7 +158,7 @@ class Rest:
         key = header_key(request)
         # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
-        making = partial(_made, made) if wait is None else partial(self._left, made, principal, wait)
+        making = partial(self._left, made, principal, _conversation(request), wait)
         # Each may be left alone, and goes on alone if the client disconnects, so each has somebody of its own who waits for it.
         with request.presence.several(len(calls)) as presences:
             answers = [
@@ -168,21 +168,30 @@ class Rest:
             envelopes = await asyncio.gather(*answers)
         return json_response([call.answered(envelope) for call, envelope in zip(calls, envelopes, strict=True)])
 
-    async def _left(
+    async def _left(  # noqa: PLR0913 - a call of a batch, and how long it is waited for
         self,
         made: Callable[..., Coroutine[Any, Any, Envelope]],
         principal: Principal,
-        wait: float,
+        session: str,
+        wait: float | None,
         presence: Presence,
         name: str,
         arguments: Mapping[str, Any],
         *,
         idempotency_key: str,
     ) -> Envelope:
-        """How a call stands, or ends within `wait` seconds."""
-        approvals, until = self._gateway.tool_calls.approvals, asyncio.get_running_loop().time() + wait
+        """How a call stands, or ends within `wait` seconds; without, within those that the policy or the gateway says."""
+        calls = self._gateway.tool_calls
+        approvals, began = calls.approvals, asyncio.get_running_loop().time()
         making = made(name, arguments, idempotency_key=idempotency_key, presence=presence)
-        envelope = await approvals.background.call(name, making, caller=principal, wait=wait, presence=presence)
+        if wait is not None:
+            envelope = await approvals.background.call(name, making, caller=principal, wait=wait, presence=presence)
+        else:
+            after = calls.pending_after(principal, name, arguments, session)
+            return await (
+                making if after is None else approvals.background.left_after(making, wait=after, presence=presence)
+            )
+        until = began + wait
         if envelope.status == "pending":
             left = until - asyncio.get_running_loop().time()
             envelope = await approvals.outcome(envelope.call_id, principal, left) or envelope
@@ -259,17 +268,6 @@ def enveloped(envelope: Envelope) -> Response:
     if envelope.error is None:
         return Response(status=status_of(envelope), body=body)
     return Response(status=status_of(envelope), body=body, headers=_retry_after(envelope, envelope.error))
-
-
-async def _made(
-    made: Callable[..., Coroutine[Any, Any, Envelope]],
-    presence: Presence,
-    name: str,
-    arguments: Mapping[str, Any],
-    **key: str,
-) -> Envelope:
-    """How a call ends whose caller waits for it."""
-    return await made(name, arguments, presence=presence, **key)
 
 
 async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:

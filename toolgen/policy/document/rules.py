@@ -41,6 +41,7 @@ from toolgen.policy.document.schema import (
 from toolgen.policy.explain import EarlierCall, SelfTest
 from toolgen.policy.redact import Plain, compile_path
 from toolgen.policy.rules import Rule, fault_of, matching
+from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.yaml_file import Document, decode
 
 __all__ = [
@@ -135,6 +136,7 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         where=where,
         shadow=given.shadow,
         consent=read_consent(given.id, given.verdict, given.approvers, where),
+        pending_after_s=_read_pending_after(given, document.where(*path, "pending_after")),
     )
     return Draft(
         rule=rule,
@@ -144,6 +146,18 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         when_where=document.where(*path, "when"),
         bind_where={argument: document.where(*path, "bind", argument) for argument in given.bind},
     )
+
+
+def _read_pending_after(given: RuleShape, where: str) -> float | None:
+    if given.pending_after is None:
+        return None
+    if given.verdict == "deny" or given.shadow:
+        kind = "denies" if given.verdict == "deny" else "is a shadow"
+        raise PolicyError(f"rule {given.id} {kind}, and so takes no pending_after:", where=where)
+    seconds = parse_duration(given.pending_after)
+    if seconds is None or seconds > MAX_PENDING_AFTER_S:
+        raise PolicyError(f"rule {given.id}: pending_after: takes 0s to 1h, like 30s", where=where)
+    return seconds
 
 
 def read_labels(document: Document, index: int, manifest: Manifest) -> Mapping[str, frozenset[str]]:

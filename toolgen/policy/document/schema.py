@@ -124,6 +124,7 @@ class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
     bind: dict[str, str] = {}
     shadow: bool = False
     approvers: ApproversShape | None = None
+    pending_after: str | None = None
 
 
 class LabelShape(msgspec.Struct, forbid_unknown_fields=True):

@@ -95,6 +95,7 @@ EXCEPTIONS = {
     ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the nine that follow",
     ("toolgen.state.departures", "sqlite3"): "keeps notes about clients that left",
     ("toolgen.state.grants", "sqlite3"): "keeps what was granted",
+    ("toolgen.state.equal_calls", "sqlite3"): "keeps which call stands for others that are equal to it",
     ("toolgen.state.idempotency", "sqlite3"): "keeps the idempotency keys that were used",
     ("toolgen.state.redis_connection", "redis"): "shares what is counted",
     ("toolgen.state.redis_replies", "redis"): "reads what an exception of its client is",

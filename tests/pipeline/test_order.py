@@ -27,6 +27,7 @@ from toolgen.pipeline.order import Parts, call_pipeline, dry_pipeline
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage, Question, approval_digest
 from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.equal_calls import EqualCallsStage
 from toolgen.pipeline.stages.guards import (
     ArgumentsStage,
     CurrentStage,
@@ -122,6 +123,9 @@ class World:
                 destination=lambda url, source: destination or Allow(rule="egress"),
             ),
             ledger=LedgerStage(ledger=None, clock=FixedClock(), secret=lambda: b"", redact=lambda call, result: result),
+            equal=EqualCallsStage(
+                calls=None, standing=self.approvals, secret=lambda: b"", concern=lambda principal, tool: POLICY
+            ),
             approve=ApproveStage(
                 policy_digest=POLICY,
                 concern=lambda principal, tool: POLICY,
@@ -176,6 +180,7 @@ def test_the_order_is_the_one_the_architecture_names() -> None:
             "arguments",
             "inspect",
             "ledger",
+            "equal",
             "middleware",
             "approve",
             "meter",

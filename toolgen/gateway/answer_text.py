@@ -11,6 +11,7 @@ from toolgen.gateway.json_body import encode
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error
 from toolgen.model.schema import Json
+from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.responses.answer_argument import ARGUMENT
 
 __all__ = ["data_text", "error_text", "notes_of", "without_repetition", "written"]
@@ -50,6 +51,8 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
     notes = []
     if meta.dropped:
         notes.append(_dropped(envelope))
+    if meta.joined:
+        notes.append(_joined(envelope))
     if meta.partial:
         notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if meta.note:
@@ -89,11 +92,21 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
         parts.append(f"More: {error.help_url}")
     if dropped := _dropped(envelope):
         parts.append(dropped)
+    if envelope.meta.joined:
+        parts.append(_joined(envelope))
     if envelope.meta.note:
         parts.append(f"Who agreed to this call said: {envelope.meta.note}")
     if data is not None:
         parts.append(f"The system answered: {bounded(written(data), _MAX_DATA_LENGTH)}")
     return "\n".join(parts)
+
+
+def _joined(envelope: Envelope) -> str:
+    """The sentence about a call that was not made, as an equal one was made before whose end nobody had read."""
+    return (
+        f"This ran already as {envelope.call_id}, and was not made again. To make another such call, read its end with "
+        f"{GET_CALL_RESULT} first, or give an idempotency key"
+    ) + "."
 
 
 def without_repetition(message: str, data: Json) -> tuple[str, Json]:

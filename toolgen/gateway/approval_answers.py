@@ -20,6 +20,7 @@ from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest, elicitable
+from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.grants import CallGrant, Grants
 from toolgen.state.invocations import Invocation, Invocations, Remember, Vote
 
@@ -40,9 +41,15 @@ class Answers(WaitingCalls):
     """`current` has the policy as it is now: an answer counts only under the policy it was asked under."""
 
     def __init__(
-        self, *, store: Invocations, log: AuditLog, current: CurrentPolicy, grants: Grants[CallGrant] | None = None
+        self,
+        *,
+        store: Invocations,
+        log: AuditLog,
+        current: CurrentPolicy,
+        grants: Grants[CallGrant] | None = None,
+        equal_calls: EqualCalls | None = None,
     ) -> None:
-        super().__init__(store=store, log=log)
+        super().__init__(store=store, log=log, equal_calls=equal_calls)
         self.current = current
         self.grants = None if grants is None else ApprovalGrants(store=grants, log=log, current=current)
 

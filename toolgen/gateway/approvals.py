@@ -27,6 +27,7 @@ from toolgen.model.unavailable import unavailable
 from toolgen.model.waiting import reads_end
 from toolgen.pipeline.stages.approve import Question, approval_digest
 from toolgen.policy.document.policy import Policy
+from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.grants import CallGrant, Grants
 from toolgen.state.invocations import Invocation, Invocations, next_steps
 
@@ -56,9 +57,10 @@ class Approvals(Answers):
         current: CurrentPolicy,
         departed: DepartedClients,
         grants: Grants[CallGrant] | None = None,
+        equal_calls: EqualCalls | None = None,
         pending_after_s: float | None = None,
     ) -> None:
-        super().__init__(store=store, log=log, current=current, grants=grants)
+        super().__init__(store=store, log=log, current=current, grants=grants, equal_calls=equal_calls)
         self.role_grants: RoleGrants | None = None
         """Roles that people give for some time."""
         self.departed = departed
@@ -210,6 +212,7 @@ def _invocation(question: Question, now: float) -> Invocation:
         parent=call.parent,
         ancestry=call.ancestry,
         idempotency_key=call.idempotency_key,
+        equal=call.equal,
         asked=now,
         expires=now + question.expires_s,
         needs=question.needs,

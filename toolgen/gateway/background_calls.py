@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from toolgen.gateway.json_body import unmade
 from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, ROOM, WaitingCalls, party_of
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error
+from toolgen.model.tool import Effect
 from toolgen.pipeline.middleware import Presence
 from toolgen.state.invocations import Invocation, TaskWish
 
@@ -32,6 +35,7 @@ _GUARDS_S = 1.0
 _CALLED_OFF_S = 5.0
 _RETRY_S = 10.0
 _FRESH_S = 1.0
+_FOLLOWS_S = 0.05
 _EVERY_S = 0.1
 """How often at most what one call says is kept."""
 _logger = logging.getLogger(__name__)
@@ -92,17 +96,23 @@ class BackgroundCalls:
         return known[1]
 
     async def left_after(self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: Presence) -> Envelope:
-        """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end."""
+        """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end, as one does with
+        an infinite `wait`. What changes something is kept too if its caller leaves it: it finds the call by making an equal one."""
         begun = presence.begun = asyncio.get_running_loop().create_future()
-        presence.alone = True
+        presence.alone, presence.pends = True, (wait if wait < math.inf else None)
         if presence.line is None:
             presence.line = CallReports(presence)
         task = asyncio.create_task(making, name="call")  # one name for all, where each would be given a number
+        presence.on_leave = partial(self._client_left, task, presence)
         try:
+            if wait == math.inf:
+                return await asyncio.shield(task)
             if wait > 0:
                 await asyncio.wait((task,), timeout=wait)
             if not (task.done() or begun.done()) and wait < _GUARDS_S:
                 await asyncio.wait((task, begun), timeout=_GUARDS_S - wait, return_when=asyncio.FIRST_COMPLETED)
+            while presence.follows and not task.done():  # it joins an equal call in a moment, or is made then
+                await asyncio.wait((task, begun), timeout=_FOLLOWS_S, return_when=asyncio.FIRST_COMPLETED)
             if not task.done() and (call := presence.under_way) is not None and not _asks(presence):
                 known = await asyncio.shield(self._leave(task, call, presence))
                 if known is not None:
@@ -114,6 +124,18 @@ class BackgroundCalls:
             elif call.id not in self._waiting.left:
                 presence.leave()  # the pipeline knows what to do with a call whose caller left
             raise
+
+    def _client_left(self, task: asyncio.Task[Envelope], presence: Presence) -> None:
+        """Keep a call that an executor has and that may have changed something: its caller left it, and may ask what became of it."""
+        call = presence.under_way
+        if call is None or presence.begun is not True or call.tool.effect is Effect.READ or task.done():
+            return
+        scope = ExitStack()
+        scope.enter_context(self._waiting.about_to_keep(call))
+        keeping = asyncio.create_task(self._leave(task, call, presence))
+        self._tasks.add(keeping)
+        keeping.add_done_callback(self._tasks.discard)
+        keeping.add_done_callback(lambda _: scope.close())
 
     async def _leave(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> Invocation | None:
         """Keeps a call that runs for its caller to come back to; None where that cannot be: then its caller waits on."""
@@ -127,6 +149,8 @@ class BackgroundCalls:
             if await self._full(call.principal) is None:
                 known = await waiting.store.add(made, each=MAX_CALLS_EACH, total=MAX_CALLS)
             kept = known is not None
+            if known is not None:
+                await waiting.stands_for_equal(known)
         except StateError as fault:
             _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
         finally:
@@ -304,6 +328,7 @@ def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> In
         client=call.client,
         parent=call.parent,
         ancestry=call.ancestry,
+        equal=call.equal,
         asked=now,
         expires=0.0,
         owner=owner,

@@ -3,6 +3,7 @@ down, and what is made of its answer."""
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
@@ -25,7 +26,7 @@ from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
 from toolgen.gateway.response_shaping import SHOWN, Answering
-from toolgen.gateway.search_tools import CALLING, INPUTS, canonical
+from toolgen.gateway.search_tools import CALLING, INPUTS, RESERVED, RUN, canonical
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
@@ -33,7 +34,7 @@ from toolgen.model.excerpt import masking
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import Presence, Running, Trail
@@ -208,6 +209,7 @@ class Calls:
         self._clock, self._current = clock, current
         self._seal: Seal | None = None
         self._results = CallResults(approvals, clock)
+        self._pending_after_s = approvals.background.pending_after_s
 
     @property
     def seal(self) -> Seal:
@@ -238,7 +240,7 @@ class Calls:
     def _may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
         """True if a call of one of these tools may be answered as pending."""
         governance = self._current.governance
-        left = self.approvals.background.pending_after_s is not None
+        left = self._pending_after_s is not None
         return (
             left
             or any(governance.pending_after(principal, tool.name) is not None for tool in catalog)
@@ -249,15 +251,25 @@ class Calls:
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
         """As the protocol has it."""
-        governance, default = self._current.governance, self.approvals.background.pending_after_s
-        if not governance.access.bounds_waiting or not isinstance(caller := governance.by_now(principal), Principal):
-            return default
-        if (meta := canonical(name)) in CALLING and isinstance(arguments, Mapping):
-            catalog = governance.catalog(caller, session)
-            inner = self._discovery.inner(meta, arguments, catalog) if self._discovery.answers(meta, catalog) else None
-            name = inner.name if isinstance(inner, InnerCall) else name
-        own = governance.pending_after(caller, name)
-        return default if own is None else own
+        governance, after = self._current.governance, self._pending_after_s
+        tool = governance.tools.get(name)
+        if governance.access.bounds_waiting and isinstance(caller := governance.by_now(principal), Principal):
+            inner = name if tool is not None else self._inner_name(governance, caller, name, arguments, session)
+            after = after if (own := governance.pending_after(caller, inner)) is None else own
+        if after is not None:
+            return after
+        changes = canonical(name) == RUN if tool is None else tool.effect is not Effect.READ
+        return math.inf if changes else None
+
+    def _inner_name(
+        self, governance: Governance, caller: Principal, name: str, arguments: JsonObject, session: str | None
+    ) -> str:
+        """The name of the tool inside a `run_tool` or `run_read_tool`; any other name as it is."""
+        if (meta := canonical(name)) not in CALLING or not isinstance(arguments, Mapping):
+            return name
+        catalog = governance.catalog(caller, session)
+        inner = self._discovery.inner(meta, arguments, catalog) if self._discovery.answers(meta, catalog) else None
+        return inner.name if isinstance(inner, InnerCall) else name
 
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None
@@ -356,6 +368,8 @@ class Calls:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
+        if name not in RESERVED:
+            return Asked(name=name, arguments=arguments, principal=who)
         meta = canonical(name)
         if meta not in INPUTS or not self._discovery.answers(meta, catalog := governance.catalog(who, session)):
             return Asked(name=name, arguments=arguments, principal=who)
@@ -429,7 +443,7 @@ class Calls:
             self.devices.announce(owner_of(call.principal))
         envelope = enveloped(call, result, trail, (self._clock.monotonic() - started) * 1000)
         if envelope.call_id != call.id:
-            return await self.approvals.repeated(envelope, call.principal)
+            return await self.approvals.repeated(envelope, call.principal, equal=not call.idempotency_key)
         if (
             last
             or call.restored

@@ -38,6 +38,7 @@ from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.equal_calls import EqualCallsStage, StandingCalls
 from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage, SqlGuard
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
@@ -60,6 +61,7 @@ from toolgen.policy.rules import Note
 from toolgen.responses.answer_argument import WHOLE, Reading, may_have_options, offering, taken
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
+from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.history import Histories
 from toolgen.state.idempotency import Ledger
 from toolgen.state.invocations import Need
@@ -126,9 +128,11 @@ class Runtime(Struct, frozen=True, kw_only=True):
     shared_histories: SharedHistories | None
     pauses: Pauses | SharedPauses
     approvals: ApprovalQueue
+    standing: StandingCalls
     key_sets: KeySets
     caching: Caching | None = None
     ledger: Ledger | None = None
+    equal_calls: EqualCalls | None = None
     vault: Vault
     ledger_key: Callable[[], bytes]
     pagings: Pagings = field(default_factory=Pagings)
@@ -157,7 +161,7 @@ class Governance:
         # Counting for all costs a round trip a call, so only for a policy that asks.
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
-        self._tools = runtime.manifest.tools
+        self.tools = self._tools = runtime.manifest.tools
         self._pagings = runtime.pagings
         self._current = runtime.current
         self._concerns: dict[tuple[object, ...], str] = {}
@@ -452,6 +456,12 @@ class Governance:
             ),
             ledger=LedgerStage(
                 ledger=runtime.ledger, clock=runtime.clock, secret=runtime.ledger_key, redact=redact.applied
+            ),
+            equal=EqualCallsStage(
+                calls=runtime.equal_calls,
+                standing=runtime.standing,
+                secret=runtime.ledger_key,
+                concern=self.concern,
             ),
             approve=ApproveStage(
                 policy_digest=policy.digest,

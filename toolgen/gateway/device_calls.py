@@ -314,6 +314,7 @@ def _invocation(call: Call, now: float, kept: dict[str, Any], policy_digest: str
         parent=call.parent,
         ancestry=call.ancestry,
         idempotency_key=call.idempotency_key,
+        equal=call.equal,
         asked=now,
         **kept,
     )

@@ -137,7 +137,8 @@ class ToolCalls(Protocol):
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
         """How long a caller waits for a call before it is answered as pending, in seconds: as the rules about the tool say, the one inside
-        a `run_tool`, or as the gateway does; None for as long as the call takes."""
+        a `run_tool`, or as the gateway does. Infinity for as long as the call takes, if it may change something: then it is kept if its
+        caller leaves it. None for any other call, which is simply made."""
 
     @property
     def files(self) -> Files:

@@ -150,6 +150,7 @@ class Gateway(Standing):
             current=current,
             departed=departed,
             grants=shared.grants,
+            equal_calls=shared.equal_calls,
             pending_after_s=settings.pending_after_s,
         )
         self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
@@ -248,10 +249,12 @@ class Gateway(Standing):
             shared_histories=shared.histories,
             pauses=shared.pauses,
             approvals=self.approvals,
+            standing=self.approvals,
             key_sets=KeySets(make_fetch(self.current.permit), clock),
             caching=caching_of(self.settings, self.manifest, clock),
             pagings=pagings,
             ledger=shared.ledger,
+            equal_calls=shared.equal_calls,
             vault=shared.vault,
             ledger_key=shared.ledger_key or (lambda: self._log.key),
             metrics=self.operations.metrics,

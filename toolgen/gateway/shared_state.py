@@ -19,6 +19,7 @@ from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Link
 from toolgen.state.departures import Departures, RedisDepartures, SqliteDepartures
 from toolgen.state.encryption import Seal, seal_of
+from toolgen.state.equal_calls import EqualCalls, RedisEqualCalls, SqliteEqualCalls
 from toolgen.state.grants import CallGrant, Grants, RedisGrants, RoleGrant, SqliteGrants
 from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations
@@ -75,6 +76,7 @@ class Shared(Struct, frozen=True, kw_only=True):
     histories: SharedHistories | None
     turns: Turns | None
     ledger: Ledger
+    equal_calls: EqualCalls
     vault: Vault
     tools: ToolChangesStore
     ledger_key: Callable[[], bytes] | None
@@ -117,7 +119,7 @@ class Shared(Struct, frozen=True, kw_only=True):
     async def close(self) -> None:
         """Lets go of everything."""
         counted = (self.histories, self.turns, self.buckets, self.invocations, self.departures, self.grants, self.roles)
-        others = (self.ledger, self.vault, self.tools, self.accepted, self.journal)
+        others = (self.ledger, self.equal_calls, self.vault, self.tools, self.accepted, self.journal)
         places = (self.clock, self.pauses, *counted, *others)
         try:
             await each(lambda: cancel(*self._tasks), *(one.close for one in places if one is not None))
@@ -152,6 +154,7 @@ def share(
             turns=_turns(settings, clock, background, client),
             counts=client,
             ledger=SqliteLedger(settings.state_dir / "keys.db", clock),
+            equal_calls=SqliteEqualCalls(settings.state_dir / "equal.db", clock),
             vault=SqliteVault(settings.state_dir / "values.db", clock, _sealing(settings)),
             tools=tool_changes_of(settings),
             ledger_key=None,
@@ -171,6 +174,7 @@ def share(
         histories=SharedHistories(_link(state), _sealing(settings), shared_clock, watch),
         turns=_turns(settings, clock, background, _link(state)),
         ledger=RedisLedger(_link(state), sealing, journal(), watch),
+        equal_calls=RedisEqualCalls(_link(state), sealing),
         vault=RedisVault(_link(state), sealing),
         tools=tool_changes_of(settings),
         ledger_key=lambda: sealing().ledger,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 from weakref import WeakValueDictionary
@@ -17,22 +18,27 @@ from toolgen.audit.call_outcome import recorded_outcomes
 from toolgen.audit.log import AuditLog
 from toolgen.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.json_body import encode, envelope_json
-from toolgen.model.call import Principal, parties
+from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.waiting import reads_end
+from toolgen.pipeline.stages.equal_calls import HELD_S
+from toolgen.pipeline.stages.idempotency import UNDONE
 from toolgen.state.call_states import Kind, Status
+from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.invocations import BehindError, Invocation, Invocations, Party, ResultsFullError, Room
 from toolgen.state.remembered_calls import RememberedCalls
 from toolgen.state.store_watch import LEASE_S
 from toolgen.state.stored_answers import EACH, TOTAL
 
-__all__ = ["KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "forgotten", "kept_until", "of_party", "party_of"]
+__all__ = ["JOINED_S", "KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "forgotten", "kept_until", "of_party", "party_of"]
 
 _logger = logging.getLogger(__name__)
 KEPT_S = 3600.0
 """How long a caller can fetch how its call ended."""
 ROOM = Room(each=EACH, total=TOTAL)
 """How many bytes of results are kept for one principal, and for all of them."""
+JOINED_S = 60.0
+"""How long after its end equal calls join a call of which nobody has read how it ended."""
 GRACE_S = 60.0
 """How long at least, whatever its client asked for."""
 _MAX_UNKEPT = 10_000
@@ -46,8 +52,10 @@ _STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "can
 class WaitingCalls:
     """The calls of every kind that are kept in one store. `tells` has what the caller of a kind that is so far is told while it waits."""
 
-    def __init__(self, *, store: Invocations, log: AuditLog) -> None:
+    def __init__(self, *, store: Invocations, log: AuditLog, equal_calls: EqualCalls | None = None) -> None:
         self.store: Invocations = RememberedCalls(store)
+        self.equal_calls = equal_calls
+        self._leaving = Counter[str]()
         self.owner = secrets.token_hex(8)
         self.tells: dict[tuple[Kind, Status], Callable[[Invocation], Error]] = {}
         self.left: dict[str, asyncio.Future[bool] | bool] = {}
@@ -110,8 +118,54 @@ class WaitingCalls:
         own = [known for known in page if _same(known.principal, caller)]
         return tuple([known for known in own if not await self._lapsed(known)]), more
 
-    async def outcome(self, call_id: str, caller: Principal, wait: float = 0.0) -> Envelope | None:
-        """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none."""
+    async def joined(self, call_id: str, name: str) -> str | None:
+        """As `StandingCalls`: the call waits, or ended within the last minute, and did something or was denied."""
+        known = await self.current_of(call_id)
+        if known is None:
+            return None
+        if known.equal != name:  # who wrote that it is, is nobody who may
+            return ""
+        if known.status != "ended":
+            return "approval_required" if known.kind == "approval" else "deferred"
+        code = known.envelope["error"]["code"] if known.envelope and "error" in known.envelope else ""
+        undone = code in UNDONE or known.envelope is None or known.envelope["status"] in {"refused", "cancelled"}
+        if (undone and code != "approval_denied") or known.ended + JOINED_S <= await self.store.now():
+            return ""
+        return "deferred"
+
+    def leaving(self, name: str) -> bool:
+        """As `StandingCalls`."""
+        return name in self._leaving
+
+    @contextmanager
+    def about_to_keep(self, call: Call) -> Iterator[None]:
+        """While a call is about to be kept: equal calls wait for that."""
+        if call.equal:
+            self._leaving[call.equal] += 1
+        try:
+            yield
+        finally:
+            if call.equal:
+                self._leaving[call.equal] -= 1
+                if not self._leaving[call.equal]:
+                    del self._leaving[call.equal]
+
+    async def stands_for_equal(self, known: Invocation) -> None:
+        """Have equal calls join one that is kept."""
+        if known.equal and self.equal_calls is not None:
+            await self.equal_calls.hold(known.equal, known.id, HELD_S)
+
+    async def told(self, known: Invocation) -> None:
+        """Note that a caller has read how its call ended: an equal call is another one from now on."""
+        if known.equal and self.equal_calls is not None and known.status == "ended":
+            with suppress(StateError):  # it joins this one for a minute at most
+                await self.equal_calls.release(known.equal, known.id)
+
+    async def outcome(
+        self, call_id: str, caller: Principal, wait: float = 0.0, *, tells: bool = True
+    ) -> Envelope | None:
+        """How a caller's own call stands, or ends within `wait` seconds; None for a call that is another's, or none. `tells`: who asks
+        gives it to the caller."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
@@ -121,6 +175,8 @@ class WaitingCalls:
                 return None
             left = until - loop.time()
             if known.status == "ended" or left <= 0:
+                if tells:
+                    await self.told(known)
                 return self.envelope(known)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
@@ -144,10 +200,13 @@ class WaitingCalls:
         adding = self.left.get(call_id, False)
         return adding if isinstance(adding, bool) else await asyncio.shield(adding)
 
-    async def repeated(self, envelope: Envelope, caller: Principal) -> Envelope:
-        """What a repetition of a call is told, whose first waited for a person: how that stands now."""
+    async def repeated(self, envelope: Envelope, caller: Principal, *, equal: bool = False) -> Envelope:
+        """What a repetition of a call is told, whose first waited for a person: how that stands now. `equal`: it has no key of its own."""
         if envelope.error is None or envelope.error.code not in {"approval_required", "deferred"}:
             return envelope
+        if equal:
+            known = await self.outcome(envelope.call_id, caller, tells=False)
+            return envelope if known is None else _joined(known)
         gone = Error(
             code="expired",
             message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
@@ -438,6 +497,14 @@ class WaitingCalls:
         else:
             _logger.warning("call %s of %s: %s", known.id, known.tool, event)
         return seq
+
+
+def _joined(envelope: Envelope) -> Envelope:
+    """What a call is told that joined an equal one: that it was not made."""
+    if envelope.status != "pending" or envelope.error is None:
+        return msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, joined=True))
+    message = f"the same call, {envelope.call_id}, waits already: {envelope.error.message}"
+    return msgspec.structs.replace(envelope, error=msgspec.structs.replace(envelope.error, message=message))
 
 
 def _without_result(envelope: Envelope) -> dict[str, Any]:

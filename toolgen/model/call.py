@@ -273,7 +273,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     and the value, and `sent` the arguments with those tokens, as their caller sent them. `withheld` says why the call may not be sent any
     more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a tool, and this principal may not
     see it; only the record says so. `ancestry` are the tools of the calls that this one was made inside of, the outermost first. `resume`
-    is what a call that waited for others goes on from.
+    is what a call that waited for others goes on from. `equal` is the name, a keyed digest, that calls have in common of which one may
+    stand for the others, "" where none may.
     """
 
     id: str
@@ -285,6 +286,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
     approval: str = ""
     idempotency_key: str = ""
+    equal: str = ""
     trace: Trace | None = None
     repaired: tuple[str, ...] = ()
     dropped: JsonObject = _NOTHING

@@ -165,7 +165,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `partial` are the errors beside an answer that is there in part: `{"message", "path", "code", "count"}`.
     `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
-    `note` is what the people said who agreed to the call.
+    `note` is what the people said who agreed to the call. `joined`: the call was made before, by an equal one, and not again.
     """
 
     duration_ms: float
@@ -177,6 +177,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: Sequence[object] | None = None
     dropped: tuple[Mapping[str, str], ...] = ()
     note: str = ""
+    joined: bool = False
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,6 +51,8 @@ class Presence:
     the client can be told and asked more, `trace` if the request belongs to a trace, and `task` for wishes about the task that the call
     becomes. `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for
     it, or False. `under_way` is that call, and `alone` says that it is made in a task of its own, which nobody cancels who waits for it.
+    `pends` is after how many seconds it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be
+    kept. `on_leave` is told when the caller leaves.
     """
 
     __slots__ = (
@@ -63,7 +65,10 @@ class Presence:
         "begun",
         "called_off",
         "elicits",
+        "follows",
         "line",
+        "on_leave",
+        "pends",
         "task",
         "trace",
         "under_way",
@@ -82,6 +87,9 @@ class Presence:
         self.begun: asyncio.Future[None] | bool | None = None
         self.under_way: Call | None = None
         self.called_off = False
+        self.pends: float | None = None
+        self.follows = False
+        self.on_leave: Callable[[], None] | None = None
         self._executing: asyncio.Task[Any] | None = None
         self._left = False
         self._others: tuple[Presence, ...] = ()
@@ -93,6 +101,8 @@ class Presence:
         if self._left or self._stays:
             return
         self._left = True
+        if self.on_leave is not None:
+            self.on_leave()
         for task in self._tasks:
             task.cancel()
         for other in self._others:

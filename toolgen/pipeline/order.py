@@ -4,7 +4,7 @@ Calls alike go by a plan, compiled once, without the stages that would let each 
 
 The middleware, and what looks at results, are there where a project asks for them.
 
-record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> middleware -> approve -> meter ->
+record -> turn -> pause -> limit -> access -> arguments -> inspect -> ledger -> equal -> middleware -> approve -> meter ->
 pause -> current -> results -> redact -> deliver
 """
 
@@ -18,12 +18,13 @@ from msgspec.structs import replace
 
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
-from toolgen.model.tool import Tool
+from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.middleware import Next, Trail, compose, guarded
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.completion import Completion
 from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.equal_calls import EqualCallsStage
 from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
@@ -48,6 +49,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     arguments: ArgumentsStage
     inspect: InspectStage
     ledger: LedgerStage
+    equal: EqualCallsStage
     approve: ApproveStage
     meter: MeterStage
     current: CurrentStage
@@ -72,6 +74,7 @@ def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
             parts.access,
             guarded(parts.arguments, busy(parts.inspect)),
             busy(parts.ledger),
+            busy(parts.equal),
             _judging(parts.middleware, parts),
             guarded(busy(parts.approve)),
             parts.meter,
@@ -125,6 +128,8 @@ class Plans:
             idle.append(parts.inspect)
             if parts.access.access.allows(who, tool):  # inspecting may ask too, whatever the rules say
                 idle.append(parts.approve)
+                if tool.effect is Effect.READ:
+                    idle.append(parts.equal)
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
         plan = call_pipeline(parts, idle)

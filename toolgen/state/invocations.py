@@ -114,7 +114,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     `escalated` say when that was done.
 
     `request` is what a device is asked, `answer` what it said. `cancel` is set where the caller wants a call ended that runs at whichever
-    worker. `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
+    worker. `equal` is the name that it has in common with calls that join it.
+    `progress` is how far it said it had come, `partial` how many pieces of its answer it gave, and `parts` the last of them.
     `asks` are the questions of a call that runs to its caller, by their keys, and `replies` the answers that it has not taken yet. `via` is
     the tool that its caller named, where that is another (`run_tool`), and `task` what it wished of it. `updated` is when it said
     something last.
@@ -143,6 +144,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
     ancestry: tuple[str, ...] = ()
     idempotency_key: str = ""
+    equal: str = ""
     asked: float
     expires: float
     home: str = ""

@@ -340,13 +340,15 @@ def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> 
     async def steps(urls: list[str], _seen: Upstream, path: Path) -> None:
         able = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
         one, two, old = Peer(urls[0]), Peer(urls[1], capabilities=able), await greeted(urls[1], elicitation={})
-        tasks = [(await one.ask("tools/call", **DROP))["taskId"] for _ in range(4)]
+        drops = [{**DROP, "arguments": {"table": f"t{number}"}} for number in range(4)]
+        tasks = [(await one.ask("tools/call", **drop))["taskId"] for drop in drops]
+        assert (await one.ask("tools/call", **drops[0]))["taskId"] == tasks[0]  # an equal call waits already
         for task_id in tasks:  # its own client cannot be asked, so others are waited for
             task = await one.ask("tasks/get", taskId=task_id)
             assert (task["status"], task["statusMessage"].partition(":")[0]) == ("working", "approval_required")
         asked = await two.ask("tasks/get", taskId=tasks[0])
         assert (asked["status"], [*asked["inputRequests"]]) == ("input_required", ["approval"])
-        assert 'table = "t"' in asked["inputRequests"]["approval"]["params"]["message"]
+        assert 'table = "t0"' in asked["inputRequests"]["approval"]["params"]["message"]
 
         def saying(approve: object) -> dict[str, Any]:
             return {"inputResponses": {"approval": {"action": "accept", "content": {"approve": approve}}}}
@@ -364,9 +366,9 @@ def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> 
         assert "approval_denied" in message["result"]["content"][0]["text"]
         texts = [(await one.ended(task_id))["result"]["content"][0]["text"] for task_id in tasks]
         assert [text.partition(":")[0] for text in texts] == [
-            "dropped t",
+            "dropped t0",
             "approval_denied",
-            "dropped t",
+            "dropped t2",
             "approval_denied",
         ]
         ran = [entry for entry in entries(path.parent / "var" / "audit") if entry["event"] == "intent"]
@@ -433,8 +435,9 @@ def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         one, two = await greeted(urls[0], elicitation={}), await greeted(urls[1], elicitation={})
         wanted = {"name": "own__greet", "arguments": {}, "task": {}}
-        made = [await one.ask("tools/call", **wanted, _meta=meta) for meta in ({"progressToken": "p-1"}, {})]
-        for task_id, token in zip([item["task"]["taskId"] for item in made], ("p-1", None), strict=True):
+        for token in ("p-1", None):  # one after the other: equal calls would be one task
+            made = await one.ask("tools/call", **wanted, _meta={"progressToken": token} if token else {})
+            task_id = made["task"]["taskId"]
             async with two.stream("tasks/result", taskId=task_id) as heard:
                 told: list[dict[str, Any]] = []
                 async for message in heard:

@@ -213,8 +213,10 @@ class Tasks:
             return task
         match task["status"]:
             case "completed":
+                await self._approvals.told(known)
                 task["result"] = {"resultType": "complete", **self._result_of(known, meta, era, principal)}
             case "failed":
+                await self._approvals.told(known)
                 task["error"] = error_of(known, self._approvals)
             case "input_required":
                 asked = dict(self._asked(known, capabilities_of(meta.get(META_CAPABILITIES))))
@@ -304,6 +306,7 @@ class Tasks:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await news.wait()
+        await self._approvals.told(known)
         result = self._result_of(known, meta, era, caller.principal)
         said = result.get("_meta")
         own = said if isinstance(said, Mapping) else {}

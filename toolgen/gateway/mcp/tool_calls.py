@@ -87,6 +87,7 @@ class ToolCalls:
         self._listings = listings
         self._states = states
         self._mailbox = mailbox
+        self._asking_about: set[str] = set()
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
         """Whether this call may say something before its answer: a function of ours, an approval that is asked for over a stream, or how
@@ -128,7 +129,7 @@ class ToolCalls:
         presence.line = line
         if plan is not None and plan.always:
             presence.task = TaskWish(keep_s=plan.keep_s, token=request.token)
-        if line is not None and (plan is not None or after is not None):
+        if line is not None and (plan is not None or (after is not None and after < math.inf)):
             first = None if plan is not None and plan.at_once else line
             # Who knows no tasks cannot answer a question once the call goes on without it.
             questions = None if plan is None else self._tasks.questions
@@ -280,12 +281,19 @@ class ToolCalls:
             return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
         if caller.send is None:
             return await self._result(envelope, request, caller)
+        if envelope.call_id in self._asking_about:  # an equal call, about which the person is asked already
+            return await self._result(await self._ended(envelope, request, caller), request, caller)
         try:
             question = self._states.close(caller.principal, "", {}, answers={}, call_id=envelope.call_id)
             caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": form}))
         except (StateError, QueueFull):
             return await self._result(envelope, request, caller)
-        return await self._result(await self._ended(envelope, request, caller), request, caller)
+        self._asking_about.add(envelope.call_id)
+        try:
+            envelope = await self._ended(envelope, request, caller)
+        finally:
+            self._asking_about.discard(envelope.call_id)
+        return await self._result(envelope, request, caller)
 
     async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | Fault:
         """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
@@ -319,6 +327,8 @@ class ToolCalls:
             if known.status != "pending" and after is not None:  # the person has answered, and the call is made
                 until, after = min(until, loop.time() + after), None
             left = until - loop.time()
+            if known.status == "ended":
+                await approvals.told(known)
             if known.status == "ended" or (known.unanswered and known.status == "pending") or left <= 0:
                 break
             await caller.presence.awaiting(_set(news, min(_LOOK_S, left)))

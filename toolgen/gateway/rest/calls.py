@@ -132,6 +132,7 @@ class CallEvents:
                 yield _event("partial", {"call_id": known.id, "number": number + 1, "data": data})
             pieces = known.partial
             if known.status == "ended":
+                await approvals.told(known)
                 yield _event("done", envelope_json(approvals.envelope(known)))
                 return
             left = until - loop.time()

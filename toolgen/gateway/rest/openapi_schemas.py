@@ -61,6 +61,7 @@ def _envelope_schemas() -> Node:
         "partial": {"type": "array", "items": {"type": "object"}},
         "dropped": {"type": "array", "items": described({"argument": TEXT, "nearest": TEXT}, "argument")},
         "note": TEXT,
+        "joined": {"type": "boolean"},
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
@@ -134,8 +135,9 @@ class Rest:
             until = began + body.wait
             envelope = await background.call(name, making, caller=principal, wait=body.wait, presence=request.presence)
         elif (after := calls.pending_after(principal, name, body.arguments, session)) is not None:
-            until = began + min(after, _APPROVAL_WAIT_S)
             envelope = await background.left_after(making, wait=after, presence=request.presence)
+            begin = asyncio.get_running_loop().time() if after == math.inf else began
+            until = begin + min(after, _APPROVAL_WAIT_S)
         else:
             envelope = await making
             until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
@@ -188,9 +190,8 @@ class Rest:
             envelope = await approvals.background.call(name, making, caller=principal, wait=wait, presence=presence)
         else:
             after = calls.pending_after(principal, name, arguments, session)
-            return await (
-                making if after is None else approvals.background.left_after(making, wait=after, presence=presence)
-            )
+            background = approvals.background
+            return await (making if after is None else background.left_after(making, wait=after, presence=presence))
         until = began + wait
         if envelope.status == "pending":
             left = until - asyncio.get_running_loop().time()

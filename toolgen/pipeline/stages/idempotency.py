@@ -26,7 +26,7 @@ from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import Next, Trail
 from toolgen.state.idempotency import Claim, Ledger
 
-__all__ = ["KEPT_S", "LEASE_S", "LedgerStage", "key_digest"]
+__all__ = ["KEPT_S", "LEASE_S", "UNDONE", "LedgerStage", "key_digest"]
 
 _logger = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ MAX_SIZE = 262_144
 MAX_EACH = 10_000
 _MAX_WAIT_S = 30.0
 _POLL_S = 0.2  # another process tells nobody
-# Nothing was done, or nothing that doing it again would add to: the key may be used again for the same call.
-_UNDONE = frozenset(
+UNDONE = frozenset(
     {"upstream_timeout", "upstream_unavailable", "secret_unavailable", "egress_refused", "validation", "rate_limited"}
 )
+"""Codes of calls that did nothing, or nothing that doing it again would add to: a key may be used again for the same call."""
 _LOST = Error(
     code="outcome_unknown",
     message="the gateway stopped while it carried out the call with this key, and nobody knows how far it came",
@@ -208,7 +208,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
 def _undone(failed: Failed, *, idempotent: bool) -> bool:
     """Whether the same call may be made again: it did nothing, or doing it twice is doing it once."""
     status = failed.delivery.status
-    if failed.error.code in _UNDONE or failed.delivery.broken or status == 429:
+    if failed.error.code in UNDONE or failed.delivery.broken or status == 429:
         return failed.error.code != "outcome_unknown"
     return idempotent and isinstance(status, int) and status >= 500
 

@@ -1,0 +1,140 @@
+"""The stage where a call joins an equal one that waits: it is not asked, and not carried out, a second time.
+
+Equal are calls of the same principal to the same tool with the same arguments that change something, or that a person has to agree to. A
+call joins another one while that waits for a person or a device, or goes on without its caller, and for a minute after its end, as long as
+nobody has read how it ended. Calls with an idempotency key, and calls inside of another, join none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from toolgen.background import SeldomLog
+from toolgen.canonical import canonical, encodable
+from toolgen.errors import CanonicalError, StateError
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.result import Error, Pending, Result
+from toolgen.model.tool import Effect, Tool
+from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.stages.broken_off import not_awaited
+from toolgen.state.equal_calls import EqualCalls
+
+__all__ = ["HELD_S", "EqualCallsStage", "StandingCalls"]
+
+_logger = logging.getLogger(__name__)
+HELD_S = 8 * 86_400.0
+"""How long the name of a call that is kept is held at most: a day longer than a call may wait."""
+_BEGIN_S = 60.0
+"""How long a call may take to be kept from when it may be left, or asked about."""
+_LOOK_S = 0.05
+_MAX_RELEASED = 10
+_WAITS = frozenset({"approval_required", "deferred"})
+
+
+class StandingCalls(Protocol):
+    """The calls that are kept while they wait."""
+
+    async def joined(self, call_id: str, name: str) -> str | None:
+        """The code of the pending answer for who joins a call with this name; "" where it is over, None where it is not kept. Raises
+        `StateError`."""
+
+    def leaving(self, name: str) -> bool:
+        """Whether a call with this name is about to be kept here, as its caller left it."""
+
+    async def is_left(self, call_id: str) -> bool:
+        """Whether a call of this worker goes on without its caller."""
+
+
+class EqualCallsStage(Struct, frozen=True, kw_only=True):
+    """`secret` keys the names, `concern` is the digest of what the policy says about calls of a principal to a tool."""
+
+    calls: EqualCalls | None
+    standing: StandingCalls
+    secret: Callable[[], bytes]
+    concern: Callable[[Principal, Tool], str]
+    told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
+
+    def __call__(self, call: Call, trail: Trail, proceed: Next) -> Coroutine[Any, Any, Result]:
+        asks = trail.verdict == "ask"
+        if self.calls is None or not (asks or call.tool.effect is not Effect.READ):
+            return proceed(call, trail)
+        if call.parent or call.approval or call.idempotency_key:
+            return proceed(call, trail)
+        return self._joined(self.calls, call, trail, proceed, asks=asks)
+
+    async def _joined(self, calls: EqualCalls, call: Call, trail: Trail, proceed: Next, *, asks: bool) -> Result:
+        """The pending answer of an equal call, or the call itself."""
+        presence = trail.presence
+        try:
+            call = replace(call, equal=self._name(call, asks=asks))
+        except CanonicalError:
+            return await proceed(call, trail)
+        if presence.under_way is not None and presence.under_way.id == call.id:
+            presence.under_way = call
+        # What may be left, or asked about, holds its name from the beginning; any other call only if its client leaves it.
+        seconds = _BEGIN_S + (presence.pends or 0.0) if asks or presence.pends is not None else 0.0
+        try:
+            other, code = await self._other(calls, call, trail, seconds)
+        except StateError as error:
+            self.told.say(f"equal calls cannot be found: {error}")
+            return await proceed(call, trail)
+        if code == "left":
+            return not_awaited(call, called_off=presence.called_off, begun=False)
+        if other:
+            trail.replays = other
+            return Pending(error=Error(code=code, message=f"an equal call, {other}, waits already", rule=trail.rule))
+        return await (self._held(calls, call, trail, proceed) if seconds else proceed(call, trail))
+
+    async def _other(self, calls: EqualCalls, call: Call, trail: Trail, seconds: float) -> tuple[str, str]:
+        """The id of the call that this one joins, with the code of its answer; both empty where it is to be made itself."""
+        presence, name, released = trail.presence, call.equal, 0
+        try:
+            while released < _MAX_RELEASED:
+                if not self.standing.leaving(name):
+                    holder = await (calls.take(name, call.id, seconds) if seconds else calls.find(name))
+                    if holder is None or holder.call_id == call.id:
+                        return "", ""
+                    code = await self.standing.joined(holder.call_id, name)
+                    if code:
+                        return holder.call_id, code
+                    if code == "" or holder.kept:
+                        await calls.release(name, holder.call_id)
+                        released += 1
+                        continue
+                if presence.left():
+                    return "", "left"
+                presence.follows = True
+                await asyncio.sleep(_LOOK_S)  # its caller waits for it, or it is kept in a moment
+            return "", ""  # somebody holds the name for calls that do not have it
+        finally:
+            presence.follows = False
+
+    async def _held(self, calls: EqualCalls, call: Call, trail: Trail, proceed: Next) -> Result:
+        """The call itself, which holds its name: for as long as it is kept, or until it has ended."""
+        try:
+            result = await proceed(call, trail)
+        except Exception:
+            await self._settle(calls, call, kept=False)
+            raise
+        waits = isinstance(result, Pending) and result.error.code in _WAITS
+        await self._settle(calls, call, kept=waits or await self.standing.is_left(call.id))
+        return result
+
+    async def _settle(self, calls: EqualCalls, call: Call, *, kept: bool) -> None:
+        try:
+            await (calls.hold(call.equal, call.id, HELD_S) if kept else calls.release(call.equal, call.id))
+        except StateError as error:
+            self.told.say(f"which call others are equal to cannot be kept: {error}")
+
+    def _name(self, call: Call, *, asks: bool) -> str:
+        """What calls have in common: a keyed digest. What a person has to agree to is not equal to what another policy says of it."""
+        concern = self.concern(call.principal, call.tool) if asks else ""
+        said = [list(parties(call.principal)), call.tool.name, concern, encodable(call.arguments)]
+        return hmac.new(self.secret(), b"equal calls" + canonical(said), "sha256").hexdigest()

@@ -559,7 +559,8 @@ def test_a_storm_of_questions_is_bounded(project: Path) -> None:
     async def main() -> None:
         async with world(project) as (_, client):
             body = {"arguments": UPDATE, "wait": 0}
-            answers = [await client.post("bot", CHANGE, body) for _ in range(MAX_EACH + 2)]
+            keyed = [{**body, "idempotency_key": str(number)} for number in range(MAX_EACH + 2)]
+            answers = [await client.post("bot", CHANGE, one) for one in keyed]
             assert [answer.status_code for answer in answers] == [202] * MAX_EACH + [429] * 2
             assert answers[-1].headers["retry-after"] == "30"
             assert (await client.post("bot2", CHANGE, body)).status_code == 202

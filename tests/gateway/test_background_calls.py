@@ -347,7 +347,8 @@ def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(tmp_path: 
     paths: list[Path] = []
 
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
-        calls = [{"type": "tool_call", "id": f"c{n}", "name": tool, "args": {}} for n in range(2)]
+        argument = "to" if tool == "orders__send_mail" else "order"
+        calls = [{"type": "tool_call", "id": f"c{n}", "name": tool, "args": {argument: str(n)}} for n in range(2)]
         paths.append(path)
         seen.answers.clear()
         async with http(urls[0]) as client:
@@ -375,7 +376,8 @@ def test_results_of_calls_that_were_left_are_kept_within_their_room(
         seen.body = json.dumps(result).encode()
         async with http(urls[0]) as one, http(urls[1]) as two, http(urls[1], "ann") as ann:
             seen.answers.clear()
-            made = [await client.post(MAIL, json={"wait": 0}) for client in (one, two) * 6]
+            bodies = [{"wait": 0, "arguments": {"to": str(number)}} for number in range(12)]
+            made = [await client.post(MAIL, json=body) for client, body in zip((one, two) * 6, bodies, strict=True)]
             assert {answer.status_code for answer in made} == {202}
             await asyncio.to_thread(seen.reached, 12)
             seen.answers.set()

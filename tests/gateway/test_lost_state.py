@@ -109,7 +109,7 @@ def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
     short = {**POLICY, "approvals": {**POLICY["approvals"], "expires": "3s"}}
 
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
-        calls = [await ask(gateway, "x") for gateway in (first, second) for _ in range(2)]
+        calls = [await ask(gateway) for gateway in (first, second) for _ in range(2)]
         copy = await copies.take()
         for call_id, gateway in zip(calls, (second, first, first, second), strict=True):
             await approve(gateway, call_id)

@@ -64,8 +64,11 @@ def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = P
         asyncio.run(main())
 
 
-async def ask(gateway: Gateway, text: str = "x") -> str:
-    answer = await gateway.call("orders__send_mail", {"to": text}, principal="bot")
+_NUMBERS = itertools.count()
+
+
+async def ask(gateway: Gateway, text: str = "") -> str:
+    answer = await gateway.call("orders__send_mail", {"to": text or f"x{next(_NUMBERS)}"}, principal="bot")
     assert answer.status == "pending", answer
     return answer.call_id
 
@@ -112,7 +115,7 @@ def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_by_nobo
         one, two = machines(tmp_path, server, url)
         redis = Redis(host="127.0.0.1", port=server.port)
         async with Gateway.load(one).short_session() as first:  # which carries nothing out
-            call_id = await ask(first)
+            call_id = await ask(first, "x")
             name = f"toolgen:calls:call:{call_id}"
             kept = [await redis.dump(name)]
             eve = first.principal("eve")
@@ -159,7 +162,7 @@ def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(tmp_pa
         one, two = machines(tmp_path, server, url)
         seal_file(load_settings(two)).write_text("ab" * 32, encoding="ascii")
         async with Gateway.load(one) as first, asyncio.timeout(120):
-            await ask(first)
+            await ask(first, "x")
             async with Gateway.load(two) as second:
                 while not second.operations.ready():  # noqa: ASYNC110 - another task looks
                     await asyncio.sleep(0.01)
@@ -326,9 +329,12 @@ def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: P
             assert await gateway.operations.reload()
         asking = [
             await gateway.call(
-                "orders__create_order", {"tenant_id": "acme", "amount_cents": 60}, principal="bot", session="s"
+                "orders__create_order",
+                {"tenant_id": "acme", "amount_cents": 60, "note": str(number)},
+                principal="bot",
+                session="s",
             )
-            for gateway in (first, second, first)
+            for number, gateway in enumerate((first, second, first))
         ]
         assert [answer.status for answer in asking] == ["pending"] * 3
         seen.answers.clear()

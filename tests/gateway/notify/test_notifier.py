@@ -345,7 +345,7 @@ def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: P
 
             async def main() -> list[str]:
                 async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(60):
-                    calls = [await ask(gateway) for gateway in (one, two)]
+                    calls = [await ask(gateway, text) for gateway, text in ((one, "x"), (two, "y"))]
                     await to.reached(6)
                     for call_id in calls:
                         await decide(two, call_id)
@@ -366,7 +366,7 @@ def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_path: P
 
 def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, to: Receiver) -> None:
     async def work(gateway: Gateway, _seen: Upstream) -> None:
-        soon, late = await ask(gateway), await ask(gateway)
+        soon, late = await ask(gateway), await ask(gateway, "late")
         await decide(gateway, soon, who="lena")
         await to.reached(5)
         assert [event for event, call_id in to.events() if call_id == soon] == [
@@ -416,7 +416,7 @@ def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, to: Re
 
             async def main() -> None:
                 async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(120):
-                    calls = [await ask(gateway, f"m{number}") for number in range(5) for gateway in (one, two)]
+                    calls = [await ask(gateway, f"m{number}") for number, gateway in enumerate((one, two) * 5)]
                     for number, call_id in enumerate(calls):
                         await decide((one, two)[number % 2], call_id, approve=number % 3 > 0)
                     await to.reached(20)

@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from toolgen.background import SeldomLog
 from toolgen.canonical import canonical, encodable
 from toolgen.errors import CanonicalError, StateError
-from toolgen.model.call import Call, Principal, parties
+from toolgen.model.call import Call, Principal, Proof, parties
 from toolgen.model.result import Error, Pending, Result
 from toolgen.model.tool import Effect, Tool
 from toolgen.pipeline.middleware import Next, Trail
@@ -135,6 +135,15 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
 
     def _name(self, call: Call, *, asks: bool) -> str:
         """What calls have in common: a keyed digest. What a person has to agree to is not equal to what another policy says of it."""
-        concern = self.concern(call.principal, call.tool) if asks else ""
-        said = [list(parties(call.principal)), call.tool.name, concern, encodable(call.arguments)]
+        principal, concern = call.principal, self.concern(call.principal, call.tool) if asks else ""
+        # A call that waits ends when the key or certificate that it came with is revoked.
+        proof = principal.proof or Proof()
+        who = [
+            list(parties(principal)),
+            sorted(principal.toolsets),
+            proof.key,
+            proof.certificate,
+            to_builtins(proof.shown),
+        ]
+        said = [who, call.tool.name, concern, encodable(call.arguments)]
         return hmac.new(self.secret(), b"equal calls" + canonical(said), "sha256").hexdigest()

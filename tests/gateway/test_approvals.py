@@ -234,14 +234,16 @@ def test_a_denied_change_does_nothing_and_says_why(project: Path) -> None:
     run(main())
 
 
-def test_a_change_of_too_many_rows_is_taken_back_though_somebody_approved_it(project: Path) -> None:
+def test_a_change_of_rows_that_became_too_many_is_taken_back_though_somebody_approved_it(project: Path) -> None:
     async def main() -> None:
         async with world(project) as (_, client):
-            call_id = await client.ask(arguments={"sql": "UPDATE customers SET name = 'all' WHERE id > 0"})
+            call_id = await client.ask(arguments={"sql": "UPDATE customers SET name = 'all' WHERE id > 1"})
+            with contextlib.closing(sqlite3.connect(project.parent / "specs" / "shop.db")) as connection, connection:
+                connection.execute("INSERT INTO customers (name) VALUES ('Cyd')")
             await client.decide("ops", call_id)
             envelope = await client.ended(call_id)
             assert (envelope["status"], envelope["error"]["code"]) == ("error", "sql_refused")
-        assert names(project) == ["Ada", "Ben"]
+        assert names(project) == ["Ada", "Ben", "Cyd"]
 
     run(main())
 

@@ -246,13 +246,7 @@ async def everything(world: World, affected: set[tuple[str, str]], code: str = "
     """Asks every route and method: those that need what is broken say so, and so does any other that does not answer."""
     answered: dict[tuple[str, str], list[httpx.Response]] = {}
     for route, requests in REQUESTS.items():
-        for url, body in requests:  # a key of its own: an equal call that waits would be the answer
-            given = (
-                {**body, "idempotency_key": secrets.token_hex(8)}
-                if url.endswith(("__ring/call", "__copy_text/call"))
-                else body
-            )
-            answered.setdefault(route, []).append(await world.ask(route[0], url, given))
+        answered[route] = [await world.ask(route[0], url, body) for url, body in requests]
     for route, answers in answered.items():
         for answer in answers:
             if route in affected or (route[1] != "/readyz" and answer.status_code >= 500):
@@ -333,8 +327,9 @@ def test_without_its_files_every_route_says_so(
     async def main() -> None:
         async with world(tmp_path, None) as one:
             for route in STATEFUL:  # makes the files
-                for url, body in REQUESTS[route]:
-                    await one.ask(route[0], url, body)
+                for url, body in REQUESTS[route]:  # with a key: an equal call would be answered with the one that waits
+                    keyed = {**body, "idempotency_key": secrets.token_hex(8)} if url.endswith("/call") else body
+                    await one.ask(route[0], url, keyed)
             with broken(one):
                 await everything(one, affected)
                 await messages(one, methods)

@@ -23,6 +23,7 @@ __all__ = [
     "AnswerPlace",
     "Answered",
     "BreakerConfig",
+    "ChecksFirst",
     "Destination",
     "Executor",
     "FunctionCounts",
@@ -111,6 +112,14 @@ class Executor(Protocol):
     def preview(self, call: Call) -> JsonObject: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ChecksFirst(Protocol):
+    """An executor that can say of a call what would be wrong with it, before a person is asked to agree to it."""
+
+    async def check(self, call: Call) -> Error | None:
+        """What `execute` would refuse, without changing anything; None for nothing that is known now."""
 
 
 class FunctionCounts(Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspe
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
-from toolgen.pipeline.stages.deliver import Deliver, Preview
+from toolgen.pipeline.stages.deliver import Deliver, Preview, checked_first
 from toolgen.pipeline.stages.equal_calls import EqualCallsStage, StandingCalls
 from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage, SqlGuard
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
@@ -471,6 +471,7 @@ class Governance:
                 answerable=self._answerable,
                 exchanged=runtime.exchanged,
                 approvals=runtime.approvals,
+                check=partial(checked_first, runtime.executors),
                 elicits=policy.approval.elicits,
                 quorum=policy.approval.quorum,
                 remembers=policy.approval.remember is not None,

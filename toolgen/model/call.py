@@ -199,7 +199,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     that types values (SQLite) and has none to type. `table_names` is how the guard compared names of tables, as in
     `Database`: a session that compares them otherwise does not run it. `advice` is what to change, by what an engine may find wrong;
     its `labels` go with the answer, as most engines find nothing wrong with them. `parameter_types` are the declared JSON types of
-    `parameters` ("" for an unknown one), or empty: an engine that infers types from values needs one for null.
+    `parameters` ("" for an unknown one), or empty: an engine that infers types from values needs one for null. `counting` is the query
+    for how many rows a change concerns, which changes nothing; None for an INSERT, which has its rows in it.
     """
 
     sql: str
@@ -222,6 +223,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     table_names: str = ""
     advice: dict[str, str] = {}
     parameter_types: tuple[str, ...] = ()
+    counting: Statement | None = None
 
 
 class Document(Struct, frozen=True, kw_only=True):

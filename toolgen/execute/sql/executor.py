@@ -22,14 +22,14 @@ from toolgen.errors import ConfigError
 from toolgen.execute.base import Permit
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.execute.sql.connections import Reach
-from toolgen.execute.sql.engine import EXPLAIN, Engine
+from toolgen.execute.sql.engine import EXPLAIN, Change, Engine
 from toolgen.execute.sql.result_rows import failed, with_samples
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.call import Call, Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
 from toolgen.model.names import nearest
-from toolgen.model.result import Delivery, Failed, Success
+from toolgen.model.result import Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import SqlBinding
 
@@ -290,6 +290,18 @@ class SqlExecutor:
                 return await asyncio.to_thread(found_tables, call.database, call.arguments)
             case _:
                 return failed("internal", "this tool does something with a database that is not known", "")
+
+    async def check(self, call: Call) -> Error | None:
+        """As `ChecksFirst`: how many rows a change concerns is counted by a query. A count that nobody has is no reason against it."""
+        statement = call.statement
+        if statement is None or statement.counting is None:
+            return None
+        counted = await self._statement(statement.counting, "query")
+        if isinstance(counted, Failed):
+            return counted.error if counted.error.code in {"sql_failed", "egress_refused"} else None
+        rows: Any = counted.data
+        refused = Change(statement).refused(int(rows["rows"][0][0]))
+        return None if refused is None else refused.error
 
     def preview(self, call: Call) -> JsonObject:
         """`{"sql", "parameters"}` as they would be sent; both empty for a tool that sends nothing."""

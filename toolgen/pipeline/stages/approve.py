@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -63,6 +63,10 @@ class ApprovalQueue(Protocol):
         ...
 
 
+async def _unchecked(_: Call) -> Error | None:
+    return None
+
+
 class ApproveStage(Struct, frozen=True, kw_only=True):
     """Lets a call on when no rule asks, or when it carries the approval of exactly itself; else asks those who may answer.
 
@@ -70,7 +74,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     a caller: never itself, nor whom it acts for. With too few it ends cancelled.
     `exchanged` says of a call that it is made upstream with its caller's own token: nobody keeps that while a call waits, so it could not
     be made once somebody agreed, and is refused. `concern` is the digest of what the policy says about calls of a principal to a tool;
-    `policy_digest` of all it says, for the audit log.
+    `policy_digest` of all it says, for the audit log. `check` says what would be wrong with a call that people would agree to.
     """
 
     policy_digest: str
@@ -80,6 +84,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     answerable: Callable[[Principal, Sequence[Need]], bool]
     exchanged: Callable[[Call], bool]
     approvals: ApprovalQueue
+    check: Callable[[Call], Awaitable[Error | None]] = _unchecked
     elicits: bool = False
     quorum: int = 1
     remembers: bool = False
@@ -117,6 +122,8 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         client = self.elicits and trail.presence.elicits and elicitable(needs)
         if not client and not self.answerable(call.principal, needs):
             return _unanswerable(trail)
+        if (fault := await self.check(call)) is not None:
+            return Refused(error=fault)
         return await self.approvals.ask(question)
 
     def dry_run(self, call: Call, trail: Trail) -> Judged:

@@ -14,18 +14,27 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.errors import SecretError, ToolgenError
-from toolgen.execute.base import Executor
+from toolgen.execute.base import ChecksFirst, Executor
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
-from toolgen.model.tool import DeviceBinding, Effect, FunctionBinding, HttpBinding, McpBinding, Tool
+from toolgen.model.tool import (
+    DeviceBinding,
+    Effect,
+    FunctionBinding,
+    GraphQLBinding,
+    GraphQLDocumentBinding,
+    HttpBinding,
+    McpBinding,
+    Tool,
+)
 from toolgen.pipeline.middleware import NumbersOnly, Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.policy.rules import Note
 
-__all__ = ["BROKEN", "Deliver", "Preview", "Promises", "failure"]
+__all__ = ["BROKEN", "Deliver", "Preview", "Promises", "checked_first", "failure"]
 
 _WAITS = frozenset({"input_required", "approval_required", "deferred"})
 BROKEN = Note(rule="output_schema", verdict="", status="broken")
@@ -132,6 +141,21 @@ class Preview(Struct, frozen=True, kw_only=True):
             return Success(data=self.executors[call.tool.source].preview(call))
         except ToolgenError as error:
             return _located(Failed(error=failure(error)), call)
+
+
+async def checked_first(executors: Mapping[str, Executor], call: Call) -> Error | None:
+    """What would be wrong with a call that people would have to agree to: its request cannot be made, or its executor would refuse it."""
+    executor = executors.get(call.tool.source)
+    if executor is None:
+        return None
+    try:
+        if isinstance(call.tool.binding, HttpBinding | GraphQLBinding | GraphQLDocumentBinding):
+            executor.preview(call)
+        return await executor.check(call) if isinstance(executor, ChecksFirst) else None
+    except SecretError:
+        return None  # it may be there when people have agreed
+    except ToolgenError as error:
+        return failure(error)
 
 
 def _with_line(call: Call, line: Line) -> Call:

@@ -67,6 +67,14 @@ def guard_change(
         return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
 
 
+def _counting(root: exp.Expr) -> exp.Expr | None:
+    """The query for how many rows an UPDATE or DELETE concerns, of a checked tree; None for an INSERT, which has its rows in it."""
+    if isinstance(root, exp.Insert):
+        return None
+    where: exp.Expr = root.args["where"]
+    return exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(root.this.copy()).where(where.this.copy())
+
+
 class _Target(Struct, frozen=True, kw_only=True):
     """The table a statement changes, and what the policy opens of it."""
 
@@ -109,13 +117,19 @@ class _Change:
         _check_cascades(target, kind, sets)
         functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
         names = names_of(root)
+        counting = _counting(root)
         text, order = render(root, self._dialect)
         if self._dialect == "postgres":
             cross_check(text, tables={full_name(target.table)}, functions=functions, names=names, writes=kind)
+        counts, counted = ("", ()) if counting is None else render(counting, self._dialect)
+        if counts and self._dialect == "postgres":
+            cross_check(counts, tables={full_name(target.table)}, functions=functions | {"count"}, names=names)
         return Plan(
             sql=text,
             asked=self._asked,
             slots=slots_of(order, self._asked, self._repeated, self._attributes, {}),
+            counts=counts,
+            counted=slots_of(counted, self._asked, self._repeated, self._attributes, {}),
             tables=frozenset({full_name(target.table)}),
             columns=frozenset(self._columns.used),
             functions=functions,

@@ -75,6 +75,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     sql: str
     asked: int
     slots: tuple[Slot, ...]
+    counts: str = ""  # the query for how many rows a change concerns
+    counted: tuple[Slot, ...] = ()  # its placeholders
     tables: frozenset[str]
     columns: frozenset[str]
     functions: frozenset[str]
@@ -123,24 +125,32 @@ def bound(
             "send one parameter for each placeholder, in order",
         )
     _check_lengths(plan, parameters)
-    values: list[Json] = []
-    limited = plan.limited
-    for slot in plan.slots:
-        match slot:
-            case Sent():
-                value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
-                if slot.counts:
-                    value, cut = _row_count(value, slot, scope.max_rows, plan.skip)
-                    limited = limited or cut
-            case Attribute():
-                value = _attribute(attributes, slot.name)
-        values.append(value)
+    values, cut = _values(plan, plan.slots, parameters, scope, attributes)
+    limited = plan.limited or cut
     advice = dict(plan.advice)
     if plan.comparisons and (note := label_note(plan.comparisons, parameters)):
         advice["labels"] = note
+    counting = None
+    if plan.counts:
+        counted, _ = _values(plan, plan.counted, parameters, scope, attributes)
+        counting = Statement(
+            sql=plan.counts,
+            parameters=counted,
+            tables=plan.tables,
+            columns=plan.columns,
+            max_rows=1,
+            max_bytes=scope.max_bytes,
+            max_cell_bytes=scope.max_cell_bytes,
+            timeout_s=scope.timeout_s,
+            functions=plan.functions | {"count"},
+            types=("",),
+            table_names=plan.table_names,
+            parameter_types=_types_of(plan.counted, types),
+        )
     return Statement(
         sql=plan.sql,
-        parameters=tuple(values),
+        parameters=values,
+        counting=counting,
         tables=plan.tables,
         columns=plan.columns,
         max_rows=scope.max_rows,
@@ -158,10 +168,31 @@ def bound(
         types=plan.types,
         advice=advice,
         table_names=plan.table_names,
-        parameter_types=tuple(types[slot.index] if isinstance(slot, Sent) else "" for slot in plan.slots)
-        if types
-        else (),
+        parameter_types=_types_of(plan.slots, types),
     )
+
+
+def _values(
+    plan: Plan, slots: Iterable[Slot], parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]
+) -> tuple[tuple[Json, ...], bool]:
+    """The value of each placeholder, and whether the policy's limit stands in place of a larger one."""
+    values: list[Json] = []
+    limited = False
+    for slot in slots:
+        match slot:
+            case Sent():
+                value = _plain(parameters[slot.index], slot.index, lists=plan.lists)
+                if slot.counts:
+                    value, cut = _row_count(value, slot, scope.max_rows, plan.skip)
+                    limited = limited or cut
+            case Attribute():
+                value = _attribute(attributes, slot.name)
+        values.append(value)
+    return tuple(values), limited
+
+
+def _types_of(slots: Iterable[Slot], types: Sequence[str]) -> tuple[str, ...]:
+    return tuple(types[slot.index] if isinstance(slot, Sent) else "" for slot in slots) if types else ()
 
 
 def _check_lengths(plan: Plan, parameters: Sequence[Json]) -> None:

@@ -32,7 +32,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array",
 # Pydantic's types for formats, as AutoGen maps them.
 _FORMATS = frozenset(
     {
-        *("uuid", "email", "uri", "hostname", "ipv4", "ipv6", "date-time", "date", "time", "duration"),
+        *("uuid", "uri", "hostname", "ipv4", "ipv6", "date-time", "date", "time", "duration"),
         *("int32", "int64", "float", "double", "password"),
     }
 )
@@ -116,6 +116,24 @@ RULES = (
         clients=("OpenAI API", "LlamaIndex"),
         refuses=lambda one: _repeats(one.get("enum", [])),
         example={"type": "string", "enum": ["a", "a"]},
+    ),
+    Rule(
+        name="an enum of other values than texts",
+        clients=("LangChain with Gemini", "LlamaIndex", "AutoGen"),
+        refuses=lambda one: any(not isinstance(value, str) for value in one.get("enum", ())),
+        example={"type": "integer", "enum": [1, 2]},
+    ),
+    Rule(
+        name="a format that needs one more package",
+        clients=("AutoGen", "CrewAI"),
+        refuses=lambda one: one.get("format") in {"email", "idn-email"},
+        example={"type": "string", "format": "email"},
+    ),
+    Rule(
+        name="a leading underscore",
+        clients=("LlamaIndex", "CrewAI", "AutoGen"),
+        refuses=lambda one: any(name.startswith("_") for name in one.get("properties", ())),
+        example={"type": "object", "properties": {"_id": {"type": "string"}}, "required": ["_id"]},
     ),
     Rule(
         name="an enum of objects or lists",
@@ -203,13 +221,6 @@ RULES = (
         clients=("OpenAI API",),
         refuses=lambda one: bool({"anyOf", "oneOf", "allOf", "not", "enum"} & one.keys()),
         example={"anyOf": [{"type": "object"}]},
-        place="root",
-    ),
-    Rule(
-        name="a leading underscore in the name of an argument",
-        clients=("LlamaIndex", "CrewAI", "AutoGen"),
-        refuses=lambda one: any(name.startswith("_") for name in one.get("properties", ())),
-        example={"type": "object", "properties": {"_id": {"type": "string"}}},
         place="root",
     ),
 )

@@ -60,15 +60,12 @@ def test_null_is_a_form_of_its_own_and_left_out_of_optional_members(
     ("schema", "expected"),
     [
         ({"const": 3}, {"type": "integer", "const": 3}),
-        ({"enum": [1, 2.5]}, {"type": "number", "enum": [1, 2.5]}),
+        ({"enum": [1, 2.5], "description": "D"}, {"type": "number", "description": "D. One of 1, 2.5."}),
         (
             {"enum": ["a", 1, True, 1]},
             {
-                "anyOf": [
-                    {"type": "string", "enum": ["a"]},
-                    {"type": "integer", "enum": [1]},
-                    {"type": "boolean", "enum": [True]},
-                ]
+                "anyOf": [{"type": "string", "enum": ["a"]}, {"type": "integer"}, {"type": "boolean"}],
+                "description": "One of a, 1, true, 1.",
             },
         ),
         ({"enum": [{"a": 1}]}, {"type": "object", "description": 'One of {"a":1}.'}),
@@ -112,6 +109,11 @@ def test_null_is_a_form_of_its_own_and_left_out_of_optional_members(
             {**TEXT, "description": "Format: repo.nwo. Matches the regular expression ^(?!x)."},
         ),
         ({**TEXT, "format": "date"}, {**TEXT, "format": "date"}),
+        ({**TEXT, "format": "email"}, {**TEXT, "description": "Format: email."}),
+        (
+            of({"_links": TEXT, "a": TEXT}, "a", "_links", description="D"),
+            of({"a": TEXT}, "a", description=f"D. Also has _links {PARTS}"),
+        ),
         ({**TEXT, "not": {"const": "x"}}, {**TEXT, "description": 'Does not match {"const":"x"}.'}),
         ({"$ref": "#/$defs/missing"}, {"description": PARTS}),
     ],

@@ -288,7 +288,7 @@ def _one_enum(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for branch in branches:
         kind = branch.get("type")
-        if kind not in SCALARS or branch.keys() not in ({"type", "const"}, {"type", "enum"}):
+        if kind != "string" or branch.keys() not in ({"type", "const"}, {"type", "enum"}):
             found.append(branch)
             continue
         if kind not in values:

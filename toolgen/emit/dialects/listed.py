@@ -67,7 +67,7 @@ _NO_ANNOTATION = CONSTRAINTS | _LEFT_OUT | _BUILT
 _TOLD = ("const", "enum", "format", "pattern", "not", "contains")  # in words, where it cannot be listed
 _FORMATS = frozenset(
     {
-        *("date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"),
+        *("date-time", "date", "time", "duration", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"),
         *("int32", "int64", "float", "double"),
     }
 )
@@ -257,6 +257,7 @@ class _Lister:
     def __init__(self, references: _References, nulls: Nulls) -> None:
         self._references = references
         self._nulls = nulls
+        self._arguments = False
         self._copies = 0
         self.cut = False
         self.returns = False  # a definition leads back to itself
@@ -281,7 +282,7 @@ class _Lister:
 
         Raises `_TooLargeError` for a schema of more than so many parts.
         """
-        self.cut, self._copies, self._left = False, copies, parts
+        self.cut, self._copies, self._left, self._arguments = False, copies, parts, root
         built = self._parts(schema, depth, ("", 0))
         return self._root(built) if root else built
 
@@ -338,7 +339,7 @@ class _Lister:
                     return self._open(target, name)
         else:
             copies = 0
-        key = (_Lister, self._nulls, self._copies, name, depth, copies)
+        key = (_Lister, self._nulls, self._arguments, self._copies, name, depth, copies)
         if key not in self._known:
             outer, self.cut = self.cut, False
             built = self._node(target, depth, (name, copies))
@@ -358,7 +359,9 @@ class _Lister:
             if key not in _NO_ANNOTATION and not (key == "default" and value is None)
         }
         if kinds and len(kinds) == 1:
-            built = {"type": kinds[0], **annotations, **self._typed(kinds[0], schema, depth, within)}
+            built = {"type": kinds[0], **annotations, **(typed := self._typed(kinds[0], schema, depth, within))}
+            if "description" in typed and "description" in annotations:
+                built = with_words({**built, **annotations}, typed["description"])
         elif kinds:
             built = {"anyOf": [self._typed(kind, schema, depth, within) for kind in kinds], **annotations}
         else:  # the bounds of every type; with another part of `allOf` that has a type they mean something
@@ -377,7 +380,7 @@ class _Lister:
             own = distinct_values(value for value in values if _is_a(value, kind))
             if "const" in schema and own:
                 built["const"] = own[0]
-            elif own:
+            elif own and kind == "string":
                 built["enum"] = own
         keywords = OF_TYPE.get(kind, frozenset())
         for key, value in schema.items():
@@ -392,11 +395,15 @@ class _Lister:
         return built
 
     def _object(self, built: dict[str, Any], schema: Schema, depth: int, within: _Within) -> None:
-        required = [*dict.fromkeys(schema.get("required") or ())]
         properties = schema.get("properties")
+        names = [*(properties if isinstance(properties, Mapping) else ()), *(schema.get("required") or ())]
+        hidden = {name for name in names if name.startswith("_")} if self._arguments else set()
+        required = [name for name in dict.fromkeys(schema.get("required") or ()) if name not in hidden]
         if isinstance(properties, Mapping) or required:
             members = {
-                name: self._member(one, name in required, depth - 1, within) for name, one in (properties or {}).items()
+                name: self._member(one, name in required, depth - 1, within)
+                for name, one in (properties or {}).items()
+                if name not in hidden
             }
             built["properties"] = {**members, **{name: _anything() for name in required if name not in members}}
         if required:
@@ -407,9 +414,12 @@ class _Lister:
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping) and patterns:
             built["patternProperties"] = {name: self._node(one, depth - 1, within) for name, one in patterns.items()}
-        names = schema.get("propertyNames")
-        if isinstance(names, Mapping) and (inner := self._node({"type": "string", **names}, depth - 1, within)):
+        keys = schema.get("propertyNames")
+        if isinstance(keys, Mapping) and (inner := self._node({"type": "string", **keys}, depth - 1, within)):
             built["propertyNames"] = inner
+        if hidden:  # Pydantic has no fields of such names
+            self.cut = True
+            built["description"] = f"Also has {', '.join(sorted(hidden))} {PARTS}"
 
     def _array(self, built: dict[str, Any], schema: Schema, depth: int, within: _Within) -> None:
         items = schema.get("items")
@@ -536,7 +546,7 @@ def _is_told(key: str, value: Any) -> bool:
         case "pattern":
             return isinstance(value, str) and _AROUND.search(value) is not None
         case "enum":
-            return isinstance(value, (list, tuple)) and any(isinstance(one, (Mapping, list, tuple)) for one in value)
+            return isinstance(value, (list, tuple)) and not all(one is None or isinstance(one, str) for one in value)
         case "const":
             return isinstance(value, (Mapping, list, tuple))
         case "not" | "contains":

@@ -9,11 +9,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.emit.client_rules import broken
 from tests.emit.dialects.test_bombs import BOMBS, doubled
+from tests.emit.dialects.values import some
+from tests.exhaustive import examples
 from toolgen.emit.dialects.listed import MAX_LISTED_TOKENS, PARTS, ListedSchema, listed_schema
 from toolgen.emit.tokens import tokens
 
@@ -286,24 +288,27 @@ TREE = of(
 )
 
 
+@settings(max_examples=examples(100), deadline=None)
 @given(schema=SCHEMAS, other=SCHEMAS, value=VALUES)
 def test_the_listed_form_accepts_whatever_the_schema_accepts(schema: Any, other: Any, value: Any) -> None:
     whole = of({"a": schema, "b": {"$ref": "#/$defs/S"}}, "b", **{"$defs": {"S": _not_itself(other), "R": TREE}})
     listed = listed_schema(whole, "listed")
     assert listed.get("required") == ["b"]
     assert list(broken(listed)) == []
-    if jsonschema_rs.is_valid(whole, {"a": value, "b": value}):
-        assert jsonschema_rs.is_valid(dict(listed), {"a": value, "b": value})
+    for arguments in ({"a": value, "b": value}, *some(whole, 3)):
+        if jsonschema_rs.is_valid(whole, arguments):
+            assert jsonschema_rs.is_valid(dict(listed), arguments)
 
 
+@settings(max_examples=examples(100), deadline=None)
 @given(schema=SCHEMAS, value=VALUES)
 def test_apart_from_null_for_optional_members_it_is_the_same_for_arguments(schema: Any, value: Any) -> None:
     whole = of({"a": schema, "b": TEXT}, "b", **{"$defs": {"S": TEXT, "R": TREE}})
     listed = listed_schema(whole)
     assert list(broken(listed)) == []
-    arguments = {"a": value, "b": "x"}
-    if not _holds_null(value) and jsonschema_rs.is_valid(whole, arguments):
-        assert jsonschema_rs.is_valid(dict(listed), arguments)
+    for arguments in ({"a": value, "b": "x"}, *some(whole, 3)):
+        if not _holds_null(arguments) and jsonschema_rs.is_valid(whole, arguments):
+            assert jsonschema_rs.is_valid(dict(listed), arguments)
 
 
 def _not_itself(schema: Any) -> Any:

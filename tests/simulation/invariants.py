@@ -71,7 +71,7 @@ def ended_once(evidence: Evidence) -> Found:
                 continue
             if evidence.befell({"kill"}, first.at, first.at + _UNSAID_S, first.gateway):
                 continue
-        if len(endings) == 2 and second.verdict == "lose" and _was_unheard(evidence, first, second):
+        if len(endings) == 2 and second.verdict in {"lose", "expire"} and _was_unheard(evidence, first, second):
             continue
         text = " then ".join(_said(one) for one in endings)
         yield Anomaly(invariant="ended_once", operation=_operation(evidence, call_id), text=f"{call_id}: {text}")

@@ -37,6 +37,7 @@ def done(at: float = 5.0, gateway: str = "A") -> Received:
 INTENT, OK = entry("intent", at=1.0), entry("outcome", "ok", at=6.0)
 LOST = entry("decision", "error", "outcome_unknown", at=20.0, verdict="lose")
 EXPIRED = entry("decision", "refused", "expired", at=20.0, verdict="expire")
+DENIED_BY_B = entry("decision", "refused", "approval_denied", 12, "deny", "B")
 ASKED = entry("outcome", "pending", "approval_required", at=1.1)
 LIMITS = (Limit(prefix="op", burst=2, per_second=1.0),)
 KILLED, STOPPED = (Planted(at=6.5, until=7, kind=kind, gateway="A") for kind in ("kill", "stop"))
@@ -91,6 +92,25 @@ CASES: list[tuple[Evidence, set[str]]] = [
     (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="cut", gateway="A")]), set()),
     (evidence(effect="read", received=[done(), done(), done(), done()], limits=LIMITS), {"executed_once"}),
     (evidence(effect="read", received=[done()] * 5, limits=LIMITS), {"executed_once", "limits_hold"}),
+    (
+        evidence(
+            effect="read", received=[done()] * 5, limits=LIMITS, planted=[Planted(at=4.5, until=4.5, kind="loss")]
+        ),
+        {"executed_once"},
+    ),
+    (evidence(entries=[INTENT, DENIED_BY_B, LOST], planted=[Planted(at=12.5, until=12.5, kind="loss")]), set()),
+    (evidence(entries=[INTENT, DENIED_BY_B, LOST], planted=[Planted(at=14, until=14, kind="loss")]), {"ended_once"}),
+    (evidence(entries=[INTENT, DENIED_BY_B, LOST], planted=[HUNG, Planted(at=14, until=14, kind="loss")]), set()),
+    (evidence(entries=[INTENT, DENIED_BY_B, EXPIRED], planted=[HUNG]), {"ended_once"}),
+    (
+        evidence(
+            entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 20, "lose", "B")],
+            planted=[HUNG],
+            told=[told("ok", at=25.0)],
+        ),
+        set(),
+    ),
+    (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="delay", gateway="A")]), set()),
 ]
 
 

@@ -190,7 +190,7 @@ class Identity:
 
     def _known(self, digest: bytes) -> Principal | None:
         # Both tables are keyed by digests: how long a look-up takes says nothing about a credential nobody can derive from its SHA-256.
-        found = self._by_key(digest)
+        found = self._keys.get(digest) or self._by_key(digest)
         if found is not None:
             if found[1] is not None and found[1] <= self._clock.now():
                 return None

@@ -18,8 +18,11 @@ _MAX_DURATION_S = 120.0
 
 
 @contextmanager
-def mariadb_server(*options: str) -> Iterator[Path]:
-    """The socket of a fresh server without databases of anybody, ended afterwards; skips where MariaDB's server is not installed."""
+def mariadb_server(*options: str, max_memory: int = 0) -> Iterator[Path]:
+    """The socket of a fresh server without databases of anybody, ended afterwards; skips where MariaDB's server is not installed.
+
+    `max_memory` bounds its address space, in bytes.
+    """
     for program in ("mariadbd", "mariadb-install-db"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
@@ -35,7 +38,14 @@ def mariadb_server(*options: str) -> Iterator[Path]:
         if made.returncode != 0:
             pytest.skip("mariadb-install-db cannot set up a server here")
         process = subprocess.Popen(
-            ["mariadbd", *common, "--skip-networking", f"--socket={path}", "--innodb-flush-log-at-trx-commit=0"],
+            [
+                *_bounded(max_memory),
+                "mariadbd",
+                *common,
+                "--skip-networking",
+                f"--socket={path}",
+                "--innodb-flush-log-at-trx-commit=0",
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -45,6 +55,11 @@ def mariadb_server(*options: str) -> Iterator[Path]:
         finally:
             process.kill()
             process.wait()
+
+
+def _bounded(max_memory: int) -> list[str]:
+    """What stands before a command whose address space is bounded."""
+    return ["sh", "-c", f'ulimit -v {max_memory // 1024}; exec "$@"', "-"] if max_memory else []
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import resource
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -59,15 +57,25 @@ def postgres_server(max_memory: int = 2**31) -> Iterator[str]:
         if made.returncode != 0:
             pytest.skip("initdb cannot set up a server here")
         process = subprocess.Popen(
-            [_program("postgres"), "-D", data, "-k", folder, *_OPTIONS],
+            [
+                "sh",
+                "-c",
+                f'ulimit -v {max_memory // 1024}; exec "$@"',
+                "-",
+                _program("postgres"),
+                "-D",
+                data,
+                "-k",
+                folder,
+                *_OPTIONS,
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_AS, (max_memory, max_memory)),
             **switch,  # type: ignore[call-overload]
         )
         try:
             _wait(process, folder)
-            yield f"host={folder} user=postgres dbname=postgres"
+            yield f"postgresql://postgres@/postgres?socket={folder}"
         finally:
             process.kill()  # its children see that, and end
             process.wait()

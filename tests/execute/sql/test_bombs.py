@@ -29,7 +29,7 @@ POSTGRES = [
     "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b",
     "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
     "SELECT a.id FROM words a, words b, words c ORDER BY md5(a.word || b.word || c.word)",
-    "SELECT length(string_agg(repeat('x', 1000), '')) FROM generate_series(1, 100000) a, generate_series(1, 100) b",
+    "SELECT length(string_agg(repeat(a.word, 10), '')) FROM words a, words b, words c",
     "SELECT length(json_agg(a.word || b.word)::text) FROM words a, words b, words c",
     "SELECT count(*) FROM words a, words b, words c WHERE a.word || b.word || c.word ~ '(.*)*x$'",
     "SELECT sum(power(1.000001, a.id + b.id + c.id)) FROM words a, words b, words c",

@@ -8,6 +8,7 @@ used, because engines put its expression there.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -17,9 +18,7 @@ from sqlglot import exp
 
 from toolgen.model.database import Database
 from toolgen.policy.sql.bounds import (
-    GATHERED,
     MAX_DIGITS,
-    MAX_GATHERED,
     NUMBER,
     Bound,
     Bounds,
@@ -39,12 +38,11 @@ from toolgen.policy.sql.parameter_sizes import FREE_DIGITS, ORDINARY, Measure
 from toolgen.policy.sql.patterns import is_linear, repetitions
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.result_sizes import DECIMAL, RESULT_SIZES, Arguments
+from toolgen.policy.sql.result_sizes import DECIMAL, RESULT_SIZES, Arguments, gathered_size, series_length
 
 __all__ = ["check_cost"]
 
 MAX_WORK: Final = 800e6  # nanoseconds of one row
-MAX_MEMORY: Final = 50e6  # bytes of one row
 _MAX_DEPTH: Final = 250  # of a document that the statement makes
 
 _TEXT: Final = 1_000  # of a column without a length
@@ -96,7 +94,7 @@ def _size_of_type(written: str) -> int:
 
 
 def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
-    """Refuses a statement one row of which takes more than MAX_WORK or MAX_MEMORY. Raises `Refusal`, rule `size`.
+    """Refuses a statement one row of which takes more than MAX_WORK or the memory that the dialect gives it. Raises `Refusal`, rule `size`.
 
     `measured`: parameters, in order, where one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
     """
@@ -182,6 +180,8 @@ class _Row:
         self._columns: dict[str, Bound] = {}
         self._unnamed: Bound | None = None
         self._work = self._memory = 0.0
+        self._rows = 1.0  # of the query that is looked at, as far as its text tells
+        self._common_rows: dict[str, float] = {}
         self.paths: set[int] = set()
 
     def check(self, root: exp.Expr) -> None:
@@ -199,10 +199,10 @@ class _Row:
         self._check(self._work, self._memory)
 
     def _check(self, work: float, memory: float) -> None:
-        if memory > MAX_MEMORY:
+        if memory > self._dialect.max_row_memory:
             refuse(
                 "size",
-                f"the values of one row could have more than {MAX_MEMORY / 1e6:.0f} MB",
+                f"the values of one row could have more than {self._dialect.max_row_memory / 1e6:.0f} MB",
                 "repeat, replace and join less of it, or take parts of it with substr first",
             )
         if work > MAX_WORK and self._dialect.uninterruptible:
@@ -225,7 +225,10 @@ class _Row:
             case exp.DataType():
                 self._check_type(node)
                 return _NOTHING
-        values = [self._value(child) for child in node.iter_expressions()]
+        common = node.args.get("with_")
+        if common is not None:
+            self._common(node)
+        values = [self._value(child) for child in node.iter_expressions() if child is not common]
         if isinstance(node, exp.Anonymous):
             cost = self._functions.get(called_name(node)) or _ADDED
         else:
@@ -257,7 +260,7 @@ class _Row:
     def _computed(self, node: exp.Expr, cost: Cost, values: Bounds) -> Bound:
         sizes = [value.size for value in values]
         total = sum(sizes)
-        size = RESULT_SIZES[cost.result](Arguments(node, cost, values, sizes)) * cost.factor
+        size = RESULT_SIZES[cost.result](Arguments(node, cost, values, sizes, self._rows)) * cost.factor
         depth = sum(value.depth for value in values)
         large = any(value.large for value in values)
         work = sum(value.work for value in values)
@@ -282,7 +285,7 @@ class _Row:
         work += _NODE_WORK + self._work_of(node, cost, values, total + size, large)
         memory += _NODE_MEMORY + cost.memory * max(size, total if cost.memory > 1 else 0)
         if isinstance(node, exp.Array) and node.find(exp.Query) is not None:  # of the rows of a query
-            size, large = max(GATHERED, MAX_GATHERED * total), self._dialect.name == "postgres"
+            size, large = gathered_size(total, self._rows), self._dialect.name == "postgres"
         if cost.result in _SHORT:
             depth, large = 0, False
         elif cost.result == "gather":
@@ -402,6 +405,7 @@ class _Row:
         around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
         renamed = [name.lower() for name in around.alias_column_names] if around is not None else []
         once = around is not None and _is_computed_once(select, around)
+        around_rows, self._rows = self._rows, self._rows_of(select)
         whole = _NOTHING
         for item in select.expressions:
             given = self._value(item.unalias())
@@ -422,21 +426,40 @@ class _Row:
         for clause, value in select.args.items():
             if clause not in _CLAUSES_BEFORE:
                 self._clause(value)
+        self._rows = around_rows
         return whole
+
+    def _rows_of(self, node: exp.Expr) -> float:
+        """Rows of a query or a source that functions in FROM make; a table counts as one."""
+        match node:
+            case exp.Select():
+                joins = [join.this for join in node.args.get("joins") or ()]
+                source = node.args.get("from_")
+                sources = [source.this, *joins] if source is not None else []
+                rows = float(math.prod(map(self._rows_of, [*sources, *(node.args.get("laterals") or ())])))
+                return 1.0 if node.args.get("group") else rows
+            case exp.SetOperation():
+                return self._rows_of(node.this) + self._rows_of(node.expression)
+            case exp.Subquery() | exp.CTE():
+                return self._rows_of(node.this)
+            case exp.Table() if isinstance(node.this, exp.Identifier):
+                return self._common_rows.get(node.name.lower(), 1.0)
+        return max((series_length(call) for call in node.find_all(exp.Anonymous)), default=1.0)
 
     def _name_item(self, item: exp.Expr, renamed: Sequence[str], value: Bound) -> None:
         self._name((computed_title(item).lower(), *renamed), value)
         if not isinstance(item, (exp.Alias, exp.Column)):
             self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
 
-    def _common(self, select: exp.Select) -> None:
-        clause = select.args.get("with_")
+    def _common(self, query: exp.Expr) -> None:
+        clause = query.args.get("with_")
         if clause is None:
             return
         for cte in clause.expressions:
             steps = _STEPS if _is_recursive(cte) else 1
             for _ in range(steps):
                 self._spend(self._value(cte.this))
+            self._common_rows[cte.alias.lower()] = self._rows_of(cte.this)
             if steps > 1:
                 self._deepen()
 

@@ -24,11 +24,13 @@ from toolgen.policy.sql.dialects.costs import Cost, Result
 from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 
-__all__ = ["DECIMAL", "RESULT_SIZES", "Arguments"]
+__all__ = ["DECIMAL", "RESULT_SIZES", "Arguments", "gathered_size", "series_length"]
 
 _SCALAR: Final = 100  # bytes
 _EXPONENT: Final = 10_000  # at most, of a column
 _SERIES: Final = 100_000
+_WIDE: Final = 200_000
+_MANY: Final = 1_000
 _ASSUMED_DEPTH: Final = 50  # of a document in a column
 _MAX_WIDTH: Final = 1_000
 _INTEGER: Final = re.compile(r"[0-9]+")
@@ -44,6 +46,7 @@ class Arguments(NamedTuple):
     cost: Cost
     values: Bounds
     sizes: Sequence[float]
+    rows: float = 1.0  # of the query around it
 
     def size(self, place: int) -> float:
         return self.sizes[place] if place < len(self.sizes) else 0.0
@@ -67,6 +70,8 @@ def _pad(call: Arguments) -> float:
 
 def _series(call: Arguments) -> float:
     arguments = call.node.expressions
+    if isinstance(call.node.parent, (exp.Table, exp.Lateral)):
+        return NUMBER / call.cost.factor  # rows, one after the other
     if call.cost.count == 1 and arguments and isinstance(bare(arguments[-1]), exp.Literal):
         return min(written_number(arguments[min(1, len(arguments) - 1)]), _SERIES)
     return min(call.number, _SERIES) if call.cost.count != 1 else _SERIES
@@ -118,8 +123,21 @@ def _mapped(call: Arguments) -> float:
     return elements * (max(call.sizes[1:], default=0) + 8)
 
 
+def gathered_size(size: float, rows: float) -> float:
+    """Bytes of a value gathered from rows of `size` bytes each. What is larger than any column is taken to come from many rows."""
+    return max(GATHERED, max(MAX_GATHERED if size <= _WIDE else _MANY, rows) * size)
+
+
+def series_length(call: exp.Expr) -> float:
+    """How many rows a function in FROM makes, where a number in it tells."""
+    if called_name(call) not in {"generate_series", "range"}:
+        return 1.0
+    numbers = [written_number(bare(one)) for one in call.expressions if isinstance(bare(one), exp.Literal)]
+    return min(max(numbers, default=1.0), _SERIES)
+
+
 def _gathered(call: Arguments) -> float:
-    return max(GATHERED, MAX_GATHERED * sum(call.sizes))
+    return gathered_size(sum(call.sizes), call.rows)
 
 
 def _document(call: Arguments) -> float:

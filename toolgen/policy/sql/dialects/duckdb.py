@@ -88,6 +88,7 @@ DUCKDB: Final = Dialect(
     engine="DuckDB",
     functions=DUCKDB_FUNCTIONS,
     operators=DUCKDB_OPERATORS,
+    max_row_memory=5e6,  # it works on many rows at once
     table_functions={"json_each": _JSON_EACH, "json_tree": _JSON_EACH},
     interval_units=_UNITS,
     text_rewrite=separate_parameters,

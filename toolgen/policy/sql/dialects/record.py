@@ -40,13 +40,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     name: str
     engine: str  # as people write it
-    functions: (
-        Costs  # allowed scalar, aggregate and window functions by their names in lower case, with what each costs
-    )
+    functions: Costs  # allowed scalar, aggregate and window functions, by their names in lower case
     operators: Costs  # by the names of the parser's classes
-    uninterruptible: bool = (
-        False  # a server, which does not look at its clock inside of a function; processes of our own are ended
-    )
+    max_row_memory: float = 50e6  # bytes that the values of one row may take
+    uninterruptible: bool = False  # a server that does not look at its clock inside of a function
     table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with the columns they give
     named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
     types: frozenset[str] = frozenset()  # names of types that the parser does not know

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from toolgen.model.names import MAX_NAME_LENGTH, join
 
-__all__ = ["ABBREVIATIONS", "assign", "from_identifier", "from_route", "singular", "words"]
+__all__ = ["ABBREVIATIONS", "VERBS", "assign", "from_identifier", "from_route", "singular", "words"]
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|[^A-Za-z]|\Z)[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]+")
 _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|MySQL|IPv[46])")
@@ -100,7 +100,7 @@ ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
 )
 _FILLERS = frozenset({"a", "an", "and", "for", "in", "of", "on", "the", "to", "with", "from", "by"})
 # What an operation does. An author may write it behind the resource (`Invoices_UpdateEntity`).
-_VERBS = frozenset(
+VERBS = frozenset(
     _WORD.findall("""
     abort accept activate add apply approve archive assign attach authorize bulk cancel check clear clone close complete confirm
     connect copy count create deactivate delete deny describe destroy detach disable download edit enable exec execute export fetch
@@ -125,6 +125,7 @@ _ROUTE_VERBS: Mapping[str, str] = MappingProxyType(
     }
 )
 _PARAMETER = re.compile(r"\{([^{}]*)\}")
+_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?|api")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -133,10 +134,10 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def singular(word: str) -> str:
-    """English, and only as far as a route needs it: `companies` company, `boxes` box, `pets` pet, `status` status."""
+    """English, and only as far as a route needs it: `companies` company, `boxes` box, `aliases` alias, `pets` pet, `status` status."""
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "ches", "shes")):
+    if word.endswith(("sses", "xes", "ches", "shes", "iases", "tuses", "ruses")):
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:
         return word[:-1]
@@ -172,6 +173,7 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
     whole = (verb, *(word for segment in segments for word in _segment_words(segment)))
     fixed = [words(segment) for segment in segments if not _PARAMETER.search(segment)]
     fixed = [segment for segment in fixed if segment]
+    fixed = [segment for segment in fixed if not _VERSION.fullmatch("".join(segment))] or fixed
     if not fixed:
         return (whole if len(whole) > 1 else (verb, "root"),)
     last, above = fixed[-1], fixed[-2] if len(fixed) > 1 else ()
@@ -310,7 +312,7 @@ def _fit(
             break
         if shared.get(short[index], 0) in {0, most}:
             short[index] = ABBREVIATIONS.get(short[index], short[index])
-    verb = next((index for index, word in enumerate(parts) if word in _VERBS), 0)
+    verb = next((index for index, word in enumerate(parts) if word in VERBS), 0)
     last = len(parts) - 1
     idle = [
         index

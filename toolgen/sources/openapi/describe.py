@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from toolgen.model.prompt_injection import holds_invisible, visible
+from toolgen.sources.framework_names import framework_names
 from toolgen.sources.naming import ABBREVIATIONS, words
 from toolgen.sources.openapi.operation import Operation
 
@@ -248,7 +249,8 @@ def title(operation: Operation) -> str:
     """A few words for a person: the summary, or the identifier taken apart, or method and path."""
     if text := flatten(operation.summary, 100).rstrip(".。"):
         return text
-    named = " ".join(words(operation.identifier))
+    made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
+    named = " ".join(made[0] if made else words(operation.identifier))
     return named.capitalize() if named else f"{operation.method} {operation.path}"
 
 

@@ -17,6 +17,7 @@ from toolgen.model.shared_definitions import shared_among
 from toolgen.model.tool import Effect, HttpKey, Tool
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
+from toolgen.sources.framework_names import framework_names
 from toolgen.sources.naming import assign, from_identifier, from_route
 from toolgen.sources.openapi import v2, v3
 from toolgen.sources.openapi.binding import bind
@@ -310,7 +311,8 @@ class _Reader:
         telling: dict[str, tuple[str, ...]] = {}
         for origin, operation in operations.items():
             routed = from_route(operation.method, operation.path)
-            candidates[origin] = from_identifier(operation.identifier, operation.tags) or routed[:1]
+            made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
+            candidates[origin] = made or from_identifier(operation.identifier, operation.tags) or routed[:1]
             telling[origin] = routed[-1]
         return assign(self._config.name, candidates, telling)
 

@@ -97,6 +97,7 @@ class Definitions:
         self._names: list[str] = []
         self._reached: dict[str, int] = {}  # by name, a bit for each place
         self._components: list[tuple[str, ...]] = []  # each after all that it leads to
+        self._cycles: dict[str, int] = {}
         self._digests: dict[str, str] = {}  # by name, of its component
         self._digested = 0
         for name, schema in (schemas or {}).items():
@@ -119,6 +120,11 @@ class Definitions:
                 self._settle(name)
             found |= self._reached[name]
         return found
+
+    def cycle(self, name: str) -> int:
+        """The number of definitions that lead to one and back, itself included."""
+        self.reached((name,))
+        return self._cycles[name]
 
     def place(self, name: str) -> int:
         """The bit of a definition's name."""
@@ -178,6 +184,7 @@ class Definitions:
             for other in self.uses(one):
                 bits |= self._reached.get(other, 0)
         self._reached |= dict.fromkeys(members, bits)
+        self._cycles |= dict.fromkeys(members, len(members))
         self._components.append(tuple(members))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -47,7 +46,7 @@ _GROWTH: Final = 110  # percent of a longer schema that its listed form may have
 _DEEPEST: Final = 60  # steps from a schema to one inside it; a member that is a reference takes two
 _SHARED_DEEPEST: Final = 8  # the same where thousands of definitions follow
 _MAX_PARTS: Final = 10_000  # of a schema, of which no more fit into what is listed
-_MAX_CYCLE: Final = 8  # definitions that lead to one another, of which each is counted
+_MAX_CYCLE: Final = 8  # definitions that lead to one another; the copies of more are not counted
 _MAX_LINKS: Final = 20  # references on the way to one type
 _MAX_WORDS: Final = 60
 _TOLD_NULL: Final = "May be null."
@@ -123,11 +122,12 @@ def listed_schema(
     most = max(_SMALL, length * _GROWTH // 100)
     lister = _Lister(_References(schema), nulls)
     deepest = _SHARED_DEEPEST if shared else _DEEPEST
-    found = lister.within(schema, deepest, 1, root=root, most=most, room=room)
-    if lister.returns and (found is None or found[1] > length):
-        found = lister.within(schema, deepest, 0, root=root, most=most, room=room)
-    if found is not None:
-        return ListedSchema(found[0], schema, cut=lister.cut, large=shared and lister.cut, size=found[1])
+    if not shared:
+        found = lister.within(schema, deepest, 1, root=root, most=most, room=room)
+        if lister.returns and (found is None or found[1] > length):
+            found = lister.within(schema, deepest, 0, root=root, most=most, room=room)
+        if found is not None:
+            return ListedSchema(found[0], schema, cut=lister.cut, large=False, size=found[1])
     low, high, best = -1, deepest - 1, None
     while low < high:
         middle = min(2 * low + 4, (low + high + 1) // 2)  # near the root first, where little is to be built
@@ -182,7 +182,6 @@ class _References:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._graph: Definitions | None = None
-        self._cycles: dict[str, int] = {}
         closure = root.get("$defs")
         self.shared: dict[object, Any] | None = None
         if isinstance(closure, Closure):
@@ -217,13 +216,10 @@ class _References:
         return bool(self._graph.reached((name,)) & self._graph.place(above))
 
     def cycle(self, name: str) -> int:
-        """The number of definitions that lead to one and back, itself included; up to 9 are counted."""
-        if name not in self._cycles:
-            graph = self._graph or self._walked()
-            others = graph.named(graph.reached((name,)))
-            back = (other for other in others if graph.reached((other,)) & graph.place(name))
-            self._cycles[name] = sum(1 for _ in islice(back, _MAX_CYCLE + 1))
-        return self._cycles[name]
+        """The number of definitions that lead to one and back, itself included."""
+        if self._graph is None:
+            self._graph = self._walked()
+        return self._graph.cycle(name)
 
     def _walked(self) -> Definitions:
         graph = Definitions()

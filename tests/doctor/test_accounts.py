@@ -172,6 +172,8 @@ def test_a_role_of_postgresql_is_held_against_the_policy(
             assert "may UPDATE orders (id)" in told
             assert "may not INSERT orders (customer_id, note)" in told
             assert "hr.people" not in told
+            assert "may take any amount of sessions" in told
+            assert "may take any amount of temporary files" in told
 
             for sql in (*database["grants"], *database["public"]):
                 admin.execute(sql.encode())
@@ -251,6 +253,7 @@ def test_a_user_of_mariadb_is_held_against_the_policy(
             assert f"has SELECT on every table of database {name}" in told
             assert "may SELECT customers (ssn)" in told
             assert "may INSERT secrets," in told
+            assert "may take any amount of sessions" in told
 
             for sql in database["grants"]:
                 cursor.execute(sql)

@@ -31,6 +31,9 @@ from toolgen.sources.sql.read import read_rights
 __all__ = ["DatabaseReport", "Finding", "examined"]
 
 _MAX_NAMES = 20
+_PROCESSES = 5  # of gateways that use an account at once, each with its pool
+_TEMPORARY_FILES = "256MB"
+_TAKEN = {"sessions": "memory", "temporary files": "disk"}
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -104,10 +107,10 @@ def examined(source: SourceSettings, database: Database, opened: SqlScope | None
         source=name,
         dialect=dialect,
         account=rights.account,
-        findings=(*findings, *_lacking(rights, needed)),
+        findings=(*findings, *_lacking(rights, needed), *_unbounded(rights, location)),
         grants=tuple(_fitting_account(location, database, needed, rights.sequences, account)),
         public=tuple(power.remedy for power in rights.powers if power.remedy),
-        hints=(_password_hint(dialect, account), *_row_hints(database, scope)),
+        hints=(_password_hint(dialect, account), _memory_hint(dialect, account), *_row_hints(database, scope)),
     )
 
 
@@ -170,6 +173,40 @@ def _lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
     ]
 
 
+def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[Finding]:
+    """What an account may take any amount of, so that statements of an agent could take the server's memory and disk."""
+    for what in rights.unbounded:
+        yield Finding(
+            code="memory",
+            message=f"may take any amount of {what}, and so of the server's {_TAKEN[what]}",
+            too_much=False,
+            remedy=_bounding(what, location, _quoted(rights.account, location.dialect)),
+        )
+
+
+def _bounding(what: str, location: ServerLocation, account: str) -> str:
+    """The statement that bounds it."""
+    if what == "temporary files":
+        return f"ALTER ROLE {account} SET temp_file_limit = '{_TEMPORARY_FILES}'"
+    sessions = _PROCESSES * location.pool_size
+    if location.dialect == "postgres":
+        return f"ALTER ROLE {account} CONNECTION LIMIT {sessions}"
+    return f"ALTER USER {account}@{_quoted('%', 'mysql')} WITH MAX_USER_CONNECTIONS {sessions}"
+
+
+def _memory_hint(dialect: str, account: str) -> str:
+    """How the memory of an account is bounded, which takes more than a statement about it."""
+    if dialect == "postgres":
+        return (
+            "PostgreSQL bounds no role's memory: give the server a limit (MemoryMax of systemd, a container, ulimit -v), "
+            f"or {account} a replica that has one; docs/how-to/databases.md#memory-of-the-server"
+        )
+    return (
+        "SET GLOBAL init_connect bounds the memory of each session of the account (MariaDB), and connection_memory_limit does in MySQL; "
+        "docs/how-to/databases.md#memory-of-the-server"
+    )
+
+
 def _cascading(database: Database, scope: SqlScope) -> list[Finding]:
     """What statements that the policy opens set off in the database, as the build found it: refused, or run uncounted or unfiltered."""
     found = []
@@ -207,13 +244,16 @@ def _fitting_account(
         statements.append(f"CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION")
         if not any(grant.privilege != "SELECT" for grant in needed):
             statements.append(f"ALTER ROLE {name} SET default_transaction_read_only = on")
+        statements.extend(_bounding(what, location, name) for what in ("sessions", "temporary files"))
         statements.append(f"GRANT CONNECT ON DATABASE {_quoted(location.database, 'postgres')} TO {name}")
         opened = {grant.table for grant in needed}
         schemas = sorted({table.schema or "public" for table in database.tables if full_name(table) in opened})
         statements.extend(f"GRANT USAGE ON SCHEMA {_quoted(schema, 'postgres')} TO {name}" for schema in schemas)
     else:
         name = f"{name}@{_quoted('%', 'mysql')}"
-        statements.append(f"CREATE USER {name} ACCOUNT LOCK")
+        statements.append(
+            f"CREATE USER {name} WITH MAX_USER_CONNECTIONS {_PROCESSES * location.pool_size} ACCOUNT LOCK"
+        )
     for table in database.tables:
         statements.extend(_on_table(table, location, database.dialect, needed, name))
     inserting = {grant.table for grant in needed if grant.privilege == "INSERT"}

@@ -227,10 +227,14 @@ class Sequence(Struct, frozen=True, kw_only=True, order=True):
 
 
 class Rights(Struct, frozen=True, kw_only=True):
-    """`account` is "" for a file. `unlimited`: no grant is asked about for it, so that none is listed."""
+    """`account` is "" for a file. `unlimited`: no grant is asked about for it, so that none is listed.
+
+    `unbounded`: what of the server the account may take any amount of: `sessions`, `temporary files`.
+    """
 
     account: str
     grants: tuple[Grant, ...] = ()
     powers: tuple[Power, ...] = ()
     sequences: tuple[Sequence, ...] = ()
     unlimited: bool = False
+    unbounded: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 import pymysql
 from pymysql.cursors import Cursor
 
@@ -44,7 +45,13 @@ _GLOBAL: Final = {
 
 def mysql_rights(location: ServerLocation, password: str) -> Rights:
     """Raises `DescriptionError` when the server cannot be reached or does not let the user in."""
-    return reading(location, password, lambda cursor: parse_grants(_lines(cursor), location.user, location.database))
+
+    def read(cursor: Cursor) -> Rights:
+        rights = parse_grants(_lines(cursor), location.user, location.database)
+        unbounded = _shown(cursor, "SELECT CAST(@@max_user_connections AS CHAR)") == ["0"]
+        return msgspec.structs.replace(rights, unbounded=("sessions",) if unbounded and not rights.unlimited else ())
+
+    return reading(location, password, read)
 
 
 def _lines(cursor: Cursor) -> list[str]:

@@ -112,6 +112,10 @@ FROM pg_class s JOIN pg_namespace sn ON sn.oid = s.relnamespace
 WHERE s.relkind = 'S' AND sn.nspname !~ '^pg_' AND has_schema_privilege(sn.oid, 'USAGE') ORDER BY 1
 """
 
+_BOUNDS: Final = (
+    "SELECT rolconnlimit < 0, current_setting('temp_file_limit') = '-1' FROM pg_roles WHERE rolname = current_user"
+)
+
 
 def postgres_rights(location: ServerLocation, password: str) -> Rights:
     """Raises `DescriptionError` when the server cannot be reached or does not let the role in."""
@@ -150,8 +154,15 @@ def _postgres_rights(connection: _Connection, role: str) -> Rights:
         Grant(table=str(table), privilege=str(privilege), column=str(column))
         for table, privilege, column in connection.execute(_COLUMNS)
     }
+    (unbounded,) = connection.execute(_BOUNDS).fetchall()
     return Rights(
-        account=role, grants=(*sorted(grants), *usable), powers=tuple(powers), sequences=sequences, unlimited=False
+        account=role,
+        grants=(*sorted(grants), *usable),
+        powers=tuple(powers),
+        sequences=sequences,
+        unbounded=tuple(
+            what for what, any_amount in zip(("sessions", "temporary files"), unbounded, strict=True) if any_amount
+        ),
     )
 
 

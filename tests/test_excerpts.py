@@ -108,6 +108,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "policy/sql/resolve.py": ("known[:20]",),
     "policy/sql/bounds.py": ("digits[:9]", "exponent.lstrip('+-')[:9]"),
     "policy/sql/cost.py": ("length[1][:9]", "number.name[:9]"),
+    "policy/sql/parameter_sizes.py": ("found[1][:9]",),
     "policy/sql/patterns.py": ("bound[:6]",),
     "policy/sql/result_sizes.py": ("number[:9]",),
     "policy/validation_messages.py": (

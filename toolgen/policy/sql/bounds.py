@@ -37,8 +37,8 @@ _UNKNOWN: Final = 20_000.0  # in place of a number that nothing bounds
 class Bound(NamedTuple):
     """Bound on a value: its bytes, and the work and memory of one computation of it, in nanoseconds and bytes.
 
-    `depth`: brackets that open in it. `large`: gathered from rows, and bounded by the server alone. `free`: a text that may be a number
-    with an exponent that the statement chose. `json`: a document. `built`: put together by the statement, and not as a table has it.
+    `depth`: brackets that open in it. `large`: gathered from rows, and bounded by the server alone. `digits`: of the numbers with an
+    exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
     """
 
     size: float
@@ -46,7 +46,7 @@ class Bound(NamedTuple):
     memory: float = 0.0
     depth: int = 0
     large: bool = False
-    free: bool = False
+    digits: float = 0.0
     json: bool = False
     built: bool = True
 
@@ -58,7 +58,7 @@ class Bound(NamedTuple):
             max(self.memory, other.memory),
             max(self.depth, other.depth),
             self.large or other.large,
-            self.free or other.free,
+            max(self.digits, other.digits),
             self.json or other.json,
             self.built or other.built,
         )

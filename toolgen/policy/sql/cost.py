@@ -34,8 +34,8 @@ from toolgen.policy.sql.dialects.costs import Cost
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS
 from toolgen.policy.sql.grants import ByIdentity, SqlScope
 from toolgen.policy.sql.json_paths import cost_of_path
-from toolgen.policy.sql.parameter_sizes import FREE_DIGITS, ORDINARY, Measure
-from toolgen.policy.sql.patterns import is_linear, repetitions
+from toolgen.policy.sql.parameter_sizes import ORDINARY, Measure, written_digits
+from toolgen.policy.sql.patterns import is_linear, repetitions, states
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.result_sizes import DECIMAL, RESULT_SIZES, Arguments, gathered_size, series_length
@@ -47,11 +47,15 @@ _MAX_DEPTH: Final = 250  # of a document that the statement makes
 
 _TEXT: Final = 1_000  # of a column without a length
 _MAX_COLUMN: Final = 10_000
+_STAR: Final = 10_000  # of the columns that tables have
 _LARGE: Final = 9_500_000  # bytes that count for a value of many rows where only the server bounds it
 _SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a value
 _STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
 _NODE_WORK: Final = 6_000.0  # to plan an expression again
 _NODE_MEMORY: Final = 600.0
+_ARCS: Final = 0.4  # bytes for each pair of states
+_MAX_AUTOMATON: Final = 160e6  # bytes, beyond which an engine gives up
+_ASSUMED_STATES: Final = 4_000.0  # of a pattern that is not written out
 _PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
 
 _Type = exp.DType
@@ -62,7 +66,6 @@ _PADDED: Final = {
 _MAX_PADDED_LENGTH: Final = 1_000
 _MAX_TYPE_LENGTH: Final = 65_535
 _JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
-_ACTIVE: Final = re.compile(r"[eE]|[0-9]{4}")
 _OF_TYPE: Final = re.compile(r"(?:char|varying|text|binary|bit)[^(]*\(([0-9]+)\)", re.IGNORECASE)
 _UNBOUNDED: Final = re.compile(
     r"char|text|clob|blob|json|bytea|binary|xml|string|\[|vector|^$|struct|map|list|enum|set", re.IGNORECASE
@@ -178,6 +181,7 @@ class _Row:
         self._measured = measured
         self._catalog = catalog
         self._columns: dict[str, Bound] = {}
+        self._wholes: dict[str, Bound] = {}  # rows as values, by the names of their queries
         self._unnamed: Bound | None = None
         self._work = self._memory = 0.0
         self._rows = 1.0  # of the query that is looked at, as far as its text tells
@@ -225,6 +229,11 @@ class _Row:
             case exp.DataType():
                 self._check_type(node)
                 return _NOTHING
+            case exp.TableAlias():
+                return _NOTHING
+            case exp.Star():
+                known = self._columns.values()
+                return Bound(sum(one.size for one in known) + _STAR, large=any(one.large for one in known))
         common = node.args.get("with_")
         if common is not None:
             self._common(node)
@@ -233,6 +242,8 @@ class _Row:
             cost = self._functions.get(called_name(node)) or _ADDED
         else:
             cost = self._operators.get(type(node).__name__, _ADDED)
+        if isinstance(node, (exp.DPipe, exp.Sub)) and any(value.json for value in values):
+            cost = _OF_DOCUMENTS
         value = self._computed(node, cost, values)
         if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
             self._name_source(node, value)
@@ -243,14 +254,16 @@ class _Row:
         if not node.is_string:
             return Bound(digits_of(node))
         size = len(text) if text.isascii() else len(text.encode(errors="replace"))
-        return Bound(size, depth=text.count("[") + text.count("{"), free=bool(FREE_DIGITS.search(text)))
+        return Bound(size, depth=text.count("[") + text.count("{"), digits=written_digits(text))
 
     def _column(self, node: exp.Expr) -> Bound:
         if isinstance(node, exp.Column) and (slot := slot_number(node)) is not None:
             measure = self._measured[slot] if slot < len(self._measured) else ORDINARY
-            return Bound(max(measure.size, MAX_DIGITS * measure.number), depth=measure.depth, free=measure.number)
+            return Bound(max(measure.size, measure.digits), depth=measure.depth, digits=measure.digits)
         name = node.name.lower()
         own, physical = self._columns.get(name), self._catalog.get(name)
+        if (whole := self._wholes.get(name)) is not None:
+            own = whole.merged(own) if own is not None else whole
         if own is None:
             if physical is not None:
                 return physical
@@ -273,7 +286,7 @@ class _Row:
                 memory,
                 depth,
                 large,
-                any(value.free for value in values),
+                sum(value.digits for value in values),
                 any(value.json for value in values),
                 built,
             )
@@ -297,11 +310,14 @@ class _Row:
         if cost.path >= 0:
             size, path_work = self._path(node, cost, values, size)
             work += path_work
-        if cost.pattern >= 0:
+        if cost.compiling:
+            count = self._states(argument(node, cost.pattern), values)
+            memory += min(cost.compiling * count + _ARCS * count**2, _MAX_AUTOMATON)
+        elif cost.pattern >= 0:
             work += self._pattern(node, cost, values)
         self._check(work, memory)
         built = cost.result in _BUILDERS or sum(value.size for value in values if value.built) > NUMBER
-        return Bound(size, work, memory, depth, large, self._free(node, cost, values), json, built)
+        return Bound(size, work, memory, depth, large, self._digits(node, cost, values), json, built)
 
     def _work_of(self, node: exp.Expr, cost: Cost, values: Bounds, weight: float, large: bool) -> float:
         work = cost.work * weight
@@ -314,33 +330,34 @@ class _Row:
             work += cost.square * max(value.size for value in values) ** 2
         return work
 
-    def _free(self, node: exp.Expr, cost: Cost, values: Bounds) -> bool:
-        """Whether a text may be a number with any exponent."""
-        if cost.result == "digest" or any(value.free for value in values):
-            return cost.result != "scalar"
-        if cost.result not in {"sum", "replace", "insert", "template", "join_rest", "pad", "repeat"}:
-            return False
-        active = sum(
-            not isinstance(child, exp.Literal) or bool(child.is_string and _ACTIVE.search(child.name))
-            for child in node.iter_expressions()
-        )
-        return active > 1 and not isinstance(node, _ARITHMETIC)
+    def _digits(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
+        """Digits of the numbers in a text, where they are written out."""
+        if cost.result == "digest":
+            return MAX_DIGITS
+        digits = sum(value.digits for value in values)
+        if cost.result in _NUMBERLESS or not digits:
+            return 0.0
+        if cost.result == "repeat":
+            return digits * written_number(argument(node, cost.count))
+        joined = len(values) < 2 or isinstance(node, _JOINING) or called_name(node) in _JOINING_FUNCTIONS
+        return digits if joined else digits * (1 + max(value.size for value in values))
 
     def _cast(self, node: exp.Expr, value: Bound, size: float) -> tuple[float, bool, float]:
         """The size of a cast value, whether it is a document, and nanoseconds a byte beyond those of any cast."""
         kind = node.args["to"].this
         if kind in _JSON:
             if isinstance(node.this, exp.Literal):
-                return value.size, True, 350.0
+                return value.size + written_digits(node.this.name, whole=True), True, 350.0
             if value.depth > _MAX_DEPTH and not value.json and value.built and not isinstance(node.this, exp.Column):
                 refuse(
                     "size",
                     f"a document could be more than {_MAX_DEPTH} levels deep",
                     "write a document with fewer brackets",
                 )
-            return value.size, True, 350.0 * (not value.json)
-        if kind in DECIMAL and value.free and not node.args["to"].expressions:
-            return MAX_DIGITS, False, 0.0
+            return value.size + (0 if value.json else value.digits), True, 350.0 * (not value.json)
+        if kind in DECIMAL and not node.args["to"].expressions:
+            digits = written_digits(node.this.name, whole=True) if isinstance(node.this, exp.Literal) else value.digits
+            return max(size, min(digits, MAX_DIGITS)), False, 0.0
         return size, value.json, 0.0
 
     def _path(self, node: exp.Expr, cost: Cost, values: Bounds, size: float) -> tuple[float, float]:
@@ -359,6 +376,13 @@ class _Row:
         found = cost_of_path(path.name, built=document.built or document.large)
         elements = max(document.size, _LARGE * document.large) / 2 + 1
         return size * found.results, 200.0 * found.steps * elements**found.exponent
+
+    def _states(self, pattern: exp.Expr | None, values: Bounds) -> float:
+        """How large the automaton of a regular expression is, at most."""
+        written = bare(pattern)
+        if isinstance(written, exp.Literal):
+            return states(written.name)
+        return max(values[1].size if len(values) > 1 else 0, _ASSUMED_STATES)
 
     def _pattern(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
         """Work of a regular expression for an engine that backtracks and is not interrupted."""
@@ -415,14 +439,15 @@ class _Row:
                 whole.memory + given.memory,
                 max(whole.depth, given.depth),
                 whole.large or given.large,
-                whole.free or given.free,
+                whole.digits + given.digits,
                 whole.json or given.json,
                 whole.built or given.built,
             )
             if select.parent is not None:
                 self._name_item(item, renamed, given._replace(work=0.0, memory=0.0) if once else given)
         if around is not None and around.alias:
-            self._name((around.alias.lower(),), whole)
+            name = around.alias.lower()
+            self._wholes[name] = whole.merged(self._wholes.get(name, whole))
         for clause, value in select.args.items():
             if clause not in _CLAUSES_BEFORE:
                 self._clause(value)
@@ -447,6 +472,10 @@ class _Row:
         return max((series_length(call) for call in node.find_all(exp.Anonymous)), default=1.0)
 
     def _name_item(self, item: exp.Expr, renamed: Sequence[str], value: Bound) -> None:
+        if item.is_star:  # its columns keep their names, or are renamed as a whole
+            for known in list(self._columns.values()) if renamed else ():
+                self._name(renamed, known)
+            return
         self._name((computed_title(item).lower(), *renamed), value)
         if not isinstance(item, (exp.Alias, exp.Column)):
             self._unnamed = value.merged(self._unnamed) if self._unnamed is not None else value
@@ -472,6 +501,10 @@ class _Row:
     def _name_source(self, node: exp.Expr, value: Bound) -> None:
         """Names of a function or of rows in FROM."""
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            whole = self._wholes.get(node.name.lower())
+            if whole is not None and node.args.get("alias"):  # of a common table expression
+                self._wholes[node.alias.lower()] = whole
+                self._name([one.lower() for one in node.alias_column_names], whole)
             return
         function = node.find(exp.Anonymous)
         name = called_name(function) if function is not None else ""
@@ -493,7 +526,12 @@ _BUILDERS: Final = frozenset({"gather", "repeat", "pad", "join", "join_rest", "t
 _SHORT: Final = frozenset({"scalar", "digest", "space", "series"})
 _CLAUSES_BEFORE: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
 _ONCE: Final = ("group", "distinct", "limit", "offset", "having", "windows", "qualify")
-_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Tuple, exp.Array)
+_NUMBERLESS: Final = frozenset({"scalar", "space", "series"})
+_JOINING: Final = (exp.DPipe, exp.Cast, exp.Tuple, exp.Array, exp.Case, exp.Order)
+_JOINING_FUNCTIONS: Final = frozenset(
+    {"coalesce", "concat", "concat_ws", "greatest", "least", "left", "nullif", "right", "string_agg", "substr"}
+)
+_OF_DOCUMENTS: Final = Cost(result="json", work=350, memory=20)  # an operator between documents
 
 
 def _is_computed_once(select: exp.Select, around: exp.Expr) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from toolgen.policy.sql.parameter_sizes import written_digits
 from toolgen.policy.sql.patterns import is_linear
 from toolgen.policy.sql.refusal import refuse
 
@@ -18,6 +19,7 @@ __all__ = ["PathCost", "check_path", "cost_of_path"]
 
 _MAX_LENGTH: Final = 2_000
 _MAX_RESULTS: Final = 1_000
+_MAX_EXPONENT: Final = 400
 _PARAMETER_EXPONENT: Final = 2
 _PARAMETER_RESULTS: Final = 4
 _PARAMETER_STEPS: Final = 100
@@ -91,6 +93,8 @@ def _cost(path: str) -> PathCost:
         after = tokens[place + 1] if place + 1 < len(tokens) else None
         if token.kind == "any":
             refuse("size", "a jsonpath has .**, which visits a document again and again", "name the keys: $.a.b[*]")
+        elif token.kind == "number" and written_digits(token.text, whole=True) > _MAX_EXPONENT:
+            refuse("size", f"a number in a jsonpath has more than {_MAX_EXPONENT} digits", "write a smaller number")
         elif token.kind == "root":
             exponent += bool(parentheses and parentheses[-1])
         elif token.kind == "compare":

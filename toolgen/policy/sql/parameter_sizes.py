@@ -6,22 +6,35 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["FREE_DIGITS", "ORDINARY", "Measure", "measures"]
+__all__ = ["ORDINARY", "Measure", "measures", "written_digits"]
 
 _PARAMETER: Final = 256  # bytes of one that is small
-FREE_DIGITS: Final = re.compile(r"[eE]\+?[0-9]{4}")
-"""A text that is a number of thousands of digits when it is converted."""
+_MAX_DIGITS: Final = 131_072  # https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE
+_EXPONENT: Final = re.compile(r"[0-9]\.?[eE][-+]?([0-9]*)")
+_PART: Final = re.compile(r"[0-9]\.?[eE][-+]?[0-9]*\Z|\A[-+.]?[0-9]*[eE][-+]?[0-9]*(?![A-Za-z])")
+_DOUBTFUL: Final = re.compile(r"[0-9]\.?[eE]|\A[-+.]?[0-9]*[eE](?![A-Za-z])")
+
+
+def written_digits(text: str, *, whole: bool = False) -> int:
+    """How many digits the numbers with an exponent in a text have when they are written out.
+
+    A part of such a number at the end or the beginning of a text counts as the longest, unless the text is the `whole` value.
+    """
+    if not _DOUBTFUL.search(text):
+        return 0
+    exponents = (min(int(found[1][:9] or 0), _MAX_DIGITS) for found in _EXPONENT.finditer(text))
+    return sum(exponents) + (0 if whole or not _PART.search(text) else _MAX_DIGITS)
 
 
 class Measure(NamedTuple):
-    """What counts of a parameter that is not small: its bytes, how deep a document it may be, whether it is a number of many digits."""
+    """What counts of a parameter that is not small: its bytes, how deep a document it may be, the digits of its numbers written out."""
 
     size: int
     depth: int
-    number: bool
+    digits: int
 
 
-ORDINARY: Final = Measure(_PARAMETER, 64, False)
+ORDINARY: Final = Measure(_PARAMETER, 64, 0)
 _FEW_BRACKETS: Final = 64
 _ELEMENT: Final = 8  # bytes of an element of a list besides its text
 
@@ -38,7 +51,7 @@ def _is_small(value: object) -> bool:
         few = len(value) <= _PARAMETER // 4 or (
             len(value) <= _PARAMETER and value.isascii() and value.count("[") + value.count("{") <= _FEW_BRACKETS
         )
-        return few and not FREE_DIGITS.search(value)
+        return few and not _DOUBTFUL.search(value)
     return (
         not isinstance(value, list)
         or sum(len(item) + _ELEMENT if isinstance(item, str) else _ELEMENT for item in value) <= 64
@@ -51,7 +64,8 @@ def _measure(value: object) -> Measure:
         _ELEMENT * len(value) if isinstance(value, list) else 0
     )
     depth = sum(text.count("[") + text.count("{") for text in texts)
-    return Measure(_rounded(size), _rounded(depth), any(FREE_DIGITS.search(text) for text in texts))
+    digits = sum(map(written_digits, texts))
+    return Measure(_rounded(size), _rounded(depth), _rounded(digits) if digits else 0)
 
 
 def _rounded(number: int) -> int:

@@ -13,10 +13,11 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["is_linear", "repetitions"]
+__all__ = ["is_linear", "repetitions", "states"]
 
 _MAX_LENGTH: Final = 1_000
 _MAX_BOUND: Final = 100
+_MAX_STATES: Final = 100_000
 _PIECES: Final = re.compile(
     r"""
       (?P<class> \[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\])
@@ -43,6 +44,26 @@ class _Group(Struct):
 class _Shape(Struct, frozen=True):
     linear: bool
     repetitions: int
+
+
+def states(pattern: str) -> int:
+    """States of the automaton of a pattern: its characters, each as often as it is repeated."""
+    totals = [0]
+    last = 0
+    for piece in _pieces(pattern):
+        if piece["quantifier"]:
+            repeated = last * (max(1, _repeats(piece)) if piece[0].startswith("{") else 1)
+            totals[-1] = min(totals[-1] + repeated - last, _MAX_STATES)
+            last = repeated
+        elif piece["open"] or piece["special"]:
+            totals.append(0)
+        elif piece["close"] and len(totals) > 1:
+            last = totals.pop()
+            totals[-1] = min(totals[-1] + last, _MAX_STATES)
+        else:
+            last = 1
+            totals[-1] += 1
+    return sum(totals)
 
 
 def is_linear(pattern: str) -> bool:

@@ -85,7 +85,7 @@ def _replaced(call: Arguments) -> float:
 
 
 def _inserted(call: Arguments) -> float:
-    return call.size(0) * max(1, call.size(2)) + call.size(2)
+    return call.size(0) * (1 + call.size(2)) + call.size(2)
 
 
 def _wrapped(call: Arguments) -> float:
@@ -197,7 +197,7 @@ RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProx
         "replace": _replaced,
         "insert": _inserted,
         "wrap": _wrapped,
-        "join": lambda call: call.size(0) * (1 + call.size(1)),
+        "join": lambda call: call.size(0) * (1 + call.size(1) + call.size(2)),
         "join_rest": _join_rest,
         "template": _template,
         "map": _mapped,

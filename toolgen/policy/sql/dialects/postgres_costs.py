@@ -41,7 +41,7 @@ POSTGRES_FUNCTIONS: Final = table(
             abbrev abs array_append array_cat array_position array_positions array_prepend array_remove avg broadcast
             ceil ceiling convert_from date_trunc datemultirange daterange decode floor int4multirange int4range
             int8range json_extract_path json_extract_path_text justify_interval left min_scale multirange
-            nummultirange numrange overlay range_intersect_agg range_merge regexp_substr reverse right row set_bit
+            nummultirange numrange range_intersect_agg range_merge reverse right row set_bit
             set_byte sum to_ascii to_number trim_array trim_scale tsmultirange tsrange tstzmultirange tstzrange unistr
             """,
         ),
@@ -52,6 +52,8 @@ POSTGRES_FUNCTIONS: Final = table(
         (Cost(result="sum", factor=12, work=1000, memory=20, square=3), "normalize"),
         (Cost(result="pad", factor=4), "lpad rpad"),
         (Cost(result="pad"), "round trunc"),
+        (Cost(result="sum", factor=2), "overlay"),
+        (Cost(result="sum", pattern=1, compiling=1_500), "regexp_substr"),
         (Cost(result="repeat"), "repeat"),
         (Cost(result="template"), "format"),
         (Cost(result="sum", factor=4, pairs=14), "translate"),
@@ -62,12 +64,16 @@ POSTGRES_FUNCTIONS: Final = table(
         (
             Cost(result="sum", factor=8, work=50, memory=6),
             """
-            parse_ident regexp_match regexp_matches regexp_split_to_array regexp_split_to_table tsvector_to_array
+            parse_ident tsvector_to_array
             """,
         ),
-        (Cost(work=300, memory=10), "regexp_count regexp_instr regexp_like"),
-        (Cost(result="insert", work=300, memory=4), "regexp_replace"),
+        (Cost(work=300, memory=10, pattern=1, compiling=1_500), "regexp_count regexp_instr regexp_like"),
+        (Cost(result="insert", work=300, memory=4, pattern=1, compiling=1_500), "regexp_replace"),
         (Cost(result="insert", memory=4), "array_replace"),
+        (
+            Cost(result="sum", factor=8, work=50, memory=6, pattern=1, compiling=1_500),
+            "regexp_match regexp_matches regexp_split_to_array regexp_split_to_table",
+        ),
         (Cost(result="join"), "array_to_string"),
         (Cost(result="sum", factor=2, work=300, memory=20), "array_to_tsvector to_tsvector"),
         (Cost(result="sum", work=50, memory=2, pairs=5), "querytree setweight strip ts_delete ts_filter"),
@@ -126,7 +132,7 @@ POSTGRES_OPERATORS: Final = table(
     (
         (Cost(pairs=2), "Like ILike"),
         (Cost(pairs=1.2), "StrPosition StartsWith"),
-        (Cost(work=300, memory=10), "RegexpLike RegexpILike SimilarTo"),
+        (Cost(work=300, memory=10, pattern=1, compiling=1_500), "RegexpLike RegexpILike SimilarTo"),
         (
             Cost(work=1, pairs=0.2),
             """

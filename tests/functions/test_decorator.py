@@ -15,8 +15,12 @@ import pytest
 
 import toolgen
 from toolgen.errors import ConfigError
+from toolgen.gateway.file_links import READ_FILE
+from toolgen.gateway.search_tools import _FORMER, INPUTS
 from toolgen.gateway.service import Gateway
+from toolgen.model.names import META_TOOLS
 from toolgen.model.tool import FunctionBinding
+from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.middleware import Presence
 
 _NUMBERS = itertools.count()
@@ -237,6 +241,34 @@ def test_a_preview_names_the_function(project: Callable[..., Path]) -> None:
 
 def test_tools_can_be_called_as_their_functions_are(project: Callable[..., Path]) -> None:
     assert "convert" in Gateway.load(project(more=", prefix: none")).manifest.tools
+
+
+RESERVED = [
+    "search_tools",
+    "describe_tool",
+    "run_tool",
+    "run_read_tool",
+    "call_tool",
+    "call_read_tool",
+    "get_call_result",
+    "read_file",
+]
+
+
+def test_names_of_the_gateways_own_tools_are_kept_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "named_as_meta_tools"
+    functions = [
+        f'@toolgen.tool\ndef {name}(x: str) -> str:\n    """Takes x."""\n    return x\n' for name in (*RESERVED, "free")
+    ]
+    (tmp_path / f"{module}.py").write_text("import toolgen\n\n" + "\n\n".join(functions), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    bare = toolgen.build({"own": {"python": module, "prefix": "none"}}, root=tmp_path)
+    assert set(bare.tools) == {"free"}
+    assert {(one.code, one.level) for one in bare.problems} == {("reserved_name", "error")}
+    assert sorted(one.message.partition(" ")[0] for one in bare.problems) == sorted(RESERVED)
+    prefixed = toolgen.build({"own": {"python": module}}, root=tmp_path)
+    assert set(prefixed.tools) == {f"own__{name}" for name in (*RESERVED, "free")}
+    assert {*INPUTS, *_FORMER, GET_CALL_RESULT, READ_FILE} == META_TOOLS
 
 
 @pytest.mark.parametrize("module", ["../x", "a b", "os;x", "a..b", ""])

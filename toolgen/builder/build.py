@@ -18,6 +18,7 @@ from toolgen.config.settings import SourceSettings, from_mapping, from_specs, pa
 from toolgen.errors import DescriptionError
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Manifest, Problem, assemble
+from toolgen.model.names import META_TOOLS
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
@@ -213,7 +214,12 @@ def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Pr
     for name, reading in readings.items():
         problems += reading.problems
         for tool in reading.tools:
-            if tool.name in tools:
+            if tool.name in META_TOOLS:
+                taken = f"{tool.name} is the name of a tool of the gateway's own: give this one another name, or its source a prefix"
+                problems.append(
+                    Problem(level="error", source=name, origin=tool.origin, code="reserved_name", message=taken)
+                )
+            elif tool.name in tools:
                 other = tools[tool.name]
                 clash = f"its tool would be called {tool.name}, as one of {other.source} already is; rename one of the two sources"
                 if other.source == name:

@@ -26,11 +26,12 @@ from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
 from toolgen.gateway.response_shaping import SHOWN, Answering
-from toolgen.gateway.search_tools import CALLING, INPUTS, RESERVED, RUN, canonical
+from toolgen.gateway.search_tools import CALLING, INPUTS, RUN, canonical
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import masking
+from toolgen.model.names import META_TOOLS
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import Secret
@@ -368,7 +369,7 @@ class Calls:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
-        if name not in RESERVED:
+        if name not in META_TOOLS:
             return Asked(name=name, arguments=arguments, principal=who)
         meta = canonical(name)
         if meta not in INPUTS or not self._discovery.answers(meta, catalog := governance.catalog(who, session)):

@@ -22,7 +22,6 @@ __all__ = [
     "DESCRIBE",
     "INPUTS",
     "MAX_HITS",
-    "RESERVED",
     "RUN",
     "RUN_READ",
     "SEARCH",
@@ -107,8 +106,6 @@ INPUTS: Mapping[str, Schema] = MappingProxyType(
 """What each of them takes, by name. Those that call others take more forms (`inner_call.py`)."""
 AT_ONCE = INPUTS.keys() - CALLING | {READ_FILE, GET_CALL_RESULT}
 """The gateway's own tools whose answers nobody has to come back for."""
-RESERVED = frozenset({*INPUTS, *_FORMER, GET_CALL_RESULT})
-"""Names that no other tool may have."""
 
 
 def canonical(name: str) -> str:

@@ -13,11 +13,10 @@ from toolgen.errors import ConfigError
 from toolgen.functions.adopted import adopted_tool
 from toolgen.functions.decorator import MARK, Mark
 from toolgen.functions.signature import Broken, Offer, offer_of
-from toolgen.gateway.search_tools import RESERVED
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest, SourceInfo, with_tools
-from toolgen.model.names import ADDED, MAX_NAME_LENGTH, TOOL_NAME
+from toolgen.model.names import ADDED, MAX_NAME_LENGTH, META_TOOLS, TOOL_NAME
 from toolgen.model.tool import Effect, Tool, seal
 from toolgen.policy.arguments import check_schema
 from toolgen.sources.python import tool_of
@@ -89,10 +88,10 @@ def added_tool(given: object, said: Said, prefix: str) -> Added:
     if isinstance(offer, Broken):
         raise ConfigError(f"{offer.name}: {offer.reason}", suggestion="give it types that JSON has a form for")
     name = f"{prefix}{offer.name}"
-    if not TOOL_NAME.match(name) or name in RESERVED:
+    if not TOOL_NAME.match(name) or name in META_TOOLS:
         reason = f"{bounded(name, 60)} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
         raise ConfigError(
-            reason if name not in RESERVED else f"{name} is taken by the gateway", suggestion="give a name"
+            reason if name not in META_TOOLS else f"{name} is taken by the gateway", suggestion="give a name"
         )
     if fault := check_schema(offer.input_schema):
         raise ConfigError(f"{offer.name}: its arguments could not be checked: {fault}")

@@ -6,13 +6,26 @@ import difflib
 import re
 from collections.abc import Collection, Iterable
 
-__all__ = ["ADDED", "MAX_NAME_LENGTH", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
+__all__ = ["ADDED", "MAX_NAME_LENGTH", "META_TOOLS", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
 
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
 MAX_NAME_LENGTH = 48
 ADDED = "added"
 """The source of the tools that a program adds while its gateway runs."""
+META_TOOLS = frozenset(
+    {
+        "search_tools",
+        "describe_tool",
+        "run_tool",
+        "run_read_tool",
+        "call_tool",
+        "call_read_tool",
+        "get_call_result",
+        "read_file",
+    }
+)
+"""Names of the gateway's own tools, former ones too, which no tool of a source may have."""
 _SEPARATOR = "__"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
 _MAX_COMPARED = 64

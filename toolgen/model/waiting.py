@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["GET_CALL_RESULT", "reads_end"]
 
 GET_CALL_RESULT = "get_call_result"
-"""The tool that reads the end of a call. A source's tools have `__` in their names, so its name is never taken."""
+"""The tool that reads the end of a call. No tool of a source may have its name (`names.META_TOOLS`)."""
 
 
 def reads_end(call_id: str) -> str:

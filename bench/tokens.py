@@ -17,7 +17,7 @@ import msgspec
 
 from bench.formats import CORPUS
 from toolgen.builder.build import build
-from toolgen.emit.formats import tokens
+from toolgen.emit.tokens import tokens
 from toolgen.model.tool import Tool
 
 LARGE = {

@@ -33,10 +33,12 @@ _MAX_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, an
 
 
 class _Common(Struct, frozen=True, kw_only=True):
-    """A common table expression: its name as an exact engine compares it, and its columns."""
+    """A common table expression: its name as an exact engine compares it, and its columns. `later`: it is defined behind the query that
+    is read, where engines differ in whether the query sees it."""
 
     name: str
     columns: Names
+    later: bool = False
 
 
 _Ctes: TypeAlias = Mapping[str, _Common]
@@ -124,11 +126,28 @@ class Resolver:
                     "give it another name",
                 )
             mine.add(name)
-            given = self._cte(cte, alias, outer, known, bool(clause.args.get("recursive")))
+            seen = known | self._later(clause, len(mine), ctes)
+            given = self._cte(cte, alias, outer, seen, bool(clause.args.get("recursive")))
             columns = self._spelling.alias_columns(cte.args["alias"])
             known[name] = _Common(name=self._spelling.relation(alias), columns=renamed(given, columns))
         self._search(clause, known)
         return known
+
+    def _later(self, clause: exp.Expr, index: int, around: _Ctes) -> dict[str, _Common]:
+        """The names of common table expressions from `index` on that the query before them may not use.
+
+        SQLite sees all of one WITH, PostgreSQL and MariaDB do so behind RECURSIVE. Otherwise a name means what it does without them, but
+        MariaDB then passes over one of a query around it too.
+        """
+        recursive = bool(clause.args.get("recursive"))
+        sees = self._dialect == "sqlite" or (recursive and self._dialect in {"postgres", "mysql"})
+        found: dict[str, _Common] = {}
+        for cte in clause.expressions[index:]:
+            alias = name_of(cte.args["alias"])
+            name = self._spelling.cte(alias) if alias is not None else ""
+            if alias is not None and name and (sees or (self._dialect == "mysql" and name in around)):
+                found[name] = _Common(name=self._spelling.relation(alias), columns=(), later=True)
+        return found
 
     def _search(self, clause: exp.Expr, known: dict[str, _Common]) -> None:
         """SEARCH and CYCLE add columns to the last common table expression, and name columns of it.
@@ -244,6 +263,12 @@ class Resolver:
         alias_node = node.args.get("alias")
         common = ctes.get(self._spelling.cte(node.this)) if schema is None else None
         if common is not None:
+            if common.later:
+                refuse(
+                    "ambiguous",
+                    f"{shown(node.name)} is the name of a common table expression that is defined later",
+                    "define it first, or give it another name",
+                )
             if common.name != folded:
                 refuse(
                     "ambiguous",

@@ -72,6 +72,8 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
     """Raises `Refusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
     if dialect == "mysql" and _EXECUTABLE.search(sql):
         _check_comments(sql, tokens)
+    if dialect == "mysql":
+        _check_chained_tests(tokens)
     for place, (token, following) in enumerate(pairwise([*tokens, None])):
         assert token is not None  # noqa: S101  only the last of the pairs ends with None
         kind = token.token_type
@@ -92,6 +94,37 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
                 _check_neighbours(sql, token, following, dialect)
             elif following.token_type is TokenType.STRING:
                 _check_typed(tokens, place, dialect)
+
+
+def _check_chained_tests(tokens: Sequence[Token]) -> None:
+    """`a LIKE b NOT IN (c)` is `a LIKE (b NOT IN (c))` to MySQL, and `(a LIKE b) NOT IN (c)` to the parser.
+
+    https://dev.mysql.com/doc/refman/8.4/en/expressions.html: a predicate holds another at its right alone.
+    """
+    tested, between = (
+        [False],
+        [False],
+    )  # by depth of parentheses: whether a test was there, and whether its AND is missing
+    for token in tokens:
+        kind = token.token_type
+        if kind in _OPENING:
+            tested.append(False)
+            between.append(False)
+        elif kind in _CLOSING and len(tested) > 1:
+            tested.pop()
+            between.pop()
+        elif kind in _TEST_SIGNS:
+            if tested[-1]:
+                refuse(
+                    "syntax",
+                    f"{token.text.upper()} follows another test, which engines read differently",
+                    "put parentheses around one: (a LIKE b) NOT IN (0, 1)",
+                )
+            tested[-1], between[-1] = True, kind is TokenType.BETWEEN
+        elif kind is TokenType.AND and between[-1]:
+            between[-1] = False
+        elif kind in _BEYOND_TESTS:
+            tested[-1] = False
 
 
 def _check_comments(sql: str, tokens: Sequence[Token]) -> None:
@@ -222,6 +255,16 @@ def _check_interval(text: str, following: Sequence[Token], dialect: str) -> None
         )
 
 
+_TEST_SIGNS: Final = frozenset({TokenType.LIKE, TokenType.IN, TokenType.BETWEEN, TokenType.RLIKE, TokenType.MEMBER_OF})
+_BEYOND_TESTS: Final = frozenset(
+    {
+        TokenType.AND, TokenType.OR, TokenType.XOR, TokenType.DAMP, TokenType.DPIPE, TokenType.COMMA, TokenType.EQ, TokenType.NEQ,
+        TokenType.LT, TokenType.GT, TokenType.LTE, TokenType.GTE, TokenType.NULLSAFE_EQ, TokenType.IS, TokenType.WHEN, TokenType.THEN,
+        TokenType.ELSE, TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
+        TokenType.LIMIT, TokenType.ON, TokenType.JOIN, TokenType.ALIAS, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
+        TokenType.SET, TokenType.VALUES, TokenType.WINDOW, TokenType.ASC, TokenType.DESC,
+    }
+)  # fmt: skip
 _TESTS: Final = (exp.In, exp.Between, exp.Like, exp.ILike, exp.Glob, exp.Is, exp.RegexpLike, exp.SimilarTo, exp.Escape)
 _TIGHTER: Final = (exp.Binary, exp.Neg, exp.BitwiseNot, exp.In, exp.Between)
 _LOOSER: Final = (exp.Connector, exp.Filter, exp.PropertyEQ)

@@ -91,6 +91,16 @@ def test_a_tool_without_a_strict_form_is_emitted_plain_and_named() -> None:
     assert remarks("openai", [free, fine]) == ()
 
 
+def test_a_tool_that_is_too_large_to_be_listed_whole_is_not_strict() -> None:
+    """Null for a member that is left out could not be told from null as its value."""
+    about = {"type": ["string", "null"], "description": "Words. " * 30}
+    large = http_tool("pets__set", properties={f"a{number}": about for number in range(900)})
+    emitted = openai_strict_tool(large)["function"]
+    assert isinstance(emitted, dict)
+    assert emitted["strict"] is False
+    assert remarks("openai-strict", [large]) == ("pets__set is not strict: #: it is too large to be listed whole",)
+
+
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_the_judges_judge(name: str) -> None:
     """A judge that takes everything would prove nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from toolgen.emit.dialects import UnfitError, gemini_schema, listed_schema, strict_schema
+from toolgen.emit.dialects import ListedSchema, UnfitError, gemini_schema, listed_schema, strict_schema
 from toolgen.emit.listed_output import listed_output
 from toolgen.emit.schema_budget import exact, listed
 from toolgen.model.schema import Json, JsonObject
@@ -64,7 +64,7 @@ def openai_strict_tool(tool: Tool) -> JsonObject:
     """
     parameters: JsonObject
     try:
-        parameters, strict = strict_schema(exact(tool)), True
+        parameters, strict = _strict(tool), True
     except UnfitError:
         parameters, strict = listed(tool).input_schema, False
     function: dict[str, Json] = {
@@ -146,9 +146,17 @@ def remarks(name: str, tools: Iterable[Tool]) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _strict(tool: Tool) -> JsonObject:
+    """The strict form of a tool's schema. Raises `UnfitError`, also if parts of it are left open: null could be a value there."""
+    schema = listed(tool).input_schema
+    if isinstance(schema, ListedSchema) and schema.large:
+        raise UnfitError("", "it is too large to be listed whole")
+    return strict_schema(exact(tool))
+
+
 def _unfit(tool: Tool) -> str:
     try:
-        strict_schema(exact(tool))
+        _strict(tool)
     except UnfitError as error:
         return str(error)
     return ""

@@ -226,6 +226,35 @@ def test_what_is_listed_already_is_returned_as_it_is() -> None:
     assert listed_schema(listed) is listed
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *(
+            None,
+            5,
+            {"type": 5},
+            {"type": ["string", 5]},
+            {"enum": "abc"},
+            {"required": "a"},
+            {"allOf": None, "anyOf": None},
+        ),
+        *(
+            {"allOf": [None, 5]},
+            {"type": "string", "format": ["x"], "pattern": 5},
+            {"type": "object", "required": [1, "b"]},
+        ),
+        *({"type": "array", "items": [TEXT, TEXT]}, {"type": "array", "prefixItems": None}, {"properties": [1]}),
+        {"allOf": [{**TEXT, "minLength": "x"}, {**TEXT, "minLength": 3}]},
+        {"properties": {"a": TEXT}, "anyOf": [{"required": 5}, {"required": ["a"]}]},
+        *({"$ref": 5}, {"$ref": "#/properties/x"}, {"$ref": "#/properties"}, {"$ref": "https://example.com/a.json"}),
+    ],
+    ids=str,
+)
+def test_a_schema_that_is_none_is_listed_as_far_as_it_is_one(schema: Any) -> None:
+    for whole in (of({"x": schema}, "x"), {"properties": {"x": schema}, "$defs": None}):
+        assert list(broken(listed_schema(whole))) == []
+
+
 SCHEMAS = st.recursive(
     st.sampled_from(
         [

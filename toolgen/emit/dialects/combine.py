@@ -195,6 +195,8 @@ class Combiner:
                 built[key] = [*dict.fromkeys([*built[key], *value])]
             elif key == "enum":
                 built[key] = [item for item in built[key] if item in value] or built[key]
+            elif not isinstance(value, (int, float)) or not isinstance(built[key], (int, float)):
+                continue
             elif key in _LOWER:
                 built[key] = max(built[key], value)
             elif key in _UPPER:

@@ -191,7 +191,7 @@ class _References:
         """The name of a reference and the schema that it leads to; None if that is not in this schema."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
-        definitions = self._root.get("$defs", {})
+        definitions = self._root.get("$defs") or {}
         if (name := reference.removeprefix("#/$defs/")) != reference and name in definitions:
             return name, definitions[name]
         node: Any = self._root
@@ -392,9 +392,9 @@ class _Lister:
 
     def _object(self, built: dict[str, Any], schema: Schema, depth: int, within: _Within) -> None:
         properties = schema.get("properties")
-        names = [*(properties if isinstance(properties, Mapping) else ()), *(schema.get("required") or ())]
+        names = [*(properties if isinstance(properties, Mapping) else ()), *_required(schema)]
         hidden = {name for name in names if name.startswith("_")} if self._arguments else set()
-        required = [name for name in dict.fromkeys(schema.get("required") or ()) if name not in hidden]
+        required = [name for name in dict.fromkeys(_required(schema)) if name not in hidden]
         if isinstance(properties, Mapping) or required:
             members = {
                 name: self._member(one, name in required, depth - 1, within)
@@ -460,7 +460,7 @@ class _Lister:
     def _union(self, base: dict[str, Any], branches: Sequence[Any], depth: int, within: _Within) -> dict[str, Any]:
         """A schema one of whose forms fits too. Forms that demand members of it alone are said in words."""
         if "properties" in base and all(_demands(one) for one in branches):
-            demanded = [" and ".join(one["required"]) for one in branches if one.get("required")]
+            demanded = [" and ".join(_required(one)) for one in branches if one.get("required")]
             return with_words(base, f"Give {' or '.join(demanded)}.") if len(demanded) == len(branches) else base
         built = self._combiner.any_of(base, [self._node(one, depth - 1, within) for one in branches])
         if self._combiner.crowded:
@@ -509,6 +509,11 @@ def _anything() -> dict[str, Any]:
     return {"anyOf": [*_ANYTHING, {"type": "null"}]}
 
 
+def _required(schema: Schema) -> list[str]:
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, (list, tuple)) else []
+
+
 def _kinds(schema: Schema) -> tuple[str, ...] | None:
     """The types of the values that a schema accepts; None for values of any type. Keywords of one type alone stand for that type."""
     declared = schema.get("type")
@@ -538,7 +543,7 @@ def _is_told(key: str, value: Any) -> bool:
     """True if a keyword with this value cannot be listed, and is said in words."""
     match key:
         case "format":
-            return value is not None and value not in _FORMATS
+            return value is not None and (not isinstance(value, str) or value not in _FORMATS)
         case "pattern":
             return isinstance(value, str) and _AROUND.search(value) is not None
         case "enum":
@@ -557,5 +562,5 @@ def _demands(schema: Any) -> bool:
         isinstance(schema, Mapping)
         and not (schema.keys() & _NO_ANNOTATION) - {"required", "type"}
         and schema.get("type", "object") == "object"
-        and all(isinstance(name, str) for name in schema.get("required", ()))
+        and isinstance(schema.get("required", []), (list, tuple))
     )

@@ -259,6 +259,8 @@ class BackgroundCalls:
             waits = envelope.status == "pending" or known.status not in {"pending", "approved"}
             if known.kind != "call" and waits:
                 return True
+            if envelope.status == "pending":
+                return await waiting.end_forgotten(known) is not None
             if isinstance(line, CallReports):
                 known = line.added_to(known, await waiting.store.now())
             return await waiting.end(known, envelope) is not None

@@ -271,6 +271,10 @@ class WaitingCalls:
             return None
         return await self._close(held, by="", verdict=verdict, error=error, recorded=recorded, lost=begun)
 
+    async def end_forgotten(self, known: Invocation) -> Invocation | None:
+        """End a call whose question the store lost before the call was left. None where somebody else was quicker."""
+        return await self._close(known, by="", verdict="lose", error=forgotten(known))
+
     async def look_up(self, calls: Sequence[Invocation]) -> None:
         """Look for the outcomes of calls that are about to be given up: once in the record for all of them. Raises `AuditError`."""
         self._looked_up = {}
@@ -355,7 +359,8 @@ class WaitingCalls:
             if not isinstance(error, StateUnavailableError):
                 raise
             _logger.warning("how call %s ended is kept once the store can be reached: %s", mine.id, error)
-            self._keep_later(mine, settle)
+            if mine.id not in self._unkept:
+                self._keep_later(mine, settle)
 
     def _keep_later(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
         self._unkept[mine.id] = (mine, settle)

@@ -259,7 +259,9 @@ class BackgroundCalls:
             waits = envelope.status == "pending" or known.status not in {"pending", "approved"}
             if known.kind != "call" and waits:
                 return True
-            if envelope.status == "pending":
+            if (
+                envelope.status == "pending" and known.id in waiting.questions
+            ):  # which the store lost before this call was left
                 return await waiting.end_forgotten(known) is not None
             if isinstance(line, CallReports):
                 known = line.added_to(known, await waiting.store.now())

@@ -42,6 +42,7 @@ JOINED_S = 60.0
 GRACE_S = 60.0
 """How long at least, whatever its client asked for."""
 _MAX_UNKEPT = 10_000
+_MAX_QUESTIONS = 1_000
 _CLOCKS_APART_S = 3600.0
 """How far the clock of the store and that of the record may be apart."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -63,6 +64,8 @@ class WaitingCalls:
         self.resumes: dict[Kind, Callable[[Invocation], Awaitable[object]]] = {}
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
+        self.questions: dict[str, None] = {}
+        """Ids of the last calls of this worker that were kept to wait for somebody before they were left."""
         self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
         self.mine: dict[str, Invocation] = {}
         """The calls of this worker that go on without their callers, as they were kept last."""
@@ -185,7 +188,10 @@ class WaitingCalls:
     async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
         """Keeps a call that has to wait for somebody from now on; False where too many do. Its caller may have left it already."""
         if not await self.is_left(invocation.id):
-            return await self.store.add(invocation, each=each, total=total) is not None
+            added = await self.store.add(invocation, each=each, total=total) is not None
+            if added:
+                self.questions = dict.fromkeys([*list(self.questions)[-_MAX_QUESTIONS:], invocation.id])
+            return added
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
             if known.cancel:  # called off at another worker: nobody is asked any more
                 return False

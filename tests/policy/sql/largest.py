@@ -341,6 +341,7 @@ class _Watch:
         self._processes = processes
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._before: dict[int, tuple[float, int]] = {}
         self.cpu_s = 0.0
         self.memory = 0
 
@@ -348,7 +349,9 @@ class _Watch:
         for process in self._processes:
             with contextlib.suppress(OSError):
                 Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
-        self._before = {process: (_cpu(process), _memory(process, "VmRSS")) for process in self._processes}
+        for process in self._processes:
+            with contextlib.suppress(OSError):  # it has just ended
+                self._before[process] = (_cpu(process), _memory(process, "VmRSS"))
         self._thread.start()
         return self
 

@@ -56,6 +56,8 @@ _NODE_MEMORY: Final = 600.0
 _ARCS: Final = 0.4  # bytes for each pair of states
 _MAX_AUTOMATON: Final = 160e6  # bytes, beyond which an engine gives up
 _ASSUMED_STATES: Final = 4_000.0  # of a pattern that is not written out
+_VISIT_WORK: Final = 40.0  # of one step of a jsonpath at one element
+_VISIT_MEMORY: Final = 9.0
 _PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
 
 _Type = exp.DType
@@ -308,8 +310,9 @@ class _Row:
         elif cost.result == "repeat":
             depth = int(min(depth * written_number(argument(node, cost.count)), 1e9))
         if cost.path >= 0:
-            size, path_work = self._path(node, cost, values, size)
-            work += path_work
+            size, visits = self._path(node, cost, values, size)
+            work += _VISIT_WORK * visits
+            memory += _VISIT_MEMORY * visits
         if cost.compiling:
             count = self._states(argument(node, cost.pattern), values)
             memory += min(cost.compiling * count + _ARCS * count**2, _MAX_AUTOMATON)
@@ -361,7 +364,7 @@ class _Row:
         return size, value.json, 0.0
 
     def _path(self, node: exp.Expr, cost: Cost, values: Bounds, size: float) -> tuple[float, float]:
-        """The size of what a jsonpath finds and the work to find it."""
+        """The size of what a jsonpath finds, and how many steps at elements it takes."""
         path = bare(argument(node, cost.path))
         if isinstance(path, exp.Column) and (slot := slot_number(path)) is not None:
             self.paths.add(slot)
@@ -374,8 +377,8 @@ class _Row:
             )
         document = values[0 if cost.path else -1]
         found = cost_of_path(path.name, built=document.built or document.large)
-        elements = max(document.size, _LARGE * document.large) / 2 + 1
-        return size * found.results, 200.0 * found.steps * elements**found.exponent
+        elements = max(document.size, _LARGE * (document.large and found.exponent > 1)) / 2 + 1
+        return size * found.results, float(found.steps * found.results * elements**found.exponent)
 
     def _states(self, pattern: exp.Expr | None, values: Bounds) -> float:
         """How large the automaton of a regular expression is, at most."""
@@ -431,7 +434,8 @@ class _Row:
         once = around is not None and _is_computed_once(select, around)
         around_rows, self._rows = self._rows, self._rows_of(select)
         whole = _NOTHING
-        for item in select.expressions:
+        by_place = len(renamed) == len(select.expressions) and not any(item.is_star for item in select.expressions)
+        for place, item in enumerate(select.expressions):
             given = self._value(item.unalias())
             whole = Bound(
                 whole.size + given.size,
@@ -444,7 +448,8 @@ class _Row:
                 whole.built or given.built,
             )
             if select.parent is not None:
-                self._name_item(item, renamed, given._replace(work=0.0, memory=0.0) if once else given)
+                names = renamed[place : place + 1] if by_place else renamed
+                self._name_item(item, names, given._replace(work=0.0, memory=0.0) if once else given)
         if around is not None and around.alias:
             name = around.alias.lower()
             self._wholes[name] = whole.merged(self._wholes.get(name, whole))

@@ -84,10 +84,11 @@ def check_path(path: str) -> None:
 @lru_cache(maxsize=256)
 def _cost(path: str) -> PathCost:
     tokens = _tokens(path)
-    exponent, results = 1, 1
+    compares, results = False, 1
+    roots: set[int] = set()  # how deep the filters are nested that begin at the whole document
     patterns: list[str] = []
     brackets: list[int] = []  # subscripts of each bracket that is open
-    parentheses: list[bool] = []  # whether each is, or is in, a filter
+    filters: list[int] = [0]  # how many filters are around, for each parenthesis that is open
     for place, token in enumerate(tokens):
         before = tokens[place - 1] if place else None
         after = tokens[place + 1] if place + 1 < len(tokens) else None
@@ -96,16 +97,15 @@ def _cost(path: str) -> PathCost:
         elif token.kind == "number" and written_digits(token.text, whole=True) > _MAX_EXPONENT:
             refuse("size", f"a number in a jsonpath has more than {_MAX_EXPONENT} digits", "write a smaller number")
         elif token.kind == "root":
-            exponent += bool(parentheses and parentheses[-1])
+            roots.add(filters[-1])
         elif token.kind == "compare":
-            exponent += not ((before and before.is_value) or (after and after.is_value))
+            compares = compares or not ((before and before.is_value) or (after and after.is_value))
         elif token.text == "like_regex":
             patterns.append(_pattern(after))
         elif token.text == "(":
-            filters = before is not None and before.text == "?"
-            parentheses.append(filters or bool(parentheses and parentheses[-1]))
-        elif token.text == ")" and parentheses:
-            parentheses.pop()
+            filters.append(filters[-1] + (before is not None and before.text == "?"))
+        elif token.text == ")" and len(filters) > 1:
+            filters.pop()
         elif token.text == "[":
             brackets.append(1)
         elif token.text == "," and brackets:
@@ -114,6 +114,7 @@ def _cost(path: str) -> PathCost:
             results *= brackets.pop()
     if results > _MAX_RESULTS:
         refuse("size", f"a jsonpath repeats each element more than {_MAX_RESULTS} times", "write fewer subscripts")
+    exponent = 1 + max(len(roots - {0}), int(compares))
     return PathCost(steps=len(tokens), exponent=exponent, results=results, patterns=tuple(patterns))
 
 

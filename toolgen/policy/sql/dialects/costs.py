@@ -46,7 +46,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     `factor`: bytes of the result for each byte that the rule gives. `count`: place of the argument that is the rule's number.
     `work`: nanoseconds for each byte of the arguments and the result together. `pairs`: nanoseconds for each pair of a byte of the first
     argument and a byte of another, which is looked up in it. `square`: nanoseconds for each pair of bytes of the largest argument.
-    `memory`: bytes that are held for each byte of the arguments or of the result, whichever is larger.
+    `memory`: bytes that are held for each byte of the arguments or of the result, whichever is larger. `pair_memory`: bytes for each pair of
+    bytes of the two largest arguments, if the largest is a text that the statement makes.
     `pattern`: place of an argument that is a regular expression. `compiling`: bytes for each of its characters, for an engine that makes an
     automaton of it; without them, the engine backtracks. `path`: place of one that is a jsonpath.
     """
@@ -58,6 +59,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     pairs: float = 0.0
     square: float = 0.0
     memory: float = 1.0
+    pair_memory: float = 0.0
     pattern: int = -1
     compiling: float = 0.0
     path: int = -1

@@ -83,7 +83,7 @@ POSTGRES_FUNCTIONS: Final = table(
             phraseto_tsquery plainto_tsquery to_tsquery websearch_to_tsquery
             """,
         ),
-        (Cost(result="wrap", work=1500, memory=60), "ts_headline"),
+        (Cost(result="wrap", work=1500, memory=60, pair_memory=1_700), "ts_headline"),
         (Cost(work=200, memory=4, pairs=5), "ts_rank ts_rank_cd"),
         (
             Cost(result="document", work=40, memory=4),

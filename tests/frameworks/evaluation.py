@@ -12,7 +12,7 @@ from tests.services.all_kinds import ASKED, Case
 
 __all__ = ["CANNOT_ASK", "CANNOT_CANCEL", "PROPERTIES", "Cells", "Expected", "cells"]
 
-PROPERTIES = ("loads", "data", "once", "errors", "pending", "picture", "person", "cancel", "catalog", "search")
+PROPERTIES = ("loads", "data", "once", "errors", "pending", "long", "picture", "person", "cancel", "catalog", "search")
 CANCEL_S = 1.0
 CANNOT_ASK, CANNOT_CANCEL = "asks nobody", "cancels nothing"
 """Abilities that a client does not have, which is nothing that went wrong."""
@@ -42,6 +42,7 @@ def cells(report: Mapping[str, Any], expected: Expected) -> Cells:
         "once": _faults(cases, given, once_fault),
         "errors": _faults([case for case in cases if case.code], given, words_fault),
         "pending": _faults([ASKED], given, pending_fault),
+        "long": _long(report),
         "picture": _faults([case for case in cases if case.picture], given, picture_fault),
         "person": _person(report),
         "cancel": _cancel(report),
@@ -149,6 +150,20 @@ def _person(report: Mapping[str, Any]) -> list[str]:
         for word, one in zip(wanted, asked, strict=True)
         if word not in (one["given"]["raised"] or joined(one["given"]["parts"]))
     ]
+
+
+def _long(report: Mapping[str, Any]) -> list[str]:
+    """A call that takes long must be answered as pending with its id, and the tool that reads its end must answer with it."""
+    found = report.get("long")
+    if found is None or "_long" in report:
+        return [_short(report.get("_long", "not called"))]
+    wanted = ("deferred: ", "mark-late")
+    faults = [
+        _short(f"without {word!r}: {one['raised'] or joined(one['parts']) or 'nothing given'}")
+        for word, one in zip(wanted, found, strict=False)
+        if word not in (one["raised"] or joined(one["parts"]))
+    ]
+    return faults if len(found) == len(wanted) or faults else ["without the call id"]
 
 
 def _cancel(report: Mapping[str, Any]) -> list[str]:

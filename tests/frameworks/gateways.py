@@ -19,7 +19,7 @@ from tests.frameworks import environments
 from tests.frameworks.evaluation import Expected, Parts
 from tests.gateway.governed import PRINCIPALS
 from tests.gateway.mcp.peers import OldPeer
-from tests.services.all_kinds import ASKED, CASES, SLOW, Case, kinds_api, write_kinds_project
+from tests.services.all_kinds import ASKED, CASES, LATE, SLOW, Case, kinds_api, write_kinds_project
 
 __all__ = ["KEY", "Gateways", "gateways", "task"]
 
@@ -43,9 +43,13 @@ REFERENCE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Gateways:
-    """URLs of the three gateways and of the API behind them, and what clients are held against. Without GitHub's catalog two are empty."""
+    """URLs of the four gateways and of the API behind them, and what clients are held against. Without GitHub's catalog two are empty.
+
+    `leaving` is that of `kinds` with `pending_after`.
+    """
 
     kinds: str
+    leaving: str
     catalog: str
     search: str
     api: str
@@ -65,6 +69,9 @@ def gateways(root: Path) -> Iterator[Gateways]:
         cases = [*CASES, *(REFERENCE if reference else ())]
         listed, raw = asyncio.run(_raw(kinds, cases))
         cases = [_with_picture(case, raw[case.name]) for case in cases]
+        patience = {"search_above": "never", "turn_limit": "never", "pending_after": "2s"}
+        write_kinds_project(root / "leaving", api, gateway=patience)
+        leaving = stack.enter_context(served(root / "leaving"))
         catalog = search = run_read = ""
         names: list[str] = []
         if GITHUB.exists():
@@ -78,6 +85,7 @@ def gateways(root: Path) -> Iterator[Gateways]:
             print("GitHub's description is not here: clients are not tried with its catalog", file=sys.stderr)
         yield Gateways(
             kinds=kinds,
+            leaving=leaving,
             catalog=catalog,
             search=search,
             api=api,
@@ -116,6 +124,8 @@ def task(name: str, at: Gateways) -> dict[str, Any]:
         "calls": [(case.name, case.tool, case.arguments) for case in (*at.expected.cases, ASKED)],
         "asked": (ASKED.tool, ASKED.arguments),
         "slow": SLOW,
+        "leaving": f"{at.leaving}/mcp",
+        "late": LATE,
         "catalog": at.catalog and f"{at.catalog}/mcp",
         "catalog_call": (_FIRST if _FIRST in listed else ZEN, {}),
         "search": at.search and f"{at.search}/mcp",

@@ -27,6 +27,7 @@ TITLES = {
     "once": "Once",
     "errors": "Errors",
     "pending": "Pending",
+    "long": "Long calls",
     "picture": "Pictures",
     "person": "Asks",
     "cancel": "Cancels",

@@ -58,6 +58,15 @@ def test_an_error_has_its_code_and_what_to_do() -> None:
     assert words_fault(CASE["denied"], told("Error: Function failed.")) == "without 'forbidden: '"
 
 
+def test_a_long_call_is_told_as_pending_and_its_end_is_read() -> None:
+    pending = {"parts": told("deferred: this call is being carried out; call id call_1"), "raised": ""}
+    done = {"parts": told('{"report":"mark-late"}'), "raised": ""}
+    cases = {"call_": ([pending, done], []), "id": ([pending], ["without the call id"]), "end": ([pending, pending], 1)}
+    for given, expected in cases.values():
+        found = cells({"given": {}, "long": given}, Expected((), (), (), {}))["long"]
+        assert (len(found) if isinstance(expected, int) else found) == expected
+
+
 def test_a_picture_is_a_part_of_its_own() -> None:
     picture = {"type": "image", "data": "iVBO" + "x", "media_type": "image/png"}
     assert picture_fault(CASE["picture"], [picture]) == "no picture"

@@ -24,13 +24,15 @@ from urllib.parse import parse_qs, urlsplit
 from tests.gateway.governed import PRINCIPALS
 from tests.services.local import LocalServer, running
 
-__all__ = ["ASKED", "CASES", "PICTURE", "SLOW", "Case", "KindsApi", "kinds_api", "write_kinds_project"]
+__all__ = ["ASKED", "CASES", "LATE", "PICTURE", "SLOW", "Case", "KindsApi", "kinds_api", "write_kinds_project"]
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 SLOW = "api__get_slow"
+LATE = "api__get_report"
 _SLOW_S = 40.0
+_LATE_S = 4.0
 _WAIT_S = 30.0
 OBJECT = {
     "id": 7,
@@ -172,6 +174,7 @@ API: dict[str, Any] = {
         "/picture": _read("getPicture", {"type": "string", "format": "binary"}, media="image/png"),
         "/missing": _read("getMissing", _ANY),
         "/slow": _read("getSlow", _ANY, _query("caller", type="string")),
+        "/report": _read("getReport", _ANY),
         "/long": _read("listLong", {"type": "array", "items": _ANY}),
         "/quiz": _read("getQuiz", _ANY, _query("answer", type="string"), _query("level", type="integer")),
         "/secret": _read("getSecret", _ANY),
@@ -341,6 +344,9 @@ class _Handler(BaseHTTPRequestHandler):
         match url.path:
             case "/slow":
                 self._slow(query.get("caller", ""))
+            case "/report":
+                time.sleep(_LATE_S)
+                self._send(200, {"report": "mark-late"})
             case "/object":
                 self._send(200, OBJECT)
             case "/rows":

@@ -26,7 +26,7 @@ export async function run(connect, name) {
   const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = process.stderr.write.bind(process.stderr); // some frameworks print
   const report = { given: {}, version: versionOf(name) };
-  for (const [step, work] of Object.entries({ _kinds, _asked, _cancelled, _catalog, _search })) {
+  for (const [step, work] of Object.entries({ _kinds, _asked, _cancelled, _long, _catalog, _search })) {
     try {
       await within(work(connect, task, report), 300_000);
     } catch (error) {
@@ -101,6 +101,16 @@ async function _cancelled(connect, task, report) {
     const closed = await watch(task, "closed", 5);
     report.cancel = { possible: true, begun, closed, seconds: (performance.now() - cancelled) / 1000 };
     await within(calling, 1000).catch(() => {});
+  });
+}
+
+async function _long(connect, task, report) {
+  await opened(connect, endpointOf(task.leaving, task), async (toolbox) => {
+    const pending = await given(toolbox, task.late, {});
+    report.long = [pending];
+    const told = pending.parts.map((one) => one.text ?? "").join("") + pending.raised;
+    const found = /call_[0-9a-f]{24}/.exec(told);
+    if (found) report.long.push(await given(toolbox, "get_call_result", { call_id: found[0], wait_s: 20 }));
   });
 }
 

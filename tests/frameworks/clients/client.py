@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import logging
 import os
+import re
 import sys
 import time
 import traceback
@@ -103,7 +104,7 @@ def run(connect: Connect, package: str) -> None:
 
 async def _report(connect: Connect, task: dict[str, Any]) -> dict[str, Any]:
     report: dict[str, Any] = {"given": {}}
-    for step in (_kinds, _asked, _cancelled, _catalog, _search):
+    for step in (_kinds, _asked, _cancelled, _long, _catalog, _search):
         try:
             await asyncio.wait_for(step(connect, task, report), 300)
         except BaseException as error:
@@ -153,6 +154,18 @@ async def _cancelled(connect: Connect, task: dict[str, Any], report: dict[str, A
         closed = await asyncio.to_thread(_watch, task, "closed", 5)
         report["cancel"] = {"possible": True, "begun": begun, "closed": closed, "seconds": time.monotonic() - cancelled}
         await asyncio.wait([calling], timeout=1)
+
+
+async def _long(connect: Connect, task: dict[str, Any], report: dict[str, Any]) -> None:
+    """A call that takes longer than `pending_after`, and the tool that reads its end with the id that the model is given."""
+    async with connect(Endpoint(url=task["leaving"], key=task["key"])) as toolbox:
+        pending = await _given(toolbox, task["late"], {})
+        report["long"] = [pending]
+        found = re.search(
+            r"call_[0-9a-f]{24}", "".join(part.get("text", "") for part in pending["parts"]) + pending["raised"]
+        )
+        if found is not None:
+            report["long"].append(await _given(toolbox, "get_call_result", {"call_id": found[0], "wait_s": 20}))
 
 
 async def _catalog(connect: Connect, task: dict[str, Any], report: dict[str, Any]) -> None:

@@ -90,8 +90,10 @@ def differences(
     if known["version"] != found["version"]:
         lines.append(f"version {found['version']}, not {known['version']}")
     for name, faults in found["cells"].items():
-        expected = known["cells"][name]
-        if faults != expected and (whole or name not in {"catalog", "search"}):
+        expected = known["cells"].get(name)
+        if expected is None:
+            lines.append(f"{name}: not on record")
+        elif faults != expected and (whole or name not in {"catalog", "search"}):
             lines.append(f"{name}: {'; '.join(faults) or FINE} (expected: {'; '.join(expected) or FINE})")
     return lines
 

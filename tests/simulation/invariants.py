@@ -78,10 +78,11 @@ def ended_once(evidence: Evidence) -> Found:
 
 
 def ended(evidence: Evidence) -> Found:
-    """Each call that was kept has an ending on record. One whose caller waited may have none where its worker was killed."""
+    """Each call that was kept has an ending on record. One whose caller waited may have none where its worker was killed, and one that
+    repeats a key says that the first call with it is under way."""
     for call_id, entries in evidence.by_call.items():
         intents = [one for one in entries if one.event == "intent"]
-        if not intents or _endings(entries):
+        if not intents or _endings(entries) or _repeats(evidence, call_id, entries):
             continue
         kept = any(one.status == "pending" for one in entries) or any(
             one.status == "pending" and one.call_id == call_id for one in evidence.told
@@ -265,6 +266,22 @@ def _said(entry: Entry) -> str:
 
 def _operation(evidence: Evidence, call_id: str) -> str:
     return evidence.operation_of.get(call_id, "?")
+
+
+def _repeats(evidence: Evidence, call_id: str, entries: list[Entry]) -> bool:
+    """True if a call was answered with how the first call with its key stands."""
+    name = _operation(evidence, call_id)
+    operation, last = evidence.operations.get(name), entries[-1]
+    if (
+        operation is None
+        or operation.kind != "keyed"
+        or (last.event, last.status, last.code) != ("outcome", "pending", "deferred")
+    ):
+        return False
+    return any(
+        other != call_id and _operation(evidence, other) == name and found[0].at < entries[0].at
+        for other, found in evidence.by_call.items()
+    )
 
 
 def _own_s(evidence: Evidence, call_id: str) -> float:

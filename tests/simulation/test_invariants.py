@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.simulation.evidence import Entry, Evidence, Limit, Operation, Planted, Received, Told
 from tests.simulation.invariants import INVARIANTS, check, wanted
@@ -43,6 +44,10 @@ LIMITS = (Limit(prefix="op", burst=2, per_second=1.0),)
 KILLED, STOPPED = (Planted(at=6.5, until=7, kind=kind, gateway="A") for kind in ("kill", "stop"))
 HUNG = Planted(at=6.5, until=19, kind="stop", gateway="A")
 CUT = Planted(at=3.0, until=40.0, kind="cut")
+REPEATED = [  # of a key, and answered that the first call with it is under way
+    replace(entry("intent", at=8.0), call_id="again"),
+    replace(entry("outcome", "pending", "deferred", at=9.0), call_id="again"),
+]
 FLUSHED = Planted(at=4, until=4, kind="loss")
 
 CASES: list[tuple[Evidence, set[str]]] = [
@@ -74,6 +79,10 @@ CASES: list[tuple[Evidence, set[str]]] = [
     (evidence(entries=[INTENT], planted=[KILLED]), set()),
     (evidence(entries=[INTENT, ASKED], planted=[KILLED]), {"ended"}),
     (evidence(entries=[INTENT, ASKED], over=10.0), set()),
+    (evidence("keyed", entries=[INTENT, OK, *REPEATED]), set()),
+    (evidence("keyed", entries=[INTENT, *REPEATED], planted=[KILLED]), set()),
+    (evidence("keyed", entries=REPEATED), {"ended"}),
+    (evidence("left", entries=[INTENT, OK, *REPEATED]), {"ended"}),
     (evidence(entries=[INTENT, OK], told=[told("cancelled", "cancelled")]), {"told_as_recorded"}),
     (evidence(entries=[INTENT, OK], told=[told("error", "outcome_unknown")]), set()),
     (evidence(entries=[INTENT, EXPIRED], told=[told("ok", at=21.0)]), {"told_as_recorded"}),

@@ -245,7 +245,7 @@ class _Row:
         else:
             cost = self._operators.get(type(node).__name__, _ADDED)
         if isinstance(node, (exp.DPipe, exp.Sub)) and any(value.json for value in values):
-            cost = _OF_DOCUMENTS
+            cost = _JOINED_DOCUMENTS if isinstance(node, exp.DPipe) else _WITHOUT_KEYS
         value = self._computed(node, cost, values)
         if isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
             self._name_source(node, value)
@@ -303,10 +303,10 @@ class _Row:
             smaller, largest = sorted((_NOTHING, _NOTHING, *values), key=lambda value: value.size)[-2:]
             memory += cost.pair_memory * smaller.size * largest.size * largest.built
         if isinstance(node, exp.Array) and node.find(exp.Query) is not None:  # of the rows of a query
-            size, large = gathered_size(total, self._rows), self._dialect.name == "postgres"
+            size, large = gathered_size(values, self._rows), self._dialect.name == "postgres"
         if cost.result in _SHORT:
             depth, large = 0, False
-        elif cost.result == "gather":
+        elif cost.result in _GATHERING:
             large = self._dialect.name == "postgres"
         elif cost.result == "document":
             depth += 1
@@ -529,8 +529,9 @@ class _Row:
 _ENDLESS: Final = 1_000_000
 _ADDED: Final = Cost(result="sum")  # a function that a policy adds
 _TEXT_COLUMN: Final = Bound(_TEXT, built=False)
-_DOCUMENTS: Final = frozenset({"document", "json", "indent"})
-_BUILDERS: Final = frozenset({"gather", "repeat", "pad", "join", "join_rest", "template", "document"})
+_DOCUMENTS: Final = frozenset({"document", "json", "indent", "collect"})
+_GATHERING: Final = frozenset({"gather", "collect"})
+_BUILDERS: Final = frozenset({"gather", "collect", "repeat", "pad", "join", "join_rest", "template", "document"})
 _SHORT: Final = frozenset({"scalar", "digest", "space", "series"})
 _CLAUSES_BEFORE: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
 _ONCE: Final = ("group", "distinct", "limit", "offset", "having", "windows", "qualify")
@@ -539,7 +540,8 @@ _JOINING: Final = (exp.DPipe, exp.Cast, exp.Tuple, exp.Array, exp.Case, exp.Orde
 _JOINING_FUNCTIONS: Final = frozenset(
     {"coalesce", "concat", "concat_ws", "greatest", "least", "left", "nullif", "right", "string_agg", "substr"}
 )
-_OF_DOCUMENTS: Final = Cost(result="json", work=350, memory=20)  # an operator between documents
+_JOINED_DOCUMENTS: Final = Cost(result="json", work=350, memory=20)  # `document || document`
+_WITHOUT_KEYS: Final = Cost(result="json", work=350, memory=20, pairs=0.02)  # `document - keys`
 
 
 def _is_computed_once(select: exp.Select, around: exp.Expr) -> bool:

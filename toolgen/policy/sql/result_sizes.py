@@ -29,6 +29,7 @@ __all__ = ["DECIMAL", "RESULT_SIZES", "Arguments", "gathered_size", "series_leng
 _SCALAR: Final = 100  # bytes
 _EXPONENT: Final = 10_000  # at most, of a column
 _SERIES: Final = 100_000
+_TAGS: Final = 20  # bytes around a word that is found, where the statement says nothing
 _WIDE: Final = 200_000
 _MANY: Final = 1_000
 _ASSUMED_DEPTH: Final = 50  # of a document in a column
@@ -89,7 +90,9 @@ def _inserted(call: Arguments) -> float:
 
 
 def _wrapped(call: Arguments) -> float:
-    return max(call.sizes, default=0) * (1 + (call.sizes[-1] if len(call.sizes) > 2 else 20))
+    last = bare(argument(call.node, len(call.sizes) - 1))
+    is_query = last is None or called_name(last).endswith("tsquery") or len(call.sizes) < 3
+    return max(call.sizes, default=0) * (1 + (_TAGS if is_query else call.sizes[-1]))
 
 
 def _join_rest(call: Arguments) -> float:
@@ -123,9 +126,11 @@ def _mapped(call: Arguments) -> float:
     return elements * (max(call.sizes[1:], default=0) + 8)
 
 
-def gathered_size(size: float, rows: float) -> float:
-    """Bytes of a value gathered from rows of `size` bytes each. What is larger than any column is taken to come from many rows."""
-    return max(GATHERED, max(MAX_GATHERED if size <= _WIDE else _MANY, rows) * size)
+def gathered_size(values: Bounds, rows: float) -> float:
+    """Bytes of a value gathered from rows. What is larger than any column, and not gathered itself, is taken to come from many."""
+    size = sum(value.size for value in values)
+    wide = size > _WIDE and not any(value.large for value in values)
+    return max(GATHERED, max(_MANY if wide else MAX_GATHERED, rows) * size)
 
 
 def series_length(call: exp.Expr) -> float:
@@ -137,7 +142,7 @@ def series_length(call: exp.Expr) -> float:
 
 
 def _gathered(call: Arguments) -> float:
-    return gathered_size(sum(call.sizes), call.rows)
+    return gathered_size(call.values, call.rows)
 
 
 def _document(call: Arguments) -> float:
@@ -202,6 +207,7 @@ RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProx
         "template": _template,
         "map": _mapped,
         "gather": _gathered,
+        "collect": _gathered,
         "document": _document,
         "json": _json,
         "indent": _indented,

@@ -31,6 +31,7 @@ Result: TypeAlias = Literal[
     "template",  # the first, in which each place is one of the others, or has a width
     "map",  # for each element of the first, the second
     "gather",  # values of many rows
+    "collect",  # a JSON document of values of many rows
     "document",  # a JSON document with the arguments in it
     "json",  # a part of a JSON document, or all of it with the other arguments in it
     "indent",  # a JSON document with spaces before each part, as many as it is deep
@@ -46,8 +47,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     `factor`: bytes of the result for each byte that the rule gives. `count`: place of the argument that is the rule's number.
     `work`: nanoseconds for each byte of the arguments and the result together. `pairs`: nanoseconds for each pair of a byte of the first
     argument and a byte of another, which is looked up in it. `square`: nanoseconds for each pair of bytes of the largest argument.
-    `memory`: bytes that are held for each byte of the arguments or of the result, whichever is larger. `pair_memory`: bytes for each pair of
-    bytes of the two largest arguments, if the largest is a text that the statement makes.
+    `memory`: bytes that are held for each byte of the arguments or of the result, whichever is larger.
+    `pair_memory`: bytes for each pair of bytes of the two largest arguments, if the largest is a text that the statement makes.
     `pattern`: place of an argument that is a regular expression. `compiling`: bytes for each of its characters, for an engine that makes an
     automaton of it; without them, the engine backtracks. `path`: place of one that is a jsonpath.
     """

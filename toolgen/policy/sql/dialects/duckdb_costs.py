@@ -68,12 +68,7 @@ DUCKDB_FUNCTIONS: Final = table(
             struct_pack struct_update struct_values substring_grapheme transform translate unbin unhex url_decode
             """,
         ),
-        (
-            Cost(result="sum", factor=2),
-            """
-            base64 hex initcap lcase lower regexp_escape to_base64 to_hex ucase upper
-            """,
-        ),
+        (Cost(result="sum", factor=2), "base64 hex initcap lcase lower regexp_escape to_base64 to_hex ucase upper"),
         (Cost(result="sum", factor=8), "bin to_binary"),
         (Cost(result="sum", factor=3), "url_encode"),
         (Cost(result="sum", factor=12), "nfc_normalize"),
@@ -105,16 +100,11 @@ DUCKDB_FUNCTIONS: Final = table(
         (
             Cost(result="gather", work=0),
             """
-            approx_top_k array_agg group_concat histogram histogram_exact json_group_array json_group_object
-            json_group_structure list list_histogram listagg string_agg
+            approx_top_k array_agg group_concat histogram histogram_exact list list_histogram listagg string_agg
             """,
         ),
-        (
-            Cost(result="document", memory=4),
-            """
-            array_to_json json_array json_object json_quote row_to_json to_json
-            """,
-        ),
+        (Cost(result="collect", work=0), "json_group_array json_group_object json_group_structure"),
+        (Cost(result="document", memory=4), "array_to_json json_array json_object json_quote row_to_json to_json"),
         (
             Cost(result="json", memory=30),
             """
@@ -123,12 +113,7 @@ DUCKDB_FUNCTIONS: Final = table(
             """,
         ),
         (Cost(result="indent", memory=30), "json_pretty"),
-        (
-            Cost(pairs=20, memory=8),
-            """
-            damerau_levenshtein jaccard jaro_similarity jaro_winkler_similarity levenshtein
-            """,
-        ),
+        (Cost(pairs=20, memory=8), "damerau_levenshtein jaccard jaro_similarity jaro_winkler_similarity levenshtein"),
     ),
 )
 """Functions by their names in lower case."""

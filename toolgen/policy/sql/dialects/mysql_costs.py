@@ -31,12 +31,7 @@ MYSQL_FUNCTIONS: Final = table(
             any_value elt greatest if ifnull least median nvl nvl2 percentile_cont percentile_disc
             """,
         ),
-        (
-            Cost(result="sum"),
-            """
-            add_months from_base64 insert json_unquote left mid reverse right row soundex unhex
-            """,
-        ),
+        (Cost(result="sum"), "add_months from_base64 insert json_unquote left mid reverse right row soundex unhex"),
         (Cost(result="sum", factor=2), "hex lcase lower natural_sort_key quote to_base64 ucase upper"),
         (Cost(result="sum", factor=4), "char chr"),
         (Cost(result="sum", factor=10), "date_format get_format time_format to_char"),
@@ -52,7 +47,8 @@ MYSQL_FUNCTIONS: Final = table(
         (Cost(pattern=1), "regexp_instr regexp_like"),
         (Cost(result="sum", pattern=1), "regexp_substr"),
         (Cost(result="insert", square=0.5, pattern=1), "regexp_replace"),
-        (Cost(result="gather", work=0), "group_concat json_arrayagg json_objectagg"),
+        (Cost(result="gather", work=0), "group_concat"),
+        (Cost(result="collect", work=0), "json_arrayagg json_objectagg"),
         (Cost(result="document", work=60, memory=4), "json_array json_object json_quote"),
         (
             Cost(result="json", work=100, memory=6),

@@ -41,8 +41,8 @@ POSTGRES_FUNCTIONS: Final = table(
             abbrev abs array_append array_cat array_position array_positions array_prepend array_remove avg broadcast
             ceil ceiling convert_from date_trunc datemultirange daterange decode floor int4multirange int4range
             int8range json_extract_path json_extract_path_text justify_interval left min_scale multirange
-            nummultirange numrange range_intersect_agg range_merge reverse right row set_bit
-            set_byte sum to_ascii to_number trim_array trim_scale tsmultirange tsrange tstzmultirange tstzrange unistr
+            nummultirange numrange range_intersect_agg range_merge reverse right row set_bit set_byte sum to_ascii
+            to_number trim_array trim_scale tsmultirange tsrange tstzmultirange tstzrange unistr
             """,
         ),
         (Cost(result="sum", factor=3), "casefold initcap lower upper"),
@@ -61,12 +61,7 @@ POSTGRES_FUNCTIONS: Final = table(
         (Cost(result="sum", pairs=1.2), "split_part"),
         (Cost(pairs=1.2), "position starts_with strpos"),
         (Cost(result="sum", factor=8, memory=6, pairs=2), "string_to_array string_to_table"),
-        (
-            Cost(result="sum", factor=8, work=50, memory=6),
-            """
-            parse_ident tsvector_to_array
-            """,
-        ),
+        (Cost(result="sum", factor=8, work=50, memory=6), "parse_ident tsvector_to_array"),
         (Cost(work=300, memory=10, pattern=1, compiling=1_500), "regexp_count regexp_instr regexp_like"),
         (Cost(result="insert", work=300, memory=4, pattern=1, compiling=1_500), "regexp_replace"),
         (Cost(result="insert", memory=4), "array_replace"),
@@ -92,11 +87,12 @@ POSTGRES_FUNCTIONS: Final = table(
             jsonb_build_object jsonb_object row_to_json to_json to_jsonb
             """,
         ),
+        (Cost(result="gather", work=0), "array_agg range_agg string_agg"),
         (
-            Cost(result="gather", work=0),
+            Cost(result="collect", work=0),
             """
-            array_agg json_agg json_arrayagg json_object_agg json_objectagg jsonb_agg jsonb_agg_strict
-            jsonb_object_agg jsonb_object_agg_strict range_agg string_agg
+            json_agg json_arrayagg json_object_agg json_objectagg jsonb_agg jsonb_agg_strict jsonb_object_agg
+            jsonb_object_agg_strict
             """,
         ),
         (
@@ -136,8 +132,8 @@ POSTGRES_OPERATORS: Final = table(
         (
             Cost(work=1, pairs=0.2),
             """
-            ArrayContainsAll ArrayContainedBy ArrayOverlaps JSONBContains JSONBContainsTopKey JSONBContainsAnyTopKeys
-            JSONBContainsAllTopKeys
+            ArrayContainedBy ArrayContainsAll ArrayOverlaps JSONBContains JSONBContainsAllTopKeys
+            JSONBContainsAnyTopKeys JSONBContainsTopKey
             """,
         ),
         (Cost(work=350, memory=60, path=1), "JSONBPathExists"),

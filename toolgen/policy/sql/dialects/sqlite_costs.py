@@ -30,12 +30,8 @@ SQLITE_FUNCTIONS: Final = table(
         (Cost(result="sum", factor=10), "strftime"),
         (Cost(result="space"), "zeroblob"),
         (Cost(result="template"), "format printf"),
-        (
-            Cost(result="gather", work=0),
-            """
-            group_concat json_group_array json_group_object jsonb_group_array jsonb_group_object string_agg
-            """,
-        ),
+        (Cost(result="gather", work=0), "group_concat string_agg"),
+        (Cost(result="collect", work=0), "json_group_array json_group_object jsonb_group_array jsonb_group_object"),
         (Cost(result="document", memory=4), "json_array json_object jsonb_array jsonb_object"),
         (
             Cost(result="json", memory=12),

@@ -212,7 +212,7 @@ class WaitingCalls:
             return envelope
         if equal:
             known = await self.outcome(envelope.call_id, caller, tells=False)
-            return envelope if known is None else _joined(known)
+            return envelope if known is None else _joined(known, envelope.meta)
         gone = Error(
             code="expired",
             message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
@@ -510,12 +510,14 @@ class WaitingCalls:
         return seq
 
 
-def _joined(envelope: Envelope) -> Envelope:
-    """What a call is told that joined an equal one: that it was not made."""
+def _joined(envelope: Envelope, own: Meta) -> Envelope:
+    """What a call is told that joined an equal one: that it was not made. `own` is measured of the call itself."""
     if envelope.status != "pending" or envelope.error is None:
-        return msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, joined=True))
+        meta = msgspec.structs.replace(envelope.meta, joined=True, dropped=own.dropped)
+        return msgspec.structs.replace(envelope, meta=meta)
     message = f"the same call, {envelope.call_id}, waits already: {envelope.error.message}"
-    return msgspec.structs.replace(envelope, error=msgspec.structs.replace(envelope.error, message=message))
+    error = msgspec.structs.replace(envelope.error, message=message)
+    return msgspec.structs.replace(envelope, error=error, meta=own)
 
 
 def _without_result(envelope: Envelope) -> dict[str, Any]:

@@ -51,6 +51,9 @@ def check_auth(
                 raise _unasked(name, own, where)
             continue
         if name not in schemes:
+            given = name in _WAYS or (isinstance(written, Mapping) and "value" in written)
+            if own and kind == "openapi" and given:
+                raise _unasked(name, own, where)
             if not own and kind == "openapi":
                 ways = f"name how the credential is shown: {', '.join(_WAYS[:-1])} or {HEADERS}"
                 raise ConfigError(
@@ -68,15 +71,10 @@ def check_auth(
             raise ConfigError(str(error), where=where) from None
         if not usable:
             raise ConfigError(f"the security scheme '{name}' takes {takes(schemes[name])}", where=where)
-        given = name in _WAYS or (isinstance(written, Mapping) and "value" in written)
-        if kind == "openapi" and given and name not in asked:
-            others = {other: one for other, one in own.items() if other not in _WAYS}
-            if others:
-                raise _unasked(name, others, where)
 
 
 def _unasked(name: str, schemes: Mapping[str, SecurityScheme], where: str) -> ConfigError:
-    known = ", ".join(one for one in schemes if one not in _WAYS)
+    known = ", ".join(schemes)
     return ConfigError(
         f"no tool is called with {name}: the description asks for none, or it has security schemes of its own: {known or 'none'}",
         where=where,

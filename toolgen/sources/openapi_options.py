@@ -31,11 +31,12 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 class OpenApiOptions(Struct, frozen=True, kw_only=True):
     """`ways` are how credentials are shown where the description has no security schemes of its own, by the keys of `auth:`. `constants`
-    are values of parameters by their names. `loose`: formats are told and not checked.
+    are values of parameters by their names. `configured` are the keys of `auth:`. `loose`: formats are told and not checked.
     """
 
     ways: Mapping[str, SecurityScheme] = field(default_factory=lambda: _NONE)
     constants: Mapping[str, Constant] = field(default_factory=lambda: _NONE)
+    configured: frozenset[str] = frozenset()
     loose: bool = False
 
     def to_dict(self) -> dict[str, object]:
@@ -44,6 +45,8 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True):
         # What is no more than a scheme's name is held against the built schemes instead, wherever a gateway starts.
         if shaped := {name: way for name, way in self.ways.items() if SCHEMES.get(name) != way}:
             said["ways"] = {name: msgspec.to_builtins(way) for name, way in shaped.items()}
+        if self.configured:
+            said["configured"] = sorted(self.configured)
         if self.constants:
             said["constants"] = dict(self.constants)
         if self.loose:
@@ -73,6 +76,7 @@ def openapi_options(
     return OpenApiOptions(
         ways=MappingProxyType(_ways(auth, document, (*path, "auth"))),
         constants=MappingProxyType(_constants(constants, document, (*path, "constants"))),
+        configured=frozenset(auth),
         loose=formats == "loose",
     )
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.shared_definitions import shared_among
-from toolgen.model.tool import Effect, HttpKey, Tool
+from toolgen.model.tool import Effect, HttpBinding, HttpKey, Tool
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
 from toolgen.sources.framework_names import framework_names
@@ -139,7 +139,8 @@ class _Reader:
             declared = components.get("securitySchemes")
         self._schemes: dict[str, SecurityScheme] = schemes(documents, declared)
         self._ways = () if self._schemes else tuple(config.api.ways)
-        self._given = config.api.ways.keys() - self._schemes.keys()
+        self._declared = frozenset(self._schemes)
+        self._given = (config.api.ways.keys() - self._declared) | (config.api.configured & self._declared)
         self._schemes = {**config.api.ways, **self._schemes}
 
     def read(self) -> Reading:
@@ -324,9 +325,23 @@ class _Reader:
             digest=self._documents.digest,
             title=str(info.get("title") or self._config.name)[:200],
             version=str(info.get("version") or "")[:100],
-            security_schemes=self._schemes,
+            security_schemes=self._known(tools),
             definitions=shared_among(tool.input_schema for tool in tools),
         )
+
+    def _known(self, tools: tuple[Tool, ...]) -> dict[str, SecurityScheme]:
+        """The schemes that a tool can be called with: those of the description, and ways to show a credential where it has none, or where a
+        tool asks for one."""
+        if not self._declared:
+            return self._schemes
+        asked = {
+            name
+            for tool in tools
+            if isinstance(tool.binding, HttpBinding)
+            for option in tool.binding.security
+            for name in option
+        }
+        return {name: one for name, one in self._schemes.items() if name in self._declared or name in asked}
 
     def _fault(self, fault: FaultError, origin: str) -> None:
         """One for each operation that has no tool, at the operation or in it, so that skips can be counted."""

@@ -115,8 +115,9 @@ def shown(
     """The operation with the credentials that its own requirement does not speak of.
 
     `ways` are those of toolgen.yaml where the description knows none. Besides, a required parameter is a credential's if it stands where a
-    scheme would send it: any of the schemes that do is an alternative then. That is so of those `given` in toolgen.yaml, and of every one
-    for the header Authorization, which no argument may set.
+    scheme would send it: any of the schemes that do is an alternative then. That is so of those `given` in toolgen.yaml, also where the
+    requirement has the schemes of several such parameters as alternatives, and of every one for the header Authorization, which no
+    argument may set.
     """
     options = [tuple(dict.fromkeys((*option, *ways))) for option in operation.security or ((),)]
     for one in operation.parameters:
@@ -133,6 +134,7 @@ def shown(
                 for option in options
                 for found in ([option] if any(name in able for name in option) else [(*option, name) for name in able])
             ]
+    options = list({frozenset(option): option for option in reversed(options)}.values())[::-1]
     if options == [*(operation.security or ((),))] or len(options) > _MAX_OPTIONS:
         return operation
     scopes = {tuple(one): one for one in operation.scopes}

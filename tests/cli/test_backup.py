@@ -58,8 +58,8 @@ def called(served: Served) -> Iterator[list[int]]:
             thread.join()
 
 
-def ask(url: str) -> str:
-    body = {"arguments": {"to": "x"}, "wait": 0}
+def ask(url: str, to: str = "x") -> str:
+    body = {"arguments": {"to": to}, "wait": 0}
     answer = patient.post(url + MAIL, json=body, headers={"authorization": "Bearer key-of-bot"})
     assert answer.status_code == 202, answer.text
     return str(answer.json()["call_id"])
@@ -180,7 +180,7 @@ def test_a_call_that_was_carried_out_after_the_backup_never_waits_again(
         path = project(tmp_path / "p", server, POLICY)
         where, var = ["--config", str(path)], path.parent / "var"
         with serving(path) as served:
-            carried_out, waiting = ask(served.url), ask(served.url)
+            carried_out, waiting = ask(served.url), ask(served.url, "y")
             assert toolgen("backup", str(tmp_path / "b"), *where).code == 0
             assert approve(served.url, carried_out) == 200
             until(lambda: told(served.url, carried_out)["status"] == "ok")

@@ -244,6 +244,10 @@ class _Row:
             cost = self._functions.get(called_name(node)) or _ADDED
         else:
             cost = self._operators.get(type(node).__name__, _ADDED)
+        if (
+            isinstance(node, _ARITHMETIC) or called_name(node) in _NUMERIC_FUNCTIONS
+        ):  # texts without a type are numbers there
+            values = [value._replace(size=max(value.size, min(value.digits, MAX_DIGITS))) for value in values]
         if isinstance(node, (exp.DPipe, exp.Sub)) and any(value.json for value in values):
             cost = _JOINED_DOCUMENTS if isinstance(node, exp.DPipe) else _WITHOUT_KEYS
         value = self._computed(node, cost, values)
@@ -261,7 +265,7 @@ class _Row:
     def _column(self, node: exp.Expr) -> Bound:
         if isinstance(node, exp.Column) and (slot := slot_number(node)) is not None:
             measure = self._measured[slot] if slot < len(self._measured) else ORDINARY
-            return Bound(max(measure.size, measure.digits), depth=measure.depth, digits=measure.digits)
+            return Bound(measure.size, depth=measure.depth, digits=measure.digits)
         name = node.name.lower()
         own, physical = self._columns.get(name), self._catalog.get(name)
         if (whole := self._wholes.get(name)) is not None:
@@ -539,6 +543,30 @@ _NUMBERLESS: Final = frozenset({"scalar", "space", "series"})
 _JOINING: Final = (exp.DPipe, exp.Cast, exp.Tuple, exp.Array, exp.Case, exp.Order)
 _JOINING_FUNCTIONS: Final = frozenset(
     {"coalesce", "concat", "concat_ws", "greatest", "least", "left", "nullif", "right", "string_agg", "substr"}
+)
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Pow, exp.Sqrt, exp.Cbrt, exp.Neg)
+_NUMERIC_FUNCTIONS: Final = frozenset(
+    {
+        *(
+            "abs",
+            "avg",
+            "cbrt",
+            "ceil",
+            "ceiling",
+            "div",
+            "exp",
+            "floor",
+            "gcd",
+            "lcm",
+            "ln",
+            "log",
+            "log10",
+            "mod",
+            "pow",
+            "power",
+        ),
+        *("round", "sqrt", "sum", "trim_scale", "trunc", "width_bucket"),
+    }
 )
 _JOINED_DOCUMENTS: Final = Cost(result="json", work=350, memory=20)  # `document || document`
 _WITHOUT_KEYS: Final = Cost(result="json", work=350, memory=20, pairs=0.02)  # `document - keys`

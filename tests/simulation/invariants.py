@@ -108,6 +108,7 @@ def told_as_recorded(evidence: Evidence) -> Found:
         ]
         current = {(one.status, one.code) for one in endings[-1:]}
         current |= {(one.status, one.code) for one in endings if one.at >= told.at - _TOGETHER_S}
+        current |= {(one.status, one.code) for one in [one for one in endings if one.at < told.at - _TOGETHER_S][-1:]}
         if endings and endings[-1].verdict == "lose":  # by another gateway, which its owner's word replaces
             current |= {(one.status, one.code) for one in endings if one.event == "outcome"}
         if (told.status, told.code) not in current and (endings or told.asked != "call"):

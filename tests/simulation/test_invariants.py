@@ -86,6 +86,22 @@ CASES: list[tuple[Evidence, set[str]]] = [
     (evidence(entries=[INTENT, OK], told=[told("cancelled", "cancelled")]), {"told_as_recorded"}),
     (evidence(entries=[INTENT, OK], told=[told("error", "outcome_unknown")]), set()),
     (evidence(entries=[INTENT, EXPIRED], told=[told("ok", at=21.0)]), {"told_as_recorded"}),
+    (
+        evidence(
+            entries=[INTENT, entry("decision", "cancelled", "cancelled", 20, "lose"), entry("outcome", "ok", at=25)],
+            planted=[STOPPED],
+            told=[told("cancelled", "cancelled", at=25.1)],
+        ),
+        set(),
+    ),
+    (
+        evidence(
+            entries=[INTENT, entry("decision", "cancelled", "cancelled", 20, "lose"), entry("outcome", "ok", at=25)],
+            planted=[STOPPED],
+            told=[told("cancelled", "cancelled", at=28)],
+        ),
+        {"told_as_recorded"},
+    ),
     (evidence(received=[done()], told=[told("refused", "expired", asked="call")]), {"not_called_undone"}),
     (
         evidence(received=[done(20.0)], told=[told("refused", "upstream_unavailable", asked="call")]),

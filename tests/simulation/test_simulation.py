@@ -58,6 +58,7 @@ def test_every_call_ends_once_and_as_its_caller_is_told_whatever_is_lost_set_bac
         202826,
         204128,
         206652,
+        302588,
         306500,
         206813,
     ],

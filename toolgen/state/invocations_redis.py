@@ -94,6 +94,8 @@ class RedisInvocations:
         try:
             added = await self._write("add", kept.id, _who(kept), str(each), str(total), repr(kept.asked), box, *what)
         except StateUnavailableError:
+            if kept.id in self._moved:  # it was kept before, and still is
+                raise
             # Perhaps the call is kept: its caller is told that it is not, so it must never be carried out.
             self._doubted[kept.id] = None
             if len(self._doubted) > _MAX_MOVED:
@@ -104,6 +106,8 @@ class RedisInvocations:
             return self._opened(seal, kept.id, added[1], added[2])
         if not added[0]:
             await self._journal.forget_awaited((kept.id,))
+        else:
+            self._remember(kept)
         return kept if added[0] else None
 
     async def get(self, call_id: str) -> Invocation | None:

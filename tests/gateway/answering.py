@@ -237,7 +237,7 @@ KINDS: dict[str, Kind] = {
     "object": Kind("api__get_pet", {}, '"name":"Rex"'),
     "a value that the enum has not": Kind("api__get_other_kind", {}, "owl", "age"),
     "a null that the description forgot": Kind("api__get_null_name", {}, "null", "dog"),
-    "declared, and 204": Kind("api__get_nothing", {}, "null"),
+    "declared, and 204": Kind("api__get_nothing", {}, "Done (204)."),
     "text in place of JSON": Kind("api__get_words", {}, "The shop is closed."),
     "array": Kind("api__get_numbers", {}, "[1,2,3]"),
     "number": Kind("api__get_number", {}, "42"),

@@ -45,9 +45,9 @@ OBJECT = {
 ROWS = [{"id": 1, "mark": "mark-array"}, {"id": 2, "mark": "second"}]
 LONG = [{"id": number, "mark": "mark-long" if number == 0 else "row", "text": "x" * 80} for number in range(2700)]
 FILTER: dict[str, Any] = {
-    "where": {"kind": "leaf", "column": "name", "value": None, "any": [{"kind": "leaf", "column": "city", "value": 5, "any": []}]},
+    "where": {"kind": "leaf", "column": "name", "value": "Ann", "any": [{"kind": "leaf", "column": "city", "value": 5}]},
     "shape": {"type": "circle", "radius": 2},
-    "state": None,
+    "state": "open",
     "labels": {"mark": "mark-nested"},
 }  # fmt: skip
 

@@ -30,6 +30,8 @@ def written(data: object) -> str:
 def data_text(envelope: Envelope, text: str | None = None) -> str:
     """The text of a success: its data and its notes. `text` is that of the data, where it was made already."""
     said = written(envelope.data) if text is None else text
+    if envelope.empty_status:
+        said = f"Done ({envelope.empty_status})."
     if (
         isinstance(envelope.data, Mapping)
         and "resource" in envelope.data

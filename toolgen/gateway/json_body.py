@@ -199,8 +199,11 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
         data = result.data
         if result.shape is Shape.CONTENT and data is not None:  # programs that know no blocks are given what they hold
             data, content = plain_data(data), data
-    error, cursor_argument = None, ""
+    error, cursor_argument, empty_status = None, "", 0
     if isinstance(result, Success):
+        delivery = result.delivery
+        if data is None and delivery.bytes == 0 and delivery.status is not None:
+            empty_status = delivery.status
         cursor_argument = result.cursor_argument
         partial: Sequence[object] | None = None
         if result.shape is Shape.GRAPHQL:
@@ -225,6 +228,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
         content=content,
         cursor_argument=cursor_argument,
         parts=isinstance(result, Success) and result.shape is Shape.PARTS,
+        empty_status=empty_status,
     )
 
 

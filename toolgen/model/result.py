@@ -185,7 +185,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     `content` is an answer of an MCP server whole, block by block, for agents; programs are given `data`. `parts`: the data is a list of
     texts, files and documents, or one of them, which agents are given one by one. `cursor_argument` is as of `Success`, for the text that
-    an agent reads. None of these is in the JSON form.
+    an agent reads, and `empty_status` is the HTTP status of an answer without a body, 0 for others. None of these is in the JSON form.
     """
 
     status: str  # ok | error | refused | pending | cancelled
@@ -197,11 +197,12 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     content: Json = None
     cursor_argument: str = ""
     parts: bool = False
+    empty_status: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; `data` and `error` are left out where there is none."""
         built: dict[str, object] = msgspec.to_builtins(self)
-        del built["content"], built["cursor_argument"], built["parts"]
+        del built["content"], built["cursor_argument"], built["parts"], built["empty_status"]
         return {key: value for key, value in built.items() if value is not None or key not in {"data", "error"}}
 
 

@@ -168,7 +168,9 @@ def media_in(envelope: Envelope) -> list[str | Media]:
 
 def whole_data(envelope: Envelope) -> Json:
     """The data of a success; its text where that says more, such as where the answer was cut or has no body."""
-    more = notes_of(envelope) or linked_file(envelope) is not None or links_in(envelope.content) or envelope.empty_status
+    more = (
+        notes_of(envelope) or linked_file(envelope) is not None or links_in(envelope.content) or envelope.empty_status
+    )
     return text_of(envelope) if more else envelope.data
 
 

@@ -391,7 +391,7 @@ def test_a_modern_notification_is_acknowledged_and_dropped() -> None:
 
 def test_a_long_catalog_comes_in_pages_that_add_up() -> None:
     async def main() -> None:
-        gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(620)))
+        gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(4_100)))
         seen: list[str] = []
         async with client(gateway) as http:
             cursor: str | None = None

@@ -304,8 +304,9 @@ def without_absent(schema: Schema, arguments: JsonObject) -> JsonObject:
 
     Strict mode makes a model fill in every property, so it says null for what it leaves out. A null goes where the canonical `schema`
     neither requires the property nor accepts null for it; every other null is a value and stays. In a union the first branch decides
-    that accepts the rest. `schema` is the tool's own input schema, never the lowered one. Nothing passed in is changed; arguments
-    without such a null are returned as they are, so this may stand before every validation, whatever the caller's provider.
+    that accepts the rest, without nulls for members that only other branches name. `schema` is the tool's own input schema, never the
+    lowered one. Nothing passed in is changed; arguments without such a null are returned as they are, so this may stand before every
+    validation, whatever the caller's provider.
     """
     if not _holds_null(arguments, 0):
         return arguments
@@ -348,11 +349,23 @@ class _Restoring:
         return value
 
     def _chosen(self, branches: list[Any], value: Any, depth: int) -> Any:
-        for branch in branches:
-            restored = self.value(branch, value, depth + 1)
+        named = [self._names(branch, depth) for branch in branches]
+        every = frozenset[str]().union(*named)
+        for branch, own in zip(branches, named, strict=True):
+            restored = self.value(branch, _without_null(value, every - own), depth + 1)
             if self._accepts(branch, restored):
                 return restored
         return value
+
+    def _names(self, branch: Any, depth: int) -> frozenset[str]:
+        """The members that a branch names: where branches are listed as one object, a client says null for those of the others."""
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_ABSENT_DEPTH or not isinstance(branch, Mapping):
+            return frozenset()
+        names = frozenset(branch.get("properties", ()))
+        if (found := target(branch, self._definitions)) is not None:
+            names |= self._names(found[1], depth + 1)
+        return names.union(*(self._names(member, depth + 1) for member in branch.get("allOf", ())))
 
     def _accepts(self, branch: Any, value: Any) -> bool:
         if not isinstance(branch, Mapping):
@@ -363,6 +376,13 @@ class _Restoring:
         except (ValueError, jsonschema_rs.ReferencingError):
             return False
         return validator.is_valid(value)
+
+
+def _without_null(value: Any, names: frozenset[str]) -> Any:
+    """An object without null for members of these names; anything else as it is."""
+    if not isinstance(value, Mapping) or not any(item is None and name in names for name, item in value.items()):
+        return value
+    return {name: item for name, item in value.items() if item is not None or name not in names}
 
 
 def _holds_null(value: Any, depth: int) -> bool:

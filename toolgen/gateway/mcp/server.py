@@ -54,7 +54,7 @@ from toolgen.model.unavailable import fault_error
 __all__ = ["Caller", "Era", "Fault", "Mcp", "Message", "Reply", "client_label", "parse"]
 
 META_SERVER = "io.modelcontextprotocol/serverInfo"
-_TOOLS_PER_PAGE = 250
+_TOOLS_PER_PAGE = 2_000  # ten of 29 clients read the first page alone
 _TTL_MS = 5000
 _MAX_URI_LENGTH = 2048
 _SERVER_INFO = {"name": "toolgen", "title": "toolgen", "version": version("toolgen")}

@@ -87,7 +87,7 @@ def test_the_sdk_client_works_over_stdio_although_the_gateway_prints(mode: str, 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_sdk_client_pages_through_a_long_catalog(mode: str) -> None:
     async def main() -> None:
-        gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(300)))
+        gateway = FakeGateway(tools=tuple(tool(f"test__t{number:04}") for number in range(2_100)))
         async with over_http(gateway, mode) as client:
             first = await client.list_tools()
             rest = await client.list_tools(cursor=first.next_cursor)

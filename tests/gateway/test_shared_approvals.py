@@ -49,7 +49,7 @@ def decisions(gateway: Gateway) -> list[tuple[str, object]]:
 
 def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
-        call_id = await ask(first)
+        call_id = await ask(first, "x")
         assert status_of(await agree(first, call_id, "p0")) == "pending"
         assert status_of(await agree(second, call_id, "p0")) == "conflict"  # the same person, elsewhere
         assert seen.requests == []
@@ -64,7 +64,7 @@ def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> 
 
 def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
-        call_id = await ask(first)
+        call_id = await ask(first, "x")
         answers = await asyncio.gather(
             *(agree((first, second)[number % 2], call_id, f"p{number}") for number in range(4))
         )
@@ -77,7 +77,7 @@ def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server: Redis
 
 def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
-        call_id = await ask(first)
+        call_id = await ask(first, "x")
         (shown,) = await first.approvals.answerable(first.principal("p0"))
         await agree(first, call_id, "p0")
         edited = await agree(second, call_id, "p1", Terms(arguments={"to": "y"}, digest=shown.digest))
@@ -95,7 +95,7 @@ def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server
 @pytest.mark.parametrize("quorum", [1, 2])
 def test_fifty_answers_at_two_gateways_carry_a_call_out_once(tmp_path: Path, server: RedisServer, quorum: int) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
-        call_id = await ask(first)
+        call_id = await ask(first, "x")
         answers = await asyncio.gather(
             *(agree((first, second)[number % 2], call_id, f"p{number}") for number in range(50))
         )

@@ -29,7 +29,7 @@ POLICY: dict[str, Any] = {
 
 
 async def grant(gateway: Gateway, calls: int) -> str:
-    call_id = await ask(gateway)
+    call_id = await ask(gateway, "x")
     answer = await agree(gateway, call_id, "eve", Terms(remember=Wish(calls=calls)))
     assert status_of(answer) == "approved"
     assert await ended(gateway, call_id) == "ok"
@@ -83,7 +83,7 @@ def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_either(
 
 def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
-        call_id = await ask(first)
+        call_id = await ask(first, "x")
         terms = Terms(remember=Wish(calls=1))
         assert status_of(await agree(first, call_id, "eve", terms)) == "pending"
         assert await shown(second) == ()

@@ -38,6 +38,22 @@ _HANDLERS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
     }
 )
 """What a handler does that is called so, and with which methods of HTTP."""
+_BARE = frozenset(
+    (
+        "findAll",
+        "findOne",
+        "findById",
+        "getAll",
+        "getById",
+        "list",
+        "get",
+        "create",
+        "save",
+        "update",
+        "delete",
+        "deleteById",
+    )
+)
 _DJANGO = ("partial update", "list", "create", "retrieve", "read", "update", "destroy", "delete")
 _SPRING = re.compile(r"(\w+?)Using(GET|POST|PUT|DELETE|PATCH|HEAD|OPTIONS)(?:_[0-9]+)?")
 _NUMBERED = re.compile(r"([A-Za-z]+)_[0-9]+")
@@ -92,8 +108,7 @@ def _spring(identifier: str, route: _Route) -> tuple[str, ...]:
 
 def _bare_handler(identifier: str, route: _Route) -> tuple[str, ...]:
     """`findAll` of springdoc, where it is the only one of its name: a verb alone names no tool."""
-    parts = words(identifier)
-    return _of_handler(parts, _thing(route), route) if _name(parts) in _HANDLERS and identifier.isalpha() else ()
+    return _of_handler(words(identifier), _thing(route), route) if identifier in _BARE else ()
 
 
 def _nest(identifier: str, route: _Route) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ rules:
   - {{id: everything, to: [suite], tools: ["*"], effects: [read, write], verdict: allow}}
 """
 PROJECT = """
-sources: {suite: {python: conformance.catalog, prefix: none}}
+sources: {suite: {python: conformance.catalog, prefix: none, input_schema: exact}}
 audit: {dir: audit}
 gateway: {pending_after: 500ms}
 """

@@ -197,3 +197,18 @@ def test_what_is_shared_is_described_by_fields_and_depth(shared_tool: Tool) -> N
     assert part == {"$ref": "#/$defs/d3"}
     with pytest.raises(UnknownFieldError):
         described(shared_tool, {"fields": ["body.middle"]})
+
+
+def test_a_schema_is_listed_as_it_is_where_its_source_says_so() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+        "additionalProperties": False,
+        "$defs": {"A": {"$anchor": "a", "type": ["string", "null"]}},
+    }
+    one = msgspec.structs.replace(absent("a"), input_schema=schema)
+    assert listed(one).input_schema != schema
+    kept = listed(msgspec.structs.replace(one, exact_schema=True))
+    assert kept.input_schema == schema
+    assert listed(kept) is kept

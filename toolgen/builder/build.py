@@ -180,10 +180,10 @@ def usable(reading: Reading) -> Reading:
 
 
 def _listing(reading: Reading, config: SourceConfig) -> Reading:
-    """The reading, with what its source says of the listing of output schemas, and of unknown arguments."""
-    if not config.listed_output and not config.strict_arguments:
+    """The reading, with what its source says of the listing of schemas, and of unknown arguments."""
+    said = {name: getattr(config, name) for name in ("listed_output", "strict_arguments", "exact_schema")}
+    if not any(said.values()):
         return reading
-    said = {"listed_output": config.listed_output, "strict_arguments": config.strict_arguments}
     return replace(reading, tools=tuple(msgspec.structs.replace(tool, **said) for tool in reading.tools))
 
 

@@ -252,7 +252,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             **{
                 key: value
-                for key in ("prefix", "adopted", "annotations", "listed_output", "strict_arguments")
+                for key in ("prefix", "adopted", "annotations", "listed_output", "strict_arguments", "exact_schema")
                 if (value := getattr(config, key))
             },
             **({"resource": Path(config.resource).name} if config.resource else {}),
@@ -286,6 +286,7 @@ def build_options(
             "annotations": config.annotations,
             "listed_output": config.listed_output,
             "strict_arguments": config.strict_arguments,
+            "exact_schema": config.exact_schema,
             **({"code": msgspec.to_builtins(config.code)} if config.code is not None else {}),
             "refs": list(config.refs),
             "graph": config.graph.to_dict(),

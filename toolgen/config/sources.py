@@ -88,6 +88,7 @@ class GivenSource(FailureKeys, forbid_unknown_fields=True):
     formats: str = ""
     output_schema: OutputForm = ""
     arguments: Literal["strict", "lenient"] = "lenient"
+    input_schema: Literal["listed", "exact"] = "listed"
     poll: Annotated[Any, apart(PollKeys)] | None = None
 
 
@@ -141,6 +142,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
             annotations=server.annotations,
             listed_output=source.output_schema,
             strict_arguments=source.arguments == "strict",
+            exact_schema=source.input_schema == "exact",
             prefix=source.prefix,
             adopted=adopted,
             resource=resource,

@@ -75,9 +75,14 @@ def _cost(value: Any) -> int:
 
 
 def listed(tool: Tool) -> Tool:
-    """The tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`."""
+    """The tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`; as it is where its source says so."""
     if isinstance(tool.input_schema, ListedSchema):
         return tool
+    if tool.exact_schema and not shares_definitions(tool):
+        schema, size = tool.input_schema, len(msgspec.json.encode(tool.input_schema))
+        return msgspec.structs.replace(
+            tool, input_schema=ListedSchema(schema, schema, cut=False, large=False, size=size)
+        )
     tool = shown(tool)
     # No text has more tokens than bytes.
     said = len(tool.name) + len(tool.description.encode("utf-8", "replace"))

@@ -95,6 +95,7 @@ class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     listed_output: OutputForm = ""
     strict_arguments: bool = False
+    exact_schema: bool = False
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -306,7 +306,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of a catalog, shaped as contracts.md prints it. Made with `seal`, which computes the digest.
 
     `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so. `strict_arguments`: a call
-    with an argument that the tool does not have is refused, also where the tool only reads.
+    with an argument that the tool does not have is refused, also where the tool only reads. `exact_schema`: the input schema is listed as
+    it is, and not in the form that every client takes.
     """
 
     name: str
@@ -322,6 +323,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     listed_output: OutputForm = ""
     strict_arguments: bool = False
+    exact_schema: bool = False
 
     @property
     def checks_formats(self) -> bool:
@@ -388,7 +390,7 @@ def seal(tool: Tool) -> Tool:
 def _fields(tool: Tool) -> dict[str, object]:
     """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
-    for name in ("listed_output", "strict_arguments"):
+    for name in ("listed_output", "strict_arguments", "exact_schema"):
         if not content[name]:  # a tool of which nothing is said keeps its digest
             del content[name]
     return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}

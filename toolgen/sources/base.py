@@ -76,6 +76,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     annotations: Literal["", "trusted"] = ""  # mcp: whether a tool is as harmless as its server says
     listed_output: OutputForm = ""  # what MCP clients are listed of the output schemas of its tools
     strict_arguments: bool = False  # whether tools that read refuse unknown arguments too
+    exact_schema: bool = False  # whether input schemas are listed as they are
     references: Mapping[str, Pin] = field(
         default_factory=lambda: _NOTHING
     )  # what it pulled in when it was accepted, by canonical URL

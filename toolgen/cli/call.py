@@ -19,6 +19,7 @@ from msgspec import Struct
 from toolgen.cli.completed import PRINCIPAL_NAME, TOOL_NAME
 from toolgen.cli.options import as_json, config, default_principal, json_object
 from toolgen.cli.output import print_json
+from toolgen.gateway.answer_text import dropped_text
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
@@ -120,9 +121,8 @@ def command(
         print_json(envelope.data)
     else:
         _explain(envelope)
-    for one in envelope.meta.dropped:
-        meant = f" (did you mean '{one['nearest']}'?)" if "nearest" in one else ""
-        click.echo(f"left out: the tool has no argument '{one['argument']}'{meant}", err=True)
+    if envelope.status != "refused" and (dropped := dropped_text(envelope)):
+        click.echo(dropped, err=True)
     unknown = envelope.error is not None and envelope.error.code == "unknown_tool"
     if unknown and (note := hidden_note(gateway.current.governance, gateway.manifest, who, tool, arguments)):
         click.echo(f"for the operator: {note}", err=True)

@@ -14,7 +14,7 @@ from toolgen.model.schema import Json
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.responses.answer_argument import ARGUMENT
 
-__all__ = ["data_text", "error_text", "notes_of", "without_repetition", "written"]
+__all__ = ["data_text", "dropped_text", "error_text", "notes_of", "without_repetition", "written"]
 
 _MAX_DATA_LENGTH = 4000
 _WORD = re.compile(r"\w+")
@@ -52,7 +52,7 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
     meta = envelope.meta
     notes = []
     if meta.dropped:
-        notes.append(_dropped(envelope))
+        notes.append(dropped_text(envelope))
     if meta.joined:
         notes.append(_joined(envelope))
     if meta.partial:
@@ -92,7 +92,7 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
         parts.append(f"What to do: {error.suggestion}")
     if error.help_url:
         parts.append(f"More: {error.help_url}")
-    if dropped := _dropped(envelope):
+    if envelope.status != "refused" and (dropped := dropped_text(envelope)):  # nothing was sent without them
         parts.append(dropped)
     if envelope.meta.joined:
         parts.append(_joined(envelope))
@@ -153,7 +153,7 @@ def _contents(data: Json, name: str = "") -> Iterator[str]:
             yield encode(data).decode("utf-8")
 
 
-def _dropped(envelope: Envelope) -> str:
+def dropped_text(envelope: Envelope) -> str:
     """The sentence about arguments that the tool does not have; "" where there are none."""
     if not envelope.meta.dropped:
         return ""

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from toolgen.sources.naming import VERBS, singular, words
+from toolgen.sources.naming import PARAMETER, VERBS, VERSION, singular, words
 
 __all__ = ["framework_names"]
 
-_PARAMETER = re.compile(r"\{[^{}]*\}")
-_VERSION = re.compile(r"v[0-9]+(?:[._]?[0-9]+)*(?:(?:alpha|beta|rc)[0-9]*)?|api|rest", re.IGNORECASE)
 _READING, _WRITING = frozenset({"get", "head"}), frozenset({"put", "patch", "post"})
 
 _HANDLERS: Mapping[str, tuple[str, frozenset[str]]] = MappingProxyType(
@@ -81,7 +79,7 @@ def framework_names(identifier: str, method: str, path: str, tags: Iterable[str]
 
     The second has what else the path says: it is for those whose first would be that of another operation.
     """
-    fixed = tuple(found for segment in path.split("/") if not _PARAMETER.search(segment) and (found := words(segment)))
+    fixed = tuple(found for segment in path.split("/") if not PARAMETER.search(segment) and (found := words(segment)))
     route = _Route(method=method.lower(), path=path, fixed=fixed, tags=tuple(tags))
     for read in _CONVENTIONS:
         if found := read(identifier, route):
@@ -199,13 +197,9 @@ _CONVENTIONS: Sequence[Callable[[str, _Route], tuple[str, ...]]] = (
 )
 
 
-def _name(parts: Sequence[str]) -> str:
-    return " ".join(parts)
-
-
 def _of_handler(does: tuple[str, ...], thing: tuple[str, ...], route: _Route) -> tuple[str, ...]:
     """Verb and noun of a handler that is called by what it does alone, where its method does that."""
-    verb, methods = _HANDLERS.get(_name(does), ("", frozenset[str]()))
+    verb, methods = _HANDLERS.get(" ".join(does), ("", frozenset[str]()))
     if not thing or route.method not in methods:
         return ()
     several = verb == "list" or (verb == "get" and not _ends_with_parameter(route))
@@ -233,11 +227,11 @@ def _thing(route: _Route) -> tuple[str, ...]:
 
 def _plain(fixed: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Segments without versions and what stands before every path."""
-    return [segment for segment in fixed if not _VERSION.fullmatch("".join(segment))]
+    return [segment for segment in fixed if not VERSION.fullmatch("".join(segment))]
 
 
 def _ends_with_parameter(route: _Route) -> bool:
-    return bool(_PARAMETER.search(route.path.rstrip("/").rpartition("/")[2]))
+    return bool(PARAMETER.search(route.path.rstrip("/").rpartition("/")[2]))
 
 
 def _one(thing: tuple[str, ...]) -> tuple[str, ...]:

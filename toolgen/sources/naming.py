@@ -10,7 +10,17 @@ from types import MappingProxyType
 
 from toolgen.model.names import MAX_NAME_LENGTH, join
 
-__all__ = ["ABBREVIATIONS", "VERBS", "assign", "from_identifier", "from_route", "singular", "words"]
+__all__ = [
+    "ABBREVIATIONS",
+    "PARAMETER",
+    "VERBS",
+    "VERSION",
+    "assign",
+    "from_identifier",
+    "from_route",
+    "singular",
+    "words",
+]
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|[^A-Za-z]|\Z)[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]+")
 _BRANDS = re.compile(r"(?<![A-Z])(?:OAuth|GraphQL|GitHub|GitLab|OpenAPI|PayPal|MySQL|IPv[46])")
@@ -124,8 +134,9 @@ _ROUTE_VERBS: Mapping[str, str] = MappingProxyType(
         "delete": "delete",
     }
 )
-_PARAMETER = re.compile(r"\{([^{}]*)\}")
-_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?|api")
+PARAMETER = re.compile(r"\{([^{}]*)\}")
+VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta|rc)[0-9]*)?|api|rest")
+"""Segments of paths that say nothing of what is asked for, as their words together."""
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -171,14 +182,14 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
     segments = [segment for segment in path.split("?", maxsplit=1)[0].split("/") if segment]
     verb = _ROUTE_VERBS.get(method.lower(), "_".join(words(method)) or "call")
     whole = (verb, *(word for segment in segments for word in _segment_words(segment)))
-    fixed = [words(segment) for segment in segments if not _PARAMETER.search(segment)]
+    fixed = [words(segment) for segment in segments if not PARAMETER.search(segment)]
     fixed = [segment for segment in fixed if segment]
-    fixed = [segment for segment in fixed if not _VERSION.fullmatch("".join(segment))] or fixed
+    fixed = [segment for segment in fixed if not VERSION.fullmatch("".join(segment))] or fixed
     if not fixed:
         return (whole if len(whole) > 1 else (verb, "root"),)
     last, above = fixed[-1], fixed[-2] if len(fixed) > 1 else ()
     owner = (*above[:-1], singular(above[-1])) if above and len(segments) > len(fixed) else ()
-    if parameter := _PARAMETER.search(segments[-1]):
+    if parameter := PARAMETER.search(segments[-1]):
         thing = (*last[:-1], singular(last[-1]))
         key = words(parameter[1])
         key = key[len(thing) :] if key[: len(thing)] == thing and len(key) > len(thing) else key
@@ -192,7 +203,7 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _segment_words(segment: str) -> tuple[str, ...]:
-    return words(_PARAMETER.sub(r" by \1 ", segment))
+    return words(PARAMETER.sub(r" by \1 ", segment))
 
 
 def assign(

@@ -96,13 +96,18 @@ CASES: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", ["3.1.0", "3.0.3"])
-@pytest.mark.parametrize(("schema", "good", "bad"), CASES)
+@pytest.mark.parametrize(
+    ("schema", "good", "bad", "version"),
+    [
+        (schema, good, bad, version)
+        for schema, good, bad in CASES
+        for version in ("3.1.0", "3.0.3")
+        if version == "3.1.0" or not (isinstance(schema.get("type"), list) or "const" in schema)  # which 3.0 has not
+    ],
+)
 def test_what_the_author_meant_is_taken_and_nothing_else(
     tmp_path: Path, schema: dict[str, Any], good: list[Any], bad: list[Any], version: str
 ) -> None:
-    if version == "3.0.3" and (isinstance(schema.get("type"), list) or "const" in schema):
-        pytest.skip("3.0 has no such keyword")
     manifest = built(tmp_path, schema, version, Closed=CLOSED, Room=ROOM, Shelf=SHELF)
     assert [one for one in good if not accepted(manifest, one)] == []
     assert [one for one in bad if accepted(manifest, one)] == []
@@ -110,7 +115,10 @@ def test_what_the_author_meant_is_taken_and_nothing_else(
 
 
 def test_a_definition_that_is_closed_stays_closed_where_it_stands_alone(tmp_path: Path) -> None:
-    both = {"type": "object", "properties": {"cat": {"allOf": [{"$ref": "#/components/schemas/Closed"}, PURRS]}}}
+    both: dict[str, Any] = {
+        "type": "object",
+        "properties": {"cat": {"allOf": [{"$ref": "#/components/schemas/Closed"}, PURRS]}},
+    }
     both["properties"]["label"] = {"$ref": "#/components/schemas/Closed"}
     manifest = built(tmp_path, both, Closed=CLOSED)
     assert accepted(manifest, {"cat": {"label": "Tom", "purrs": True}, "label": {"label": "a"}})

@@ -117,6 +117,8 @@ class StateUnavailableError(StateError):
     """The store cannot be used now: Redis is away, a file is locked or unreadable, the disk is full. The request may succeed later."""
 
     code = "upstream_unavailable"
+    unconfirmed = False
+    """True if the request was sent and not answered: the store may have executed it."""
 
 
 def distrust_advice(reason: str) -> str:

@@ -277,3 +277,46 @@ def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
         assert seen.requests == []
 
     over_redis(tmp_path, server, work)
+
+
+@pytest.mark.parametrize(
+    ("written", "lost", "ends"), [(True, 1, "ok"), (False, 1, "ok"), (True, 9, "ok"), (False, 9, "expired")]
+)
+def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_waits_or_ends(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, written: bool, lost: int, ends: str
+) -> None:
+    """So many answers are `lost`, of a question that was `written`, or was not. Its caller is never refused what a person may agree to."""
+    write, unconfirmed = RedisInvocations._write, list[int]()
+
+    async def cut_off(self: RedisInvocations, *arguments: str | bytes) -> Any:
+        if arguments[0] != "add" or len(unconfirmed) == lost:
+            return await write(self, *arguments)
+        unconfirmed.append(1)
+        if written and len(unconfirmed) == 1:
+            await write(self, *arguments)
+        fault = StateUnavailableError("the connection was lost")
+        fault.unconfirmed = True
+        raise fault
+
+    read = RedisInvocations.get
+
+    async def unread(self: RedisInvocations, call_id: str) -> Any:
+        if unconfirmed and len(unconfirmed) < lost:  # which is not asked before the second try
+            unconfirmed.append(1)
+            raise StateUnavailableError("Redis is away")
+        return await read(self, call_id)
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        monkeypatch.setattr(approval_runner, "_SWEEP_S", 0.5)
+        with monkeypatch.context() as patch:
+            patch.setattr(RedisInvocations, "_write", cut_off)
+            patch.setattr(RedisInvocations, "get", unread)
+            call_id = await ask(first)
+        assert unconfirmed
+        if ends == "ok":
+            await approve(second, call_id)
+        assert [await told(gateway, call_id) for gateway in (first, second)] == [ends] * 2
+        assert outcomes([first, second], call_id) == [ends]
+        assert len(seen.requests) == (ends == "ok")
+
+    over_redis(tmp_path, server, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.state.test_redis_buckets import charge
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateUnavailableError
 from toolgen.state.call_journal import OVER, CallJournal
+from toolgen.state.call_states import Status
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import BehindError
 from toolgen.state.invocations_redis import RedisInvocations
@@ -151,15 +153,45 @@ def test_a_gateway_that_starts_over_an_emptied_store_notices(server: RedisServer
     asyncio.run(main())
 
 
-def test_a_call_whose_keeping_was_not_acknowledged_is_never_carried_out(server: RedisServer) -> None:
+@pytest.mark.parametrize("status", ["pending", "running"])
+def test_a_call_whose_keeping_was_not_confirmed_waits_if_it_is_a_question_and_else_is_over(
+    server: RedisServer, status: Status
+) -> None:
+    """The caller of a question is told that it waits. That of another call is told that it is not kept, so it is never carried out."""
+    call = msgspec.structs.replace(invocation(1), kind="approval" if status == "pending" else "call", status=status)
+
     async def main() -> None:
         one = await Process(server).open()
         assert await one.calls.get("call_of_nobody") is None
         async with Redis(port=server.port) as redis:
             await redis.client_pause(2500)
-        with pytest.raises(StateUnavailableError):
-            await one.calls.add(invocation(1), each=9, total=9)
-        assert await one.journal.attempt(invocation(1).id) == OVER
+        with pytest.raises(StateUnavailableError) as raised:
+            await one.calls.add(call, each=9, total=9)
+        assert raised.value.unconfirmed
+        waits = await one.calls.awaited(call.id)
+        assert (waits is not None, await one.journal.attempt(call.id)) == (
+            status == "pending",
+            OVER if waits is None else None,
+        )
+        await one.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("status", ["pending", "running"])
+def test_a_call_that_was_not_sent_to_the_store_is_neither_awaited_nor_over(server: RedisServer, status: Status) -> None:
+    call = msgspec.structs.replace(invocation(1), kind="approval" if status == "pending" else "call", status=status)
+
+    async def main() -> None:
+        one = await Process(server).open()
+        assert await one.calls.get("call_of_nobody") is None
+        server.stop()
+        with pytest.raises(StateUnavailableError) as raised:
+            await one.calls.add(call, each=9, total=9)
+        assert not raised.value.unconfirmed
+        assert (await one.calls.awaited(call.id), await one.journal.attempt(call.id)) == (None, None)
+        server.start()
+        assert await one.calls.add(call, each=9, total=9) is not None
         await one.close()
 
     asyncio.run(main())
@@ -207,6 +239,34 @@ def test_a_call_of_another_gateway_is_its_own_until_that_is_gone(server: RedisSe
         await two.calls.due(0)
         assert await two.calls.fate(known) == "foreign"
         for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_older_than_a_loss_is_its_own_gateway_s_for_three_leases(server: RedisServer) -> None:
+    """That gateway may have ended it, and be cut off since before the store lost that. Also for a process that starts after the loss."""
+
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        known = await one.calls.add(msgspec.structs.replace(invocation(1), asked=time.time()), each=9, total=9)
+        assert known is not None
+        assert two.calls.lost_at == 0
+        await two.calls.begin_epoch()
+        assert two.calls.lost_at == pytest.approx(time.time(), abs=30)
+        again = await Process(server, "two").open()
+        assert again.calls.lost_at == two.calls.lost_at
+        clock = again.watch.clock = FixedClock()
+        await again.calls.due(0)
+        for _ in range(29):
+            clock.advance(LEASE_S / 10)
+            again.watch.heard()
+        assert await again.calls.fate(known) == "foreign"
+        for _ in range(2):
+            clock.advance(LEASE_S / 10)
+            again.watch.heard()
+        assert await again.calls.fate(known) == "orphaned"
+        for process in (one, two, again):
             await process.close()
 
     asyncio.run(main())
@@ -286,7 +346,9 @@ def test_a_call_that_may_have_been_kept_is_not_kept_later(server: RedisServer, m
 
         async def unanswered(*arguments: str | bytes) -> object:
             await write(*arguments)
-            raise StateUnavailableError("no answer")
+            fault = StateUnavailableError("no answer")
+            fault.unconfirmed = True
+            raise fault
 
         with monkeypatch.context() as patch:
             patch.setattr(one.calls, "_write", unanswered)

@@ -65,7 +65,7 @@ class WaitingCalls:
         """What goes on with a running call of a kind whose worker stopped; of others nobody knows how far they came."""
         self.log = log
         self.questions: dict[str, None] = {}
-        """Ids of the last calls of this worker that were kept to wait for somebody before they were left."""
+        """Ids of the last calls of this worker that were kept to wait for somebody."""
         self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
         self.mine: dict[str, Invocation] = {}
         """The calls of this worker that go on without their callers, as they were kept last."""
@@ -186,12 +186,29 @@ class WaitingCalls:
                     await news.wait()
 
     async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        """Keeps a call that has to wait for somebody from now on; False where too many do. Its caller may have left it already."""
+        """Keep a call that waits for somebody from now on. False if too many do. Its caller may have disconnected already.
+
+        True also if the store may have kept it and did not confirm that, twice: the runner ends a call that the store does not know.
+        """
+        try:
+            kept = await self._kept(invocation, each=each, total=total)
+        except StateUnavailableError as error:
+            if not error.unconfirmed:
+                raise
+            try:
+                known = await self.store.get(invocation.id)
+                there = known is not None and known.kind == invocation.kind
+                kept = there or await self._kept(invocation, each=each, total=total)
+            except StateError as again:
+                _logger.warning("call %s may be kept to wait for somebody, or not: %s", invocation.id, again)
+                kept = True
+        if kept:
+            self.questions = dict.fromkeys([*list(self.questions)[-_MAX_QUESTIONS:], invocation.id])
+        return kept
+
+    async def _kept(self, invocation: Invocation, *, each: int, total: int) -> bool:
         if not await self.is_left(invocation.id):
-            added = await self.store.add(invocation, each=each, total=total) is not None
-            if added:
-                self.questions = dict.fromkeys([*list(self.questions)[-_MAX_QUESTIONS:], invocation.id])
-            return added
+            return await self.store.add(invocation, each=each, total=total) is not None
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
             if known.cancel:  # called off at another worker: nobody is asked any more
                 return False

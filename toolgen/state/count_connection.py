@@ -18,7 +18,14 @@ class LinkError(Exception):
 
 
 class UnreachableError(LinkError):
-    """The store cannot be used now: no connection, no answer in time, or it says itself that it takes no requests."""
+    """The store cannot be used now: no connection, no answer in time, or it says itself that it takes no requests.
+
+    `unconfirmed`: the request may have been sent and executed.
+    """
+
+    def __init__(self, text: str, *, unconfirmed: bool = False) -> None:
+        super().__init__(text)
+        self.unconfirmed = unconfirmed
 
 
 class ReplyError(LinkError):

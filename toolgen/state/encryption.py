@@ -112,5 +112,7 @@ class SealedScript:
 
     def _failed(self, error: LinkError) -> StateError:
         if isinstance(error, UnreachableError):
-            return StateUnavailableError(f"{self._kept} cannot be kept: Redis cannot be used ({error})")
+            fault = StateUnavailableError(f"{self._kept} cannot be kept: Redis cannot be used ({error})")
+            fault.unconfirmed = error.unconfirmed
+            return fault
         return StateError(f"{self._kept}: {error}")

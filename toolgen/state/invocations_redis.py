@@ -46,6 +46,8 @@ _MAX_DUE = 1000
 _EMPTIED = "it was emptied"
 _SET_BACK = "it was set back to an older copy"
 _BEHIND = "Redis has lost how far a call had come; it is not carried out again"
+_MAY_HAVE_ENDED_S = 3 * LEASE_S
+"""How long a gateway has to be silent until others end a call that it may have ended before the store lost that."""
 _LATER_S = 60.0
 """When a call that cannot be read is looked at again."""
 _TRIES = 10
@@ -77,7 +79,6 @@ class RedisInvocations:
         self._acknowledged = 0
         self._moved: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._doubted: OrderedDict[str, None] = OrderedDict()  # calls of which nobody knows whether Redis kept them
-        self.lost_at = 0.0
         self._unusable: set[bytes] = set()
         self._homes = _Homes(watch)
 
@@ -93,14 +94,8 @@ class RedisInvocations:
         await self._journal.await_end(kept)
         try:
             added = await self._write("add", kept.id, _who(kept), str(each), str(total), repr(kept.asked), box, *what)
-        except StateUnavailableError:
-            if kept.id in self._moved:  # it was kept before, and still is
-                raise
-            # Perhaps the call is kept: its caller is told that it is not, so it must never be carried out.
-            self._doubted[kept.id] = None
-            if len(self._doubted) > _MAX_MOVED:
-                self._doubted.popitem(last=False)
-            await self._journal.end(kept.id, max(kept.expires, kept.asked))
+        except StateUnavailableError as error:
+            await self._note_unkept(kept, unconfirmed=error.unconfirmed)
             raise
         if added[0] == _THERE:
             return self._opened(seal, kept.id, added[1], added[2])
@@ -109,6 +104,18 @@ class RedisInvocations:
         else:
             self._remember(kept)
         return kept if added[0] else None
+
+    async def _note_unkept(self, call: Invocation, *, unconfirmed: bool) -> None:
+        """Note that adding a call failed. A question that Redis may have kept goes on waiting: the sweep ends it if Redis did not."""
+        if call.id in self._moved:  # it was kept before, and still is
+            return
+        if not unconfirmed:
+            await self._journal.forget_awaited((call.id,))
+        elif call.status != "pending":  # its caller is told that it is not kept, so it must never be carried out
+            self._doubted[call.id] = None
+            if len(self._doubted) > _MAX_MOVED:
+                self._doubted.popitem(last=False)
+            await self._journal.end(call.id, max(call.expires, call.asked))
 
     async def get(self, call_id: str) -> Invocation | None:
         seal = await self._redis.seal()
@@ -131,7 +138,8 @@ class RedisInvocations:
         if attempt == OVER:
             return "over"
         if known.home and known.home != await self._journal.home():
-            return "orphaned" if self._homes.is_gone(known.home) else "foreign"
+            unheard_s = _MAY_HAVE_ENDED_S if known.asked <= self.lost_at else LEASE_S
+            return "orphaned" if self._homes.is_gone(known.home, unheard_s) else "foreign"
         waits = known.status == "pending" and known.kind != "device"
         if attempt is not None and (waits or (known.status == "approved" and attempt >= known.attempt)):
             return "begun"
@@ -325,7 +333,6 @@ class RedisInvocations:
     async def begin_epoch(self) -> bool:
         known = self._watch.epoch
         epoch = str((await self._redis.run("lost", known)).decode("ascii", "replace"))
-        self.lost_at = await self.now()
         self._redis.forget_seal()
         self._watch.epoch, self.loss = epoch, ""
         self._watch.unsettle()
@@ -333,6 +340,13 @@ class RedisInvocations:
         for call_id in [one for one, (_, status) in self._moved.items() if status == "pending"]:
             del self._moved[call_id]  # nothing but votes is lost: people may answer again
         return await self._journal.move_epoch(known, epoch)
+
+    @property
+    def lost_at(self) -> float:
+        try:
+            return int(self._watch.epoch.rpartition(":")[2]) / 1e6
+        except ValueError:  # no epoch is known yet
+            return 0.0
 
     async def close(self) -> None:
         await self._redis.close()
@@ -370,8 +384,8 @@ def _as_ending(kept: Invocation) -> Invocation:
 
 
 class _Homes:
-    """Gateways that share the store, as this process hears of them: one that says nothing new for a lease is gone, whatever time an older
-    copy of the store says that it was heard."""
+    """Gateways that share the store, as this process hears of them: one that says nothing new for some time is gone, whatever time an
+    older copy of the store says that it was heard."""
 
     def __init__(self, watch: StoreWatch) -> None:
         self._watch = watch
@@ -387,11 +401,11 @@ class _Homes:
             if self._beats.get(home, (b"", 0.0))[0] != beat:
                 self._beats[home] = (beat, now)
 
-    def is_gone(self, home: str) -> bool:
-        """True if a gateway was not heard for a lease while this process listened, and the store was there."""
+    def is_gone(self, home: str, unheard_s: float) -> bool:
+        """True if a gateway was not heard for so long while this process listened, and the store was there."""
         if self._since is None or not self._watch.settled:
             return False
-        return self._watch.clock.monotonic() - self._beats.get(home, (b"", self._since))[1] > LEASE_S
+        return self._watch.clock.monotonic() - self._beats.get(home, (b"", self._since))[1] > unheard_s
 
 
 def _number(version: bytes) -> int:

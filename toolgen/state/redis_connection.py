@@ -71,7 +71,7 @@ class RedisLink:
         answer = await self._ask(script, (), (argument,))
         if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
             await self._drop()
-            raise UnreachableError("TypeError")
+            raise UnreachableError("TypeError", unconfirmed=True)
         return answer
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
@@ -97,11 +97,13 @@ class RedisLink:
 
     async def _ask(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         """One request at a time. Requests that wait for their turn until their time is over were not sent, and leave the connection."""
+        waiting = True
         try:
             async with asyncio.timeout(2 * TIMEOUT_S), self._turn:
+                waiting = False
                 return await self._exchange(script, keys, arguments)
         except TimeoutError as error:
-            raise link_error(error, self._place) from None
+            raise link_error(error, self._place, connecting=waiting) from None
 
     async def _exchange(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         connecting = True

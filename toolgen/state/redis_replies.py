@@ -79,7 +79,7 @@ def link_error(error: BaseException, place: str, *, connecting: bool = False) ->
         exceptions.BusyLoadingError,
     )
     if not isinstance(error, answers):
-        return UnreachableError(f"{place}: {connection_failure(error)[0]}")
+        return UnreachableError(f"{place}: {connection_failure(error)[0]}", unconfirmed=not connecting)
     code = _code_of(error)
     if code in _UNUSABLE:
         return UnreachableError(f"{place}: {_UNUSABLE[code]} ({code})")

@@ -186,19 +186,14 @@ class WaitingCalls:
                     await news.wait()
 
     async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        """Keep a call that waits for somebody from now on. False if too many do. Its caller may have disconnected already.
-
-        True also if the store may have kept it and did not confirm that, twice: the runner ends a call that the store does not know.
-        """
+        """Keep a call that waits for somebody; False if too many do. One that the store did not confirm, twice, waits too, or is swept."""
         try:
             kept = await self._kept(invocation, each=each, total=total)
         except StateUnavailableError as error:
             if not error.unconfirmed:
                 raise
             try:
-                known = await self.store.get(invocation.id)
-                there = known is not None and known.kind == invocation.kind
-                kept = there or await self._kept(invocation, each=each, total=total)
+                kept = await self._kept(invocation, each=each, total=total, again=True)
             except StateError as again:
                 _logger.warning("call %s may be kept to wait for somebody, or not: %s", invocation.id, again)
                 kept = True
@@ -206,7 +201,9 @@ class WaitingCalls:
             self.questions = dict.fromkeys([*list(self.questions)[-_MAX_QUESTIONS:], invocation.id])
         return kept
 
-    async def _kept(self, invocation: Invocation, *, each: int, total: int) -> bool:
+    async def _kept(self, invocation: Invocation, *, each: int, total: int, again: bool = False) -> bool:
+        if again and (known := await self.store.get(invocation.id)) is not None and known.kind == invocation.kind:
+            return True
         if not await self.is_left(invocation.id):
             return await self.store.add(invocation, each=each, total=total) is not None
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":

@@ -348,11 +348,17 @@ _OK = _LUA.table_from({b"ok": b"OK"})
 
 
 def _called(name: bytes, *arguments: Any) -> Any:
-    return _CALLED.command(name, *arguments)
+    work = _COMMANDS.get(name)
+    if work is None:
+        return _CALLED.command(name, *arguments)
+    for one in arguments:
+        if type(one) is not bytes:
+            return work(_CALLED, *map(_bytes, arguments))
+    return work(_CALLED, *arguments)
 
 
 def _bytes(value: Any) -> bytes:
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         return value
     if isinstance(value, str):
         return value.encode()
@@ -410,9 +416,10 @@ def _from_lua(value: Any) -> Any:
         return value[b"ok"]
     found = []
     for number in range(1, len(value) + 1):
-        if value[number] is None:
+        one = value[number]
+        if one is None:
             break
-        found.append(_from_lua(value[number]))
+        found.append(one if type(one) is bytes else _from_lua(one))
     return found
 
 

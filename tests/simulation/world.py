@@ -655,6 +655,7 @@ _RARE = {
     "toolgen.gateway.policy_reloader.INTERVAL_S": 30.0,
     "toolgen.gateway.catalog_reloader.INTERVAL_S": 30.0,
     "toolgen.gateway.runtime_tools.INTERVAL_S": 30.0,
+    "toolgen.gateway.status._LOOK_S": 5.0,
     "toolgen.state.pauses.POLL_S": 5.0,
     "toolgen.gateway.approval_runner._INTERVAL_S": 0.5,
 }

@@ -30,6 +30,7 @@ _logger = logging.getLogger(__name__)
 _INTERVAL_S = 0.2
 _ROUND_S = 1.0
 _SWEEP_S = 15.0
+_FORGET_S = 10.0
 _LATER_S = 30.0
 """When a call that cannot be looked after is looked at again."""
 _MAX_AT_ONCE = 32
@@ -131,7 +132,7 @@ class Runner:
         if self._watch.settled and self._clock.monotonic() >= self._sweep_at:
             self._sweep_at = self._clock.monotonic() + _SWEEP_S
             await self._end_missing(await self._store.missing(now - LEASE_S))
-        if now >= self._forgot + _ROUND_S:
+        if now >= self._forgot + _FORGET_S:
             self._forgot = now
             await self._store.forget(now - KEPT_S)
         return whole

@@ -40,9 +40,12 @@ class CallJournal:
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path, kept="the journal of calls", schema=_SCHEMA, pragmas=DURABLE)
+        self._home = ""
 
     async def home(self) -> str:
-        """Id of this gateway among those that share a store."""
+        """Id of this gateway among those that share a store. Read again if the file was replaced."""
+        if self._home and self._file.unchanged:
+            return self._home
 
         def work(connection: sqlite3.Connection) -> str:
             row = connection.execute("SELECT id FROM machine").fetchone()
@@ -55,7 +58,8 @@ class CallJournal:
                 row = connection.execute("SELECT id FROM machine").fetchone()
             return str(row[0])
 
-        return await self._file.run(work)
+        self._home = await self._file.run(work)
+        return self._home
 
     async def begin(self, call_id: str, attempt: int, expires: float) -> bool:
         """Note that an attempt at a call begins. False if it, or a later one, was begun before, or the call is over."""

@@ -8,9 +8,8 @@
 --   ended since most                                    -> the same, those that ended then or later, the first first
 --   waiting status principal …                          -> for each of these the ids that are counted for it
 --   owned principal after most                          -> the same, those that are counted for it, whatever has become of them
---   due at most home                                    -> the same, those that somebody has to look at, the longest overdue first;
---                                                          and this home is alive
---   homes                                               -> {home, when it asked what is due (seconds), …}
+--   due at most home                                    -> {the same, those that somebody has to look at, the longest overdue first;
+--                                                          {home, when it asked what is due (seconds), …}}; this home is alive
 --   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
 --   replace id known status principal at box kind over each total home writer number
 --                                                       -> {1, before}, or {0} where another version is kept, or it has ended and
@@ -160,9 +159,10 @@ elseif op == 'owned' then
 elseif op == 'due' then
   redis.call('ZADD', name('homes'), microseconds() / 1000000, ARGV[4])
   redis.call('ZREMRANGEBYSCORE', name('homes'), '-inf', microseconds() / 1000000 - LONGEST_HOME_S)
-  return boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due)
-elseif op == 'homes' then
-  return redis.call('ZRANGE', name('homes'), 0, -1, 'WITHSCORES')
+  return {
+    boxes(redis.call('ZRANGEBYSCORE', due, '-inf', ARGV[2], 'LIMIT', 0, ARGV[3]), due),
+    redis.call('ZRANGE', name('homes'), 0, -1, 'WITHSCORES')
+  }
 elseif op == 'renew' then
   for number = 4, #ARGV do
     local at = redis.call('ZSCORE', due, ARGV[number])

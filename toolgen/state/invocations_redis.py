@@ -180,8 +180,7 @@ class RedisInvocations:
 
     async def due(self, now: float) -> tuple[Invocation, ...]:
         seal = await self._redis.seal()
-        found = await self._redis.run("due", repr(now), str(_MAX_DUE), await self._journal.home())
-        beats = await self._redis.run("homes")
+        found, beats = await self._redis.run("due", repr(now), str(_MAX_DUE), await self._journal.home())
         self._homes.heard(dict(zip((one.decode() for one in beats[::2]), beats[1::2], strict=True)))
         opened = self._all_opened(seal, found)
         readable = {one.id for one in opened}

@@ -65,6 +65,13 @@ class SqliteFile:
         """Whether there is anything to look at."""
         return self._connection is not None or self._path.exists()
 
+    @property
+    def unchanged(self) -> bool:
+        """True if the file is the one that is open."""
+        with suppress(OSError):
+            return self._connection is not None and os.stat(self._path).st_ino == self._inode
+        return False
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns. Raises `StateUnavailableError` when the file cannot be read or written, and `StateError` when it holds what
         nobody here wrote."""
@@ -120,9 +127,8 @@ class SqliteFile:
     def _current(self) -> sqlite3.Connection:
         """The connection, made again where the file was replaced: what nobody else can see is kept for nobody."""
         if self._connection is not None:
-            with suppress(FileNotFoundError):
-                if self._path.stat().st_ino == self._inode:
-                    return self._connection
+            if self.unchanged:
+                return self._connection
             self._let_go()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):

@@ -93,7 +93,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 class Evidence(Struct, kw_only=True, dict=True):
     """Everything known of one run, until it was `over`. `lease_s` is how long a worker that is gone keeps a call, `slack_s` the patience
-    beyond what is promised, which a busy machine needs."""
+    beyond what is promised, which a busy machine needs, `apart_s` how far the clocks and files of its processes are apart."""
 
     operations: dict[str, Operation]
     told: list[Told] = field(default_factory=list)
@@ -104,6 +104,7 @@ class Evidence(Struct, kw_only=True, dict=True):
     over: float = 0.0
     lease_s: float = 10.0
     slack_s: float = 3.0
+    apart_s: float = 2.0
 
     @cached_property
     def by_call(self) -> Mapping[str, list[Entry]]:

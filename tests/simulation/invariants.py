@@ -21,8 +21,10 @@ _NOT_BEGUN = {"paused", "rate_limited", "audit_unavailable", "upstream_unavailab
 _GONE = {"kill", "stop", "restart", "cut", "delay"}
 _UNSAID_S = 1.0
 """How long a worker may take to say elsewhere what it has recorded."""
-_TOGETHER_S = 2.0
-"""Time by which what a client is told may be older, or newer, than what is on record."""
+_READ_S = 2.0
+"""How long an answer may take from the store to the client: an ending that was replaced meanwhile may still be told."""
+_SWEPT_S = 45.0
+"""Time until a gateway has ended what the store lost: it notices that, waits for a lease, and sweeps."""
 _NOTICED_S = 0.6
 """Time until a gateway notices that the store lost something."""
 _TOKENS = 2.0
@@ -44,12 +46,18 @@ Found = Iterator[Anomaly]
 
 
 def executed_once(evidence: Evidence) -> Found:
-    """Each operation is carried out at most once. A key that the store lost may be used once more, but never at the same gateway."""
+    """Each operation is carried out at most once. A key that the store lost after it was used may be used once more, but never at the same
+    gateway."""
     for name, effects in evidence.effects.items():
         if len(effects) < 2:
             continue
         homes = [one.gateway for one in effects]
-        lost = evidence.befell({"loss"}, effects[0].at - 60, effects[-1].at)
+        begun = [
+            one.at
+            for one in evidence.entries
+            if one.event == "intent" and one.operation == name and one.gateway == homes[0] and one.at <= effects[0].at
+        ]
+        lost = evidence.befell({"loss"}, max(begun, default=effects[0].at), effects[-1].at)
         if evidence.operations[name].kind == "keyed" and lost and len(set(homes)) == len(homes) and all(homes):
             continue
         yield Anomaly(invariant="executed_once", operation=name, text=f"carried out {len(effects)} times, at {homes}")
@@ -57,22 +65,22 @@ def executed_once(evidence: Evidence) -> Found:
 
 def ended_once(evidence: Evidence) -> Found:
     """Each call has one ending on record; after `lose` that of its owner may follow, and is then the last. Another gateway may also take a
-    call for lost whose own gateway was gone, or cut off, when it had recorded the ending and could not say so. So may a call's own gateway
+    call for lost whose own gateway has been silent for a lease, and recorded an outcome that it could not say. So may a call's own gateway
     that could not hear how another one had ended it before the store lost that."""
     for call_id, entries in evidence.by_call.items():
         endings = _endings(entries)
         if len(endings) < 2:
             continue
         first, second = endings[:2]
-        if len(endings) == 2 and first.verdict == "lose" and second.event == "outcome":
+        homes = {one.gateway for one in entries if one.event == "intent"}
+        if len(endings) == 2 and first.verdict == "lose" and second.event == "outcome" and second.gateway in homes:
             continue
-        if len(endings) == 2 and first.event == "outcome" and second.verdict == "lose":
-            if first.gateway != second.gateway and _was_gone(evidence, first.gateway, first.at, second.at):
+        if len(endings) == 2 and first.gateway != second.gateway:
+            lost = first.event == "outcome" and second.verdict == "lose"
+            if lost and _was_silent(evidence, first.gateway, second.at):
                 continue
-            if evidence.befell({"kill"}, first.at, first.at + _UNSAID_S, first.gateway):
+            if second.verdict in {"lose", "expire"} and _was_unheard(evidence, first, second):
                 continue
-        if len(endings) == 2 and second.verdict in {"lose", "expire"} and _was_unheard(evidence, first, second):
-            continue
         text = " then ".join(_said(one) for one in endings)
         yield Anomaly(invariant="ended_once", operation=_operation(evidence, call_id), text=f"{call_id}: {text}")
 
@@ -87,9 +95,10 @@ def ended(evidence: Evidence) -> Found:
         kept = any(one.status == "pending" for one in entries) or any(
             one.status == "pending" and one.call_id == call_id for one in evidence.told
         )
-        if not kept and evidence.befell({"kill"}, intents[0].at, evidence.over, intents[0].gateway):
+        bound = latest(evidence, intents[-1].at, _own_s(evidence, call_id))
+        if not kept and evidence.befell({"kill"}, intents[0].at, min(bound, evidence.over), intents[0].gateway):
             continue
-        if latest(evidence, intents[-1].at, _own_s(evidence, call_id)) > evidence.over:
+        if bound > evidence.over:
             continue
         yield Anomaly(
             invariant="ended", operation=_operation(evidence, call_id), text=f"{call_id} has no ending on record"
@@ -102,13 +111,11 @@ def told_as_recorded(evidence: Evidence) -> Found:
         if not told.final or not told.call_id or told.code == "outcome_unknown":
             continue
         endings = [
-            one
-            for one in evidence.by_call.get(told.call_id, ())
-            if one.ends and one.at <= told.at + _TOGETHER_S  # clocks and files of two processes
+            one for one in evidence.by_call.get(told.call_id, ()) if one.ends and one.at <= told.at + evidence.apart_s
         ]
-        current = {(one.status, one.code) for one in endings[-1:]}
-        current |= {(one.status, one.code) for one in endings if one.at >= told.at - _TOGETHER_S}
-        current |= {(one.status, one.code) for one in [one for one in endings if one.at < told.at - _TOGETHER_S][-1:]}
+        read = told.at - _READ_S
+        current = {(one.status, one.code) for one in endings if one.at >= read}
+        current |= {(one.status, one.code) for one in [one for one in endings if one.at < read][-1:]}
         if endings and endings[-1].verdict == "lose":  # by another gateway, which its owner's word replaces
             current |= {(one.status, one.code) for one in endings if one.event == "outcome"}
         if (told.status, told.code) not in current and (endings or told.asked != "call"):
@@ -160,31 +167,34 @@ def lost_with_reason(evidence: Evidence) -> Found:
         for one in entries:
             if one.verdict != "lose" or not intents:
                 continue
-            home, since = intents[-1].gateway, intents[-1].at - 30
+            home, since = intents[-1].gateway, one.at - 2 * evidence.lease_s - evidence.slack_s
             apart = any(
                 cut.kind in {"cut", "delay"} and cut.gateway == home and cut.at <= one.at and cut.until >= since
                 for cut in evidence.planted
             )
             if apart or evidence.befell({"kill", "stop", "restart"}, intents[0].at, one.at, home):
                 continue
-            if evidence.befell({"loss"}, since, one.at):
+            if evidence.befell({"loss"}, max(one.at - _SWEPT_S, intents[0].at - evidence.slack_s), one.at):
                 continue
             text = f"{call_id} was taken for lost at {one.at:.2f} while its worker lived"
             yield Anomaly(invariant="lost_with_reason", operation=_operation(evidence, call_id), text=text)
 
 
 def limits_hold(evidence: Evidence) -> Found:
-    """Between any two requests of a limited tool no more passed than the bucket held and got in that time, but for those that come before
-    gateways notice that the store was set back."""
+    """Between any two requests of a limited tool no more passed than the bucket held and got in that time. Until gateways notice that the
+    store was set back, the bucket may be as full again as the copy says, which is its burst at most."""
+    losses = [one.at for one in evidence.planted if one.kind == "loss"]
     for limit in evidence.limits:
-        times = sorted(
-            one.at
-            for one in evidence.received
-            if one.operation.startswith(limit.prefix) and not evidence.befell({"loss"}, one.at - _NOTICED_S, one.at)
-        )
+        times = sorted(one.at for one in evidence.received if one.operation.startswith(limit.prefix))
         for first, start in enumerate(times):
             for last in range(first, len(times)):
                 most = limit.burst + (times[last] - start) * limit.per_second + _TOKENS
+                unnoticed = [
+                    sum(at <= one <= at + _NOTICED_S for one in times[first : last + 1])
+                    for at in losses
+                    if start - _NOTICED_S <= at <= times[last]
+                ]
+                most += sum(min(limit.burst, count) for count in unnoticed)
                 if last - first + 1 > most:
                     text = f"{last - first + 1} requests from {start:.2f} to {times[last]:.2f}, at most {most:.1f}"
                     yield Anomaly(invariant="limits_hold", operation=limit.prefix, text=text)
@@ -221,24 +231,24 @@ def check(evidence: Evidence, names: tuple[str, ...] | None = None) -> list[Anom
     return [found for name in (wanted() if names is None else names) for found in INVARIANTS[name](evidence)]
 
 
-def _was_gone(evidence: Evidence, gateway: str, start: float, end: float) -> bool:
-    """True if another gateway had reason, for a lease before `end`, to believe that this one was gone."""
-    return any(
-        one.kind in _GONE
-        and one.gateway == gateway
-        and one.at <= end
-        and one.until >= max(start, end - evidence.lease_s)
-        for one in evidence.planted
-    )
+def _was_silent(evidence: Evidence, gateway: str, end: float) -> bool:
+    """True if a gateway could hardly be heard for a lease until shortly before `end`, be it for several faults in turn."""
+    since = until = -evidence.lease_s
+    for one in sorted(evidence.planted, key=lambda one: one.at):
+        if one.kind not in _GONE or one.gateway != gateway or one.at > end:
+            continue
+        if one.at > until + evidence.slack_s:
+            since = one.at
+        until = max(until, one.until)
+    return until >= end - evidence.slack_s and min(until, end) - since >= evidence.lease_s - evidence.slack_s
 
 
 def _was_unheard(evidence: Evidence, first: Entry, second: Entry) -> bool:
-    """True if the gateway of the second ending could not hear of the first before the store lost it."""
+    """True if the store lost the first ending before the gateway of the second one had a moment in which to hear of it."""
     losses = [one.at for one in evidence.planted if one.kind == "loss" and first.at <= one.at <= second.at]
-    return first.gateway != second.gateway and any(
-        at <= first.at + _UNSAID_S or evidence.befell(_GONE, first.at, first.at + _UNSAID_S, second.gateway)
-        for at in losses
-    )
+    moments = [first.at, *(one.until for one in evidence.planted if one.kind in _GONE and one.until >= first.at)]
+    heard = [at + _UNSAID_S for at in moments if not evidence.befell(_GONE, at + 0.002, at + _UNSAID_S, second.gateway)]
+    return any(at <= min(heard, default=at) for at in losses)
 
 
 def latest(evidence: Evidence, start: float, own_s: float) -> float:

@@ -37,6 +37,7 @@ def done(at: float = 5.0, gateway: str = "A") -> Received:
 
 INTENT, OK = entry("intent", at=1.0), entry("outcome", "ok", at=6.0)
 LOST = entry("decision", "error", "outcome_unknown", at=20.0, verdict="lose")
+LOST_LATER = replace(LOST, at=30.0)
 EXPIRED = entry("decision", "refused", "expired", at=20.0, verdict="expire")
 DENIED_BY_B = entry("decision", "refused", "approval_denied", 12, "deny", "B")
 ASKED = entry("outcome", "pending", "approval_required", at=1.1)
@@ -56,11 +57,13 @@ CASES: list[tuple[Evidence, set[str]]] = [
     (evidence("keyed", received=[done(3.0), done(5.0)], planted=[FLUSHED]), {"executed_once"}),
     (evidence("keyed", received=[done(3.0), done(5.0, "B")], planted=[FLUSHED]), set()),
     (evidence("keyed", received=[done(3.0), done(5.0, "B")]), {"executed_once"}),
+    (evidence("keyed", received=[done(4.5), done(5.0, "B")], planted=[FLUSHED]), {"executed_once"}),
     (evidence(entries=[INTENT, OK, EXPIRED]), {"ended_once"}),
     (evidence(entries=[INTENT, OK, LOST]), {"ended_once", "lost_with_reason"}),
-    (evidence(entries=[INTENT, OK, LOST], planted=[KILLED]), set()),
+    (evidence(entries=[INTENT, OK, LOST], planted=[KILLED]), {"ended_once"}),
     (evidence(entries=[INTENT, OK, LOST], planted=[STOPPED]), {"ended_once"}),
     (evidence(entries=[INTENT, entry("outcome", "ok", at=25), LOST], planted=[STOPPED]), set()),
+    (evidence(entries=[INTENT, entry("outcome", "ok", at=25, gateway="B"), LOST], planted=[STOPPED]), {"ended_once"}),
     (
         evidence(entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 20, "lose", "B")], planted=[HUNG]),
         set(),
@@ -123,10 +126,29 @@ CASES: list[tuple[Evidence, set[str]]] = [
         ),
         {"executed_once"},
     ),
+    (
+        evidence(
+            effect="read", received=[done()] * 9, limits=LIMITS, planted=[Planted(at=4.5, until=4.5, kind="loss")]
+        ),
+        {"executed_once", "limits_hold"},
+    ),
     (evidence(entries=[INTENT, DENIED_BY_B, LOST], planted=[Planted(at=12.5, until=12.5, kind="loss")]), set()),
     (evidence(entries=[INTENT, DENIED_BY_B, LOST], planted=[Planted(at=14, until=14, kind="loss")]), {"ended_once"}),
     (evidence(entries=[INTENT, DENIED_BY_B, LOST], planted=[HUNG, Planted(at=14, until=14, kind="loss")]), set()),
     (evidence(entries=[INTENT, DENIED_BY_B, EXPIRED], planted=[HUNG]), {"ended_once"}),
+    (
+        evidence(entries=[INTENT, DENIED_BY_B, LOST_LATER], planted=[HUNG, Planted(at=19.5, until=19.5, kind="loss")]),
+        set(),
+    ),
+    (
+        evidence(entries=[INTENT, DENIED_BY_B, LOST_LATER], planted=[HUNG, Planted(at=20.5, until=20.5, kind="loss")]),
+        {"ended_once"},
+    ),
+    (evidence(entries=[INTENT, LOST], planted=[Planted(at=0, until=0, kind="loss")]), set()),
+    (
+        evidence(entries=[INTENT, LOST_LATER], planted=[Planted(at=3, until=5, kind="cut", gateway="A")]),
+        {"lost_with_reason"},
+    ),
     (
         evidence(
             entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 20, "lose", "B")],

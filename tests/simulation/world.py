@@ -88,6 +88,7 @@ class World:
             },
             limits=(Limit(prefix=LIMITED, burst=BURST, per_second=PER_MINUTE / 60),),
             slack_s=SLACK_S,
+            apart_s=0.0,
         )
         self.requests = {one.name: one for one in plan.requests}
         self.homes = [Home(self, number, folder / f"g{number}", count) for number, count in enumerate(plan.workers)]

@@ -101,7 +101,8 @@ def encodable(value: object) -> Any:
     without an exponent, and its reader gets an integer that has no form. Text that could be taken for a keyed digest is
     `{"$text": "…"}`, and an object that could be taken for one of these has one `$` more in its name. `decoded` is the way back.
     """
-    return value if _as_it_is(value) else _encodable(value)
+    raw = _fast(value)
+    return value if raw and _OWN_FORM not in raw and _KEYED not in raw else _encodable(value)
 
 
 def _encodable(value: object) -> object:

@@ -266,11 +266,14 @@ class AuditLog:
             batch = Batch(waiting=[item for item in batch.waiting if id(item[1]) not in tried], begins=batch.begins)
         elif error is None and batch.begins:
             self._full = ""
-        if error is None:
-            self._count(batch)
         seq = batch.head.seq - len(batch.waiting)
-        for _, future in batch.waiting:
+        for entry, future in batch.waiting:
             seq += 1
+            if error is None:  # counted here: a function of its own is entered twice a call
+                event = entry.get("event", "")
+                self._entries[event] = self._entries.get(event, 0) + 1
+                if event == "decision" and entry.get("code") == "outcome_unknown":
+                    self._lost += 1
             if future.done():
                 continue
             if error is not None:
@@ -290,13 +293,6 @@ class AuditLog:
                 self._idle.set_result(None)
                 self._idle = None
 
-    def _count(self, batch: Batch) -> None:
-        for entry, _ in batch.waiting:
-            event = entry.get("event", "")
-            self._entries[event] = self._entries.get(event, 0) + 1
-            if event == "decision" and entry.get("code") == "outcome_unknown":
-                self._lost += 1
-
     def _sealed(self, waiting: list[Waiting]) -> Batch:
         """The batch chained behind the head as lines; what is no JSON fails alone."""
         segment = self._segment
@@ -307,6 +303,7 @@ class AuditLog:
         data = bytearray()
         hashes: list[str] = []
         room: list[tuple[int, bool]] = []
+        begins = False
         for item in waiting:
             event = item[0].get("event")
             try:
@@ -321,7 +318,9 @@ class AuditLog:
                     item[1].set_exception(error if expected else AuditError(f"an entry is malformed: {error!r}"))
                 continue
             kept = self._room.add(item[0], len(line))
-            room.append((kept, kept >= len(line)))
+            fits = kept >= len(line)
+            begins = begins or not fits
+            room.append((kept, fits))
             seq, digest = seq + 1, sealed
             ready.append(item)
             hashes.append(digest)
@@ -336,7 +335,7 @@ class AuditLog:
             time=now,
             reserve=self._room.total,
             room=room,
-            begins=not all(fits for _, fits in room),
+            begins=begins,
             due=segment.size > 0 and (old or segment.size >= self._plan.segment_bytes),
         )
 

@@ -63,14 +63,14 @@ class EndingRoom:
         call, event = entry.get("call_id", ""), entry.get("event")
         taken = self._kept.get(call, 0)
         if event == "intent":
-            self.release(entry)
-            self.restore(entry, ENDING_BYTES + 2 * size)
+            self._kept[call] = ENDING_BYTES + 2 * size
+            self.total += self._kept[call] - taken
             return 0
         if event != "outcome":  # an attempt, or the like: the ending is still to come
             taken = min(size, taken)
             self.restore(entry, -taken)
             return taken
-        self.release(entry)
+        self.total -= self._kept.pop(call, 0)
         return taken
 
     def restore(self, entry: Entry, size: int) -> None:

@@ -71,8 +71,10 @@ class _Attempt:
 
     def __exit__(self, *_: object) -> None:
         line, outcome = self._line, self.outcome
-        if self.placed:
+        if self.placed and line.waiting:
             _give_back(line)
+        elif self.placed:
+            line.free += 1
         if self.wait > 0:
             return
         ending = Ending.SILENT

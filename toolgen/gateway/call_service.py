@@ -363,7 +363,7 @@ class Calls:
             return unmade(name, invalid("the arguments must be an object"))
         if fault := no_json(arguments):
             return unmade(name, invalid(fault))
-        if fault := no_text(name):
+        if not (type(name) is str and name.isascii()) and (fault := no_text(name)):
             return unmade(name, invalid(f"the name of the tool {fault}"))
         try:
             who = governance.identity.named(principal) if isinstance(principal, str) else principal

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,12 +27,12 @@ from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.manifest import Manifest
-from toolgen.model.result import Error, Refused, Result
+from toolgen.model.result import Error, Refused
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
-from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.middleware import Next, Presence, Trail
 from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection, resource_pipeline
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
@@ -180,15 +180,12 @@ class Governance:
         self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, self._egress))
         parts = self._parts(runtime)
         self._results = parts.results
-        self._pipeline = Plans(parts)
+        self.run: Next = Plans(parts)
+        """A call through every stage. What they leave for its record is in its trail."""
         self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)
         self.completion = completion(parts)
         self.read_resource = resource_pipeline(parts)
-
-    def run(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
-        """The call through every stage; what they leave for its record is in `trail`."""
-        return self._pipeline(call, trail)
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         """The tools this principal may call, in name order; with a session, those that are there in this step of it. The same object every

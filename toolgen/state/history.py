@@ -197,9 +197,11 @@ class Histories:
         """Counts a call before it is made; again for each further tool that stands in it. `numbers` are its numeric arguments."""
         now = self._clock.now()
         shelf = self._shelf(principal)
-        told: Mapping[str, Number | None] = (
-            {name: exact(value) for name, value in numbers.items()} if numbers else _NO_NUMBERS
-        )
+        told: Mapping[str, Number | None] = _NO_NUMBERS
+        if numbers:
+            told = counted = dict[str, Number | None]()
+            for name, value in numbers.items():
+                counted[name] = value if type(value) is int else exact(value)
         ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:

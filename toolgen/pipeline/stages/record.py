@@ -124,7 +124,7 @@ class AuditRedaction:
     def arguments(self, call: Call) -> JsonObject:
         """The call's arguments as the record keeps them. Of a tool that does not exist nothing says what is sensitive, so all of it is;
         one that exists, and that this caller may not know of, has its own schema to say so."""
-        return _recorded(self._concealed(call))
+        return _recorded(self._concealed(call) if call.restored else self._by_policy(call))
 
     def dropped(self, call: Call) -> JsonObject:
         """The values of unknown arguments as the record keeps them, by the names in `call.dropped`.
@@ -418,9 +418,8 @@ class Record(Struct, frozen=True, kw_only=True):
         for change, names in (("parsed", call.repaired), ("dropped", call.dropped), ("left_out", call.left_out)):
             for name in names:
                 changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": change})  # noqa: PERF401 - a call less
-        changes += [
-            {"argument": name[:_MAX_NAME_LENGTH], "change": f"restored {token}"} for name, token, _ in call.restored
-        ]
+        for name, token, _ in call.restored:
+            changes.append({"argument": name[:_MAX_NAME_LENGTH], "change": f"restored {token}"})
         return {
             "tool_digest": call.tool.digest,
             "policy_digest": self.policy_digest,

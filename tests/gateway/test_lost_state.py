@@ -21,6 +21,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.pipeline.middleware import Presence
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
+from toolgen.state.encryption import SealedScript
 from toolgen.state.invocations_redis import RedisInvocations
 
 LEASE_S = 1.0
@@ -318,5 +319,35 @@ def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_waits_or_ends
         assert [await told(gateway, call_id) for gateway in (first, second)] == [ends] * 2
         assert outcomes([first, second], call_id) == [ends]
         assert len(seen.requests) == (ends == "ok")
+
+    over_redis(tmp_path, server, work)
+
+
+def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call that came with it was refused, so it is no doubt for the next one."""
+    run, lost = SealedScript.run, list[int]()
+
+    async def unconfirmed(self: SealedScript, *arguments: str | bytes) -> Any:
+        done = await run(self, *arguments)
+        if arguments[0] == "claim" and not lost:
+            lost.append(1)
+            fault = StateUnavailableError("the connection was lost")
+            fault.unconfirmed = True
+            raise fault
+        return done
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        monkeypatch.setattr(SealedScript, "run", unconfirmed)
+        told = []
+        for gateway in (first, second, first):
+            envelope = await gateway.call("orders__get_health", {}, principal="bot", idempotency_key="k")
+            told.append(envelope.status if envelope.error is None else envelope.error.code)
+            async with asyncio.timeout(30):
+                while len(told) == 1 and await copies.redis.keys("toolgen:ledger:claim:*"):  # noqa: ASYNC110 - Redis tells nobody
+                    await asyncio.sleep(0.02)
+        assert told == ["upstream_unavailable", "ok", "ok"]
+        assert len(seen.requests) == 1
 
     over_redis(tmp_path, server, work)

@@ -15,7 +15,7 @@ import msgspec
 
 from toolgen.background import cancel
 from toolgen.clock import Clock
-from toolgen.errors import StateError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
@@ -49,7 +49,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unsettled:
-    """Outcomes of claims that could not be kept, tried again until they are, in order, or the ledger is closed."""
+    """Changes of claims that could not be made, tried again until they are, or the ledger is closed."""
 
     def __init__(self) -> None:
         self._steps: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSETTLED)
@@ -63,11 +63,15 @@ class Unsettled:
 
     async def _run(self) -> None:
         while self._steps:
-            await asyncio.sleep(_RETRY_S)
-            with suppress(StateError):
-                while self._steps:
-                    await self._steps[0]()
-                    self._steps.popleft()
+            try:
+                await self._steps[0]()
+            except StateUnavailableError:
+                await asyncio.sleep(_RETRY_S)
+            except StateError:  # it holds up no other
+                self._steps.rotate(-1)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                self._steps.popleft()
 
     async def close(self) -> None:
         """Give up what is left: the lease of such a claim lapses, and then nobody knows how its call ended, which is the safe side."""

@@ -78,7 +78,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             return await proceed(call, trail)
         try:
             mine = self._claim(call, await self.ledger.now())
-            known = await self._settled(self.ledger, mine)
+            known = await self._settled(self.ledger, mine, approved=bool(call.approval))
             if known is not None and known.call_id == call.id and call.approval:
                 # Its arguments may be those that an approver changed: the key stays bound to what its caller sent.
                 mine = replace(mine, arguments=known.arguments)
@@ -111,12 +111,18 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             expires=now + KEPT_S,
         )
 
-    async def _settled(self, ledger: Ledger, mine: Claim) -> Claim | None:
-        """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough."""
+    async def _settled(self, ledger: Ledger, mine: Claim, *, approved: bool) -> Claim | None:
+        """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough. An
+        `approved` call had its key before."""
         until = self.clock.monotonic() + self.max_wait_s
         while True:
             now = await ledger.now()
-            known = await ledger.claim(mine, now, most=MAX_EACH)
+            try:
+                known = await ledger.claim(mine, now, most=MAX_EACH)
+            except StateError:
+                if not approved:  # the call is refused, and may have its key all the same
+                    ledger.later.add(lambda: ledger.release(mine))
+                raise
             if known is None or known.call_id == mine.call_id or known.status != "running":
                 return known
             if known.arguments != mine.arguments:

@@ -178,6 +178,23 @@ def test_a_call_whose_keeping_was_not_confirmed_waits_if_it_is_a_question_and_el
     asyncio.run(main())
 
 
+def test_a_question_that_may_be_kept_is_awaited_also_after_it_could_not_be_sent_again(server: RedisServer) -> None:
+    async def main() -> None:
+        one = await Process(server).open()
+        assert await one.calls.get("call_of_nobody") is None
+        async with Redis(port=server.port) as redis:
+            await redis.client_pause(2500)
+        for unconfirmed in (True, False):
+            with pytest.raises(StateUnavailableError) as raised:
+                await one.calls.add(invocation(1), each=9, total=9)
+            assert raised.value.unconfirmed == unconfirmed
+            assert await one.calls.awaited(invocation(1).id) is not None
+            server.stop()
+        await one.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("status", ["pending", "running"])
 def test_a_call_that_was_not_sent_to_the_store_is_neither_awaited_nor_over(server: RedisServer, status: Status) -> None:
     call = msgspec.structs.replace(invocation(1), kind="approval" if status == "pending" else "call", status=status)

@@ -14,7 +14,8 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, forgotten, of_party
+from toolgen.gateway.lost_calls import broken, forgotten, lost
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, of_party
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Trail
@@ -30,6 +31,7 @@ _logger = logging.getLogger(__name__)
 _INTERVAL_S = 0.2
 _ROUND_S = 1.0
 _SWEEP_S = 15.0
+_UNSETTLED_SWEEP_S = LEASE_S / 2
 _FORGET_S = 10.0
 _LATER_S = 30.0
 """When a call that cannot be looked after is looked at again."""
@@ -129,9 +131,10 @@ class Runner:
         whole = True
         for known in due:
             whole = await self._guarded(known) and whole
-        if self._watch.settled and self._clock.monotonic() >= self._sweep_at:
-            self._sweep_at = self._clock.monotonic() + _SWEEP_S
-            await self._end_missing(await self._store.missing(now - LEASE_S))
+        if self._clock.monotonic() >= self._sweep_at:
+            settled = self._watch.settled
+            self._sweep_at = self._clock.monotonic() + (_SWEEP_S if settled else _UNSETTLED_SWEEP_S)
+            await self._end_missing(await self._store.missing(now - LEASE_S), settled=settled)
         if now >= self._forgot + _FORGET_S:
             self._forgot = now
             await self._store.forget(now - KEPT_S)
@@ -157,7 +160,7 @@ class Runner:
 
     async def _end_broken(self, known: Invocation) -> bool:
         try:
-            if self._watch.settled and await self._approvals.give_up(known, verdict="lose", error=_broken(known)):
+            if self._watch.settled and await self._approvals.give_up(known, verdict="lose", error=broken(known)):
                 return True
         except AuditError as error:
             self.trouble.say(str(error), passing=False)
@@ -180,7 +183,7 @@ class Runner:
         elif known.status == "running" and (resume := self._approvals.resumes.get(known.kind)) is not None:
             await resume(known)
         elif known.status == "running":
-            await self._give_up(known, "lose", _lost(known))
+            await self._give_up(known, "lose", lost(known))
         elif known.status == "pending" and known.expires > now:
             await self._approvals.step(known, now)
         elif fate == "foreign":
@@ -210,7 +213,7 @@ class Runner:
 
     async def _put_back(self) -> None:
         """Put back what this worker knows, and end what is known to be over. Raises `StateError` where the store is away again."""
-        self._sweep_at = 0.0
+        self._sweep_at = self._clock.monotonic() + _UNSETTLED_SWEEP_S  # others put back first what they know
         await self._approvals.put_back()
         await self._store.restore_endings()
         await self._approvals.keep_unkept()
@@ -221,13 +224,16 @@ class Runner:
         self._restoring = False
         self._approvals.announce()
 
-    async def _end_missing(self, missing: Sequence[Invocation]) -> None:
-        """End calls that this gateway took on and the store knows no more."""
-        await self._approvals.look_up(missing)
+    async def _end_missing(self, missing: Sequence[Invocation], *, settled: bool) -> None:
+        """End calls that this gateway took on and the store knows no more. Until leases are `settled` only those that nobody began: of
+        the others a worker may put one back."""
+        await self._approvals.look_up([one for one in missing if settled or one.status == "pending"])
         for known in missing:
             if self._approvals.carried_out(known.id) is not None:
                 continue
-            error = _lost(known) if known.status == "running" else forgotten(known)
+            if not settled and (known.status != "pending" or await self._store.fate(known) != "own"):
+                continue
+            error = lost(known) if known.status == "running" else forgotten(known)
             try:
                 await self._approvals.give_up(known, verdict="lose", error=error, missing=True)
             except (StateError, AuditError) as fault:
@@ -295,28 +301,3 @@ class Runner:
             return await self._approvals.end(answered, envelope) is not None
 
         await self._approvals.keep_outcome(mine, settle)
-
-
-def _lost(known: Invocation) -> Error:
-    """Error of a call whose worker is gone: a call that only reads has changed nothing."""
-    if known.effect == "read":
-        message = "the gateway stopped while it carried this call out"
-        return Error(code="cancelled", message=message, suggestion="make the call again", rule=known.rule)
-    return Error(
-        code="outcome_unknown",
-        message="the gateway stopped while it carried this call out, and nobody knows how far it came",
-        suggestion="look at what it was to change before making it again",
-        rule=known.rule,
-    )
-
-
-def _broken(known: Invocation) -> Error:
-    """Error of a call that cannot be looked after."""
-    if known.status == "running":
-        return _lost(known)
-    return Error(
-        code="expired",
-        message="what the gateway kept of this call cannot be used, so it was not carried out",
-        suggestion="make it again if it is still wanted",
-        rule=known.rule,
-    )

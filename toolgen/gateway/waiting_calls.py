@@ -18,6 +18,7 @@ from toolgen.audit.call_outcome import recorded_outcomes
 from toolgen.audit.log import AuditLog
 from toolgen.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.json_body import encode, envelope_json
+from toolgen.gateway.lost_calls import forgotten, on_record, orphaned
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.waiting import reads_end
@@ -30,7 +31,7 @@ from toolgen.state.remembered_calls import RememberedCalls
 from toolgen.state.store_watch import LEASE_S
 from toolgen.state.stored_answers import EACH, TOTAL
 
-__all__ = ["JOINED_S", "KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "forgotten", "kept_until", "of_party", "party_of"]
+__all__ = ["JOINED_S", "KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "kept_until", "of_party", "party_of"]
 
 _logger = logging.getLogger(__name__)
 KEPT_S = 3600.0
@@ -242,12 +243,20 @@ class WaitingCalls:
         known = await self.own(call_id, caller)
         if known is None:
             return None
-        if known.status in {"pending", "approved"}:
+        if known.status in {"pending", "approved"} and not await self._is_behind(call_id):
             error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
             await self.close(known, by=caller.id, verdict="cancel", error=error)
             for inner in known.waits:
                 await self.cancel(inner, caller)
         return await self.outcome(call_id, caller)
+
+    async def _is_behind(self, call_id: str) -> bool:
+        """True if the store has lost how far a call had come: another gateway may carry it out now, and puts it back."""
+        try:
+            await self.store.get(call_id)
+        except BehindError:
+            return True
+        return False
 
     async def close(
         self, known: Invocation, *, by: str, verdict: Verdict, error: Error, said: Mapping[str, Any] = _NOTHING
@@ -283,9 +292,9 @@ class WaitingCalls:
         if ended == error.code:
             pass  # as the record has it
         elif recorded or fate in {"begun", "over"} or (fate == "behind" and begun):
-            error = _on_record(known)
+            error = on_record(known)
         elif fate == "orphaned":
-            error, verdict = _orphaned(known, begun=begun), "lose" if begun else verdict
+            error, verdict = orphaned(known, begun=begun), "lose" if begun else verdict
         held = await (self.hold(known) if not missing and fate in {"own", "orphaned"} else self._take_back(known))
         if held is None:
             return None
@@ -543,42 +552,6 @@ def _without_result(envelope: Envelope) -> dict[str, Any]:
     )
     meta = msgspec.structs.replace(envelope.meta, truncated=True)
     return envelope_json(msgspec.structs.replace(envelope, data=text, content=None, meta=meta))
-
-
-def _on_record(known: Invocation) -> Error:
-    return Error(
-        code="outcome_unknown",
-        message="this call was begun, and how it ended was lost by the gateway's shared state; the audit record has it",
-        suggestion="do not make it again before you have looked at what it was to change, or asked who runs the gateway",
-        rule=known.rule,
-    )
-
-
-def _orphaned(known: Invocation, *, begun: bool) -> Error:
-    message = "the gateway that took this call on is gone"
-    if begun:
-        return Error(
-            code="outcome_unknown",
-            message=f"{message}, and nobody knows how far the call came",
-            suggestion="look at what it was to change before making it again",
-            rule=known.rule,
-        )
-    return Error(
-        code="expired",
-        message=f"{message}, and nobody answered for the call in time",
-        suggestion="look at what it was to change before making it again",
-        rule=known.rule,
-    )
-
-
-def forgotten(known: Invocation) -> Error:
-    """Error of a call that waited, and of which the store has lost how far it had come. It was not carried out."""
-    return Error(
-        code="expired",
-        message="the gateway's shared state was lost while this call waited, so it was not carried out",
-        suggestion="make it again if it is still wanted",
-        rule=known.rule,
-    )
 
 
 def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -78,12 +78,14 @@ class RedisInvocations:
         self._number = 0  # of the last write that was asked for
         self._acknowledged = 0
         self._moved: OrderedDict[str, tuple[int, str]] = OrderedDict()
-        self._doubted: OrderedDict[str, None] = OrderedDict()  # calls of which nobody knows whether Redis kept them
+        self._doubted: OrderedDict[str, bool] = (
+            OrderedDict()
+        )  # calls that Redis may have kept, and whether they must not go on
         self._unusable: set[bytes] = set()
         self._homes = _Homes(watch)
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
-        if invocation.id in self._doubted:
+        if self._doubted.get(invocation.id):
             raise StateUnavailableError(
                 "calls that wait could not be kept when this one was to be, and it may be kept all the same"
             )
@@ -107,14 +109,15 @@ class RedisInvocations:
 
     async def _note_unkept(self, call: Invocation, *, unconfirmed: bool) -> None:
         """Note that adding a call failed. A question that Redis may have kept goes on waiting: the sweep ends it if Redis did not."""
-        if call.id in self._moved:  # it was kept before, and still is
+        if call.id in self._moved or (call.id in self._doubted and not unconfirmed):  # it may be kept since before
             return
         if not unconfirmed:
             await self._journal.forget_awaited((call.id,))
-        elif call.status != "pending":  # its caller is told that it is not kept, so it must never be carried out
-            self._doubted[call.id] = None
-            if len(self._doubted) > _MAX_MOVED:
-                self._doubted.popitem(last=False)
+            return
+        self._doubted[call.id] = call.status != "pending"
+        if len(self._doubted) > _MAX_MOVED:
+            self._doubted.popitem(last=False)
+        if call.status != "pending":  # its caller is told that it is not kept, so it must never be carried out
             await self._journal.end(call.id, max(call.expires, call.asked))
 
     async def get(self, call_id: str) -> Invocation | None:

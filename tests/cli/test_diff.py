@@ -32,7 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run) -> Pa
 def rebuild(toolgen: Run, old: str, new: str) -> None:
     path = Path("specs/pets.json")
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
-    assert toolgen("build").code == 0
+    assert toolgen("build", "--rename").code == 0
 
 
 def test_nothing_changed_is_said_and_exits_0(project: Path, toolgen: Run) -> None:

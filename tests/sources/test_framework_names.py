@@ -112,7 +112,7 @@ def test_operations_of_one_name_are_told_apart_by_their_paths_all_of_them(tmp_pa
 @pytest.mark.parametrize(
     ("method", "path", "name"),
     [
-        ("GET", "/v1/users/{id}", "get_user_by_id"),
+        ("GET", "/v1/users/{id}", "get_user"),
         ("GET", "/api/v2/users", "list_users"),
         ("POST", "/v1/users", "create_user"),
         ("GET", "/v1", "get_v1"),

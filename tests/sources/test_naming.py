@@ -21,7 +21,22 @@ from toolgen.sources.naming import assign, from_identifier, from_route, singular
         ("repos/list-for-org", ["repos"], "list_repos_for_org"),
         ("repos/get", ["repos"], "get_repo"),
         ("pets_list", ["pets"], "list_pets"),
-        ("actions/list-artifacts-for-repo", ["actions"], "list_artifacts_for_repo"),
+        ("actions/list-artifacts-for-repo", ["actions"], "list_action_artifacts_for_repo"),
+        ("repos/list-branches", [], "list_repo_branches"),
+        ("repos/create-in-org", ["repos"], "create_repo_in_org"),
+        ("issues/list-labels-for-repo", ["issues"], "list_issue_labels_for_repo"),
+        ("issues/update-label", ["issues"], "update_issue_label"),
+        ("issues/list", ["issues"], "list_issues"),
+        ("classroom/get-an-assignment", ["classroom"], "get_classroom_assignment"),
+        ("search/issues-and-pull-requests", ["search"], "search_issues_and_pull_requests"),
+        ("code-quality/get-setup", ["code-quality"], "get_code_quality_setup"),
+        ("gitignore/get-all-templates", ["gitignore"], "get_all_gitignore_templates"),
+        ("users/get-authenticated", ["users"], "get_authenticated_user"),
+        ("gists/list-public", ["gists"], "list_public_gists"),
+        ("orgs/get-org-ruleset", ["orgs"], "get_org_ruleset"),
+        ("teams/add-or-update-member", ["teams"], "add_or_update_team_member"),
+        ("actions/re-run-workflow", ["actions"], "re_run_action_workflow"),
+        ("chat_postMessage", ["chat"], "post_chat_message"),
         ("pets", ["pets"], "pets"),
         ("users.getIDs", [], "users_get_ids"),
         ("Get.Count.issues-fd80", ["issues"], "get_count_issues"),
@@ -49,24 +64,36 @@ def test_those_who_differ_by_a_digest_alone_are_told_apart_by_their_paths() -> N
         {"a": from_identifier("Get.Count.issues-fd80"), "b": from_identifier("Get.Count.issues-e140")},
         {key: from_route("GET", path)[-1] for key, path in paths.items()},
     )
-    assert names == {"a": "g__get_count_issues", "b": "g__get_count_issues_teams"}
+    assert names == {"a": "g__get_count_issues_health", "b": "g__get_count_issues_teams"}
 
 
 @pytest.mark.parametrize(
     ("method", "path", "name"),
     [
         ("GET", "/pets", "list_pets"),
-        ("GET", "/pet/{petId}", "get_pet_by_id"),
+        ("GET", "/pet/{petId}", "get_pet"),
         ("POST", "/pets", "create_pet"),
-        ("PUT", "/pets/{id}", "update_pet_by_id"),
-        ("DELETE", "/pets/{id}", "delete_pet_by_id"),
+        ("PUT", "/pets/{id}", "update_pet"),
+        ("DELETE", "/pets/{id}", "delete_pet"),
         ("POST", "/orders/{id}/cancel", "cancel_order"),
         ("GET", "/users/{id}/orders", "list_user_orders"),
-        ("GET", "/users/{user}/orders/{orderId}", "get_user_order_by_id"),
+        ("GET", "/users/{user}/orders/{orderId}", "get_user_order"),
+        ("GET", "/v1/users/{id}", "get_user"),
+        ("PATCH", "/v1/users/{id}", "patch_user"),
+        ("GET", "/api/v2/admin/users/{id}", "get_user"),
+        ("GET", "/api/v2/admin/users", "list_users"),
+        ("GET", "/users/by-name/{name}", "get_user_by_name"),
+        ("GET", "/users/{id}/profile", "get_user_profile"),
+        ("GET", "/users/search", "search_users"),
+        ("POST", "/users/import", "import_users"),
+        ("POST", "/users/create", "create_user"),
+        ("PUT", "/posts/{id}/publish", "publish_post"),
+        ("DELETE", "/posts/{id}/lock", "delete_post_lock"),
+        ("GET", "/posts/{id}/lock", "get_post_lock"),
         ("GET", "/status", "get_status"),
         ("GET", "/", "get_root"),
-        ("COPY", "/files/{id}", "copy_file_by_id"),
-        ("HEAD", "/files/{id}", "check_file_by_id"),
+        ("COPY", "/files/{id}", "copy_file"),
+        ("HEAD", "/files/{id}", "check_file"),
     ],
 )
 def test_a_route_names_itself(method: str, path: str, name: str) -> None:
@@ -92,6 +119,17 @@ def test_equal_names_cost_all_but_one_a_word_of_the_method_or_path() -> None:
     candidates = {"c": [("pets",)], "a": [("pets",)], "b": [("pets",)]}
     telling = {"a": ("get", "pets"), "b": ("create", "pets"), "c": ("get", "v2", "pets")}
     assert assign("s", candidates, telling) == {"a": "s__pets", "b": "s__pets_create", "c": "s__pets_v2"}
+
+
+def test_a_name_that_is_held_or_reserved_is_no_other_ones() -> None:
+    candidates = {"a": [("list", "keys")], "b": [("list", "keys"), ("list", "user", "keys")], "c": [("get", "key")]}
+    telling = {"a": ("org", "keys", "get"), "c": ("gpg", "key", "get")}
+    held, reserved = {"b": "g__old_keys"}, {"g__get_key", "g__old_keys"}
+    assert assign("g", candidates, telling, held, reserved) == {
+        "a": "g__list_keys",
+        "b": "g__old_keys",
+        "c": "g__get_key_gpg",
+    }
 
 
 def test_equal_names_with_equal_paths_cost_all_but_one_a_number() -> None:
@@ -182,6 +220,27 @@ def test_names_fit_are_unique_and_do_not_depend_on_order(
     shuffled = list(options.items())
     random.Random(seed).shuffle(shuffled)
     assert assign(source, dict(shuffled)) == names
+
+
+@given(
+    options=st.dictionaries(
+        st.text(max_size=5), st.lists(st.lists(WORD, max_size=8).map(tuple), max_size=3), max_size=12
+    ),
+    more=st.dictionaries(st.text(max_size=5), st.lists(st.lists(WORD, max_size=8).map(tuple), max_size=3), max_size=12),
+    data=st.data(),
+)
+def test_what_is_held_stays_and_what_is_reserved_is_nobodys(
+    options: dict[str, list[tuple[str, ...]]], more: dict[str, list[tuple[str, ...]]], data: st.DataObject
+) -> None:
+    before = assign("s", options)
+    gone = data.draw(st.sets(st.sampled_from(sorted(options)))) if options else set()
+    now = {key: more.get(key) or options.get(key) or [] for key in (options.keys() | more.keys()) - gone}
+    held = {key: name for key, name in before.items() if key in now}
+    after = assign("s", now, held=held, reserved=set(before.values()))
+    assert held.items() <= after.items()
+    assert {before[key] for key in gone}.isdisjoint(after.values())
+    assert len(set(after.values())) == len(after) == len(now)
+    assert all(TOOL_NAME.match(name) for name in after.values())
 
 
 @given(st.text())

@@ -18,11 +18,12 @@ from toolgen.config.settings import SourceSettings, from_mapping, from_specs, pa
 from toolgen.errors import DescriptionError
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Manifest, Problem, assemble
-from toolgen.model.names import META_TOOLS
+from toolgen.model.names import META_TOOLS, join
 from toolgen.model.shared_definitions import Closure
 from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
+from toolgen.sources.assigned_names import AssignedName, Assignments, identity_of, merged
 from toolgen.sources.base import Reading, SourceConfig, check_sql_extra, is_remote
 from toolgen.sources.code import read_code
 from toolgen.sources.declared import read_requests
@@ -49,7 +50,8 @@ class Built(Struct, frozen=True, kw_only=True):
     """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
 
     `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.
-    `references` are, by source, the URLs of the remote documents it is made of, and `wanted` those that are not pinned yet.
+    `references` are, by source, the URLs of the remote documents it is made of, and `wanted` those that are not pinned yet. `names` are
+    what toolgen.lock has to keep.
     """
 
     manifest: Manifest
@@ -58,6 +60,7 @@ class Built(Struct, frozen=True, kw_only=True):
     files: Mapping[str, str] | None
     references: Mapping[str, tuple[str, ...]]
     wanted: Mapping[str, tuple[str, ...]]
+    names: Mapping[str, Assignments]
 
 
 def build(
@@ -105,6 +108,8 @@ def build_sources(
         for name, reading in changed.items()
     }
     manifest = assemble(infos, tools.values(), problems)
+    digests = {(tool.source, tool.origin): tool.digest for tool in manifest.tools.values()}
+    names = {name: _names(sources[name].config, reading, digests) for name, reading in readings.items()}
     return Built(
         manifest=manifest,
         operations={name: reading.operations for name, reading in changed.items()},
@@ -112,6 +117,7 @@ def build_sources(
         files=_files(changed),
         references={name: reading.references for name, reading in changed.items()},
         wanted={name: reading.wanted for name, reading in changed.items() if reading.wanted},
+        names=names,
     )
 
 
@@ -126,6 +132,20 @@ def _refuse_partial(name: str, reading: Reading) -> None:
                 where=first.origin,
                 suggestion="leave them out with `exclude:`, split the source, or build what there is with `toolgen build --partial`",
             )
+
+
+def _names(config: SourceConfig, reading: Reading, digests: Mapping[tuple[str, str], str]) -> Assignments:
+    """The names of a source as they were generated, and those of operations that are gone."""
+    prefix = join(config.name, "")
+    now = {
+        identity_of(reading.info.kind, tool.origin, tool.name.removeprefix(prefix)): AssignedName(
+            name=tool.name,
+            word=reading.identifiers.get(tool.origin, ""),
+            digest=digests.get((tool.source, tool.origin), ""),
+        )
+        for tool in reading.tools
+    }
+    return merged(config.names, now)
 
 
 def _linked(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.cli.build_summary import (
     Summary,
@@ -24,9 +25,11 @@ from toolgen.cli.build_summary import (
     summarize_unchanged,
     to_dict,
     with_gone,
+    with_names,
 )
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, progress
+from toolgen.cli.renames import new_words, policy_documents, print_renames, renames
 from toolgen.config.settings import SourceSettings, build_options, from_specs, password_of
 from toolgen.config.settings import load as load_settings
 from toolgen.emit import writer
@@ -38,6 +41,7 @@ from toolgen.garbage import uncollected
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
+from toolgen.sources.assigned_names import Assignments
 from toolgen.sources.base import check_sql_extra, is_networked
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import LOCK, Pins, read_pins, write_pins
@@ -54,7 +58,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's.
 
     `own`: the target is the project's generated/, in which whatever broke is repaired. `asked`: the formats are what somebody named.
-    `partial`: also of a source that is beyond a limit.
+    `partial`: also of a source that is beyond a limit. `policies` are the project's.
     """
 
     sources: Mapping[str, SourceSettings]
@@ -66,6 +70,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     prunes: bool
     own: bool
     partial: bool = False
+    policies: Path | None = None
 
     def written(self, manifest: Manifest) -> tuple[str, ...]:
         """The formats that a manifest is written in. No model takes thousands of tools at once, and a file of them would serve nobody."""
@@ -90,6 +95,11 @@ class _Job(Struct, frozen=True, kw_only=True):
     metavar="FORMAT",
     help=f"Besides the manifest: {', '.join(sorted(FILES))}. {', '.join(DEFAULT_FORMATS)} by default.",
 )
+@click.option(
+    "--rename",
+    is_flag=True,
+    help=f"Name all tools afresh, whatever {LOCK} has, and list what that changes for policies.",
+)
 @click.option("--strict", is_flag=True, help="Exit 1 when any operation could not become a tool.")
 @click.option("--partial", is_flag=True, help="Build what there is of a source that is beyond a limit.")
 @as_json
@@ -100,6 +110,7 @@ def command(
     only_check: bool,
     accept: bool,
     formats: tuple[str, ...],
+    rename: bool,
     strict: bool,
     partial: bool,
     as_json: bool,
@@ -111,14 +122,19 @@ def command(
     A description behind a URL is pinned when it is first fetched; once it says something else, the build says what, and is refused.
     An error costs one operation its tool. Exits 1 when a source has errors and no tool, and with --strict when there is any error.
     A source of which a limit costs more than 0.2 % of the operations their tools is not built, unless --partial.
+    Tools of a project keep the names that toolgen.lock has, unless --rename.
     """
+    if only_check and rename:
+        raise click.UsageError("--check changes nothing, so it cannot rename tools")
+    if specs and rename:
+        raise click.UsageError("--rename is for projects: tools of bare descriptions are named afresh by each build")
     if only_check and accept:
         raise click.UsageError("--check changes nothing, so it cannot update pins")
     job = msgspec.structs.replace(_job(specs, output, formats, config_path), partial=partial)
     with uncollected(), ExitStack() as stack:
         steps = len(job.sources) + sum(is_networked(source.config) for source in job.sources.values()) + 1
         began = stack.enter_context(progress(steps))
-        summary, unlisted = (_checked(job, began), ()) if only_check else _built(job, accept, began, stack)
+        summary, unlisted = (_checked(job, began), ()) if only_check else _built(job, accept, began, stack, rename)
         gc.freeze()  # the process ends soon: what is left of the build need not be looked through
     if as_json:
         print_json(to_dict(summary))
@@ -175,6 +191,7 @@ def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], c
         asked=bool(formats),
         prunes=True,
         own=output is None,
+        policies=settings.policies,
     )
 
 
@@ -191,6 +208,9 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     changed = check(job.target, render_all(built.manifest, formats))
     old = _manifest_in(job.target) if MANIFEST in changed else None
     difference = None if old is None else compare(old, built.manifest)
+    known = read_pins(job.root).tools
+    if job.prunes and {**known, **built.names} != known:
+        changed = [*changed, LOCK]
     return summarize(built, formats, changed, started, difference, credentials=_credentials(job))
 
 
@@ -212,7 +232,7 @@ def _names_in(target: Path) -> frozenset[str]:
 
 
 def _built(
-    job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack
+    job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack, rename: bool = False
 ) -> tuple[Summary, tuple[DescriptionError, ...]]:
     """What was built, and why MCP servers among the sources have no tools in it."""
     started = perf_counter()
@@ -225,9 +245,13 @@ def _built(
         sources = refresher.refresh(sources)
         accepted(refresher.drifts, accept)
     options = build_options(sources, job.overrides, job.formats) | ({"partial": True} if job.partial else {})
-    key = writer.build_key(options | {"databases": _databases(sources)})
+    options |= {"databases": _databases(sources)}
+    known = read_pins(job.root).tools if job.prunes else {}
+    if rename:
+        sources = {name: replace(one, config=replace(one.config, names={})) for name, one in sources.items()}
     last = writer.load(job.target)
-    if not _staged(refresher) and last is not None and writer.unchanged(job.target, last, key):
+    key = _key(options, sources, known)
+    if not rename and not _staged(refresher) and last is not None and writer.unchanged(job.target, last, key):
         return summarize_unchanged(last, started, _asked(refresher)), ()
     from toolgen.builder.build import build_sources  # noqa: PLC0415 - as above
 
@@ -244,15 +268,31 @@ def _built(
     files = render_all(built.manifest, formats, listed)
     staged = _staged(refresher)
     unlisted = {} if refresher is None else refresher.unlisted
-    _pin(job, sources, built.references, staged, unlisted.keys())
+    names = {name: given for name, given in built.names.items() if name not in unlisted} if job.prunes else {}
+    _pin(job, sources, built, staged, unlisted.keys(), names)
     if not job.own:
         refuse_foreign(job.target)
     before = _names_in(job.target)
     changed = write(job.target, files)
     summary = summarize(built, formats, changed, started, None, _asked(refresher), _credentials(job), listed)
     if built.files is not None and not staged:
+        key = _key(options, sources, {**known, **names})
         writer.save(job.target, key, built.files, files, built.manifest, summary.rows, summary.remarks)
-    return with_gone(summary, before - built.manifest.tools.keys()), tuple(unlisted.values())
+    if rename:
+        _print_renames(job, known, names)
+    gone = before - built.manifest.tools.keys()
+    return with_names(with_gone(summary, gone, kept=job.prunes), new_words(known, names)), tuple(unlisted.values())
+
+
+def _key(options: dict[str, object], sources: Container[str], names: Mapping[str, Assignments]) -> str:
+    """Stands for all that goes into a build but its files: what toolgen.lock says of its tools is among it."""
+    said = {name: msgspec.to_builtins(dict(given)) for name, given in names.items() if name in sources}
+    return writer.build_key({**options, "names": said})
+
+
+def _print_renames(job: _Job, old: Mapping[str, Assignments], new: Mapping[str, Assignments]) -> None:
+    documents = [] if job.policies is None else policy_documents(job.policies)
+    print_renames(renames(old, new), old, new, documents)
 
 
 def _credentials(job: _Job) -> Mapping[str, Container[str]]:
@@ -289,13 +329,16 @@ def _staged(refresher: Refresher | None) -> set[str]:
 def _pin(
     job: _Job,
     sources: Mapping[str, SourceSettings],
-    used: Mapping[str, tuple[str, ...]],
+    built: Built,
     staged: set[str],
     unlisted: Set[str],
+    names: Mapping[str, Assignments],
 ) -> None:
-    """After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on.
+    """Write toolgen.lock.
 
-    What a description no longer refers to is no longer pinned.
+    After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on.
+
+    What a description no longer refers to is no longer pinned. `names` are those of the sources' tools; others stay.
     """
     known = read_pins(job.root)
     descriptions = {} if job.prunes else dict(known.descriptions)
@@ -303,8 +346,12 @@ def _pin(
     for name, source in sources.items():
         if source.config.pin is not None and name not in unlisted:
             descriptions[name] = source.config.pin
-        references[name] = {url: source.config.references[url] for url in used[name]}
-    new = Pins(descriptions=descriptions, references={name: pins for name, pins in references.items() if pins})
+        references[name] = {url: source.config.references[url] for url in built.references[name]}
+    new = Pins(
+        descriptions=descriptions,
+        references={name: pins for name, pins in references.items() if pins},
+        tools={**known.tools, **names},
+    )
     if new == known:
         return
     written = write_pins(job.root, new)

@@ -48,6 +48,7 @@ __all__ = [
     "to_dict",
     "tokens_of",
     "with_gone",
+    "with_names",
 ]
 
 AS_PINNED = "as pinned"
@@ -178,13 +179,21 @@ def summarize_unchanged(last: Record, started: float, asked: Mapping[str, Asked]
     )
 
 
-def with_gone(summary: Summary, gone: Iterable[str]) -> Summary:
-    """The summary with a remark on the tools of the last build that this one has not: a description that was cut says nothing of it."""
+def with_gone(summary: Summary, gone: Iterable[str], *, kept: bool) -> Summary:
+    """The summary with a remark on the tools of the last build that this one has not: a description that was cut says nothing of it.
+
+    `kept`: toolgen.lock keeps their names.
+    """
     names = sorted(gone)
     if not names:
         return summary
-    said = f"{len(names)} tools of the last build are gone: {names_in_short(names)}"
+    said = f"{len(names)} tools of the last build are gone{', and their names are kept' if kept else ''}: {names_in_short(names)}"
     return replace(summary, remarks={**summary.remarks, "gone": (said,)})
+
+
+def with_names(summary: Summary, said: Sequence[str]) -> Summary:
+    """The summary with remarks on operations that their description calls otherwise."""
+    return replace(summary, remarks={**summary.remarks, "names": tuple(said)}) if said else summary
 
 
 def to_dict(summary: Summary) -> dict[str, object]:

@@ -240,13 +240,15 @@ def _copy(source: Path, staged: Path, target: Path) -> None:
 
 
 def _pin(root: Path, built: Built, sources: Mapping[str, SourceSettings]) -> None:
-    """What was fetched is what the project starts from: a later build says what changed."""
+    """Write toolgen.lock: what was fetched, and the names of the tools, which the policy has.
+
+    A later build says what changed.
+    """
     pins = {name: source.config.pin for name, source in sources.items() if source.config.pin is not None}
     references = {
         name: {url: source.config.references[url] for url in built.references[name]} for name, source in sources.items()
     }
-    if pins or any(references.values()):
-        write_pins(root, Pins(descriptions=pins, references=references))
+    write_pins(root, Pins(descriptions=pins, references=references, tools=built.names))
 
 
 def _sign_from_the_start(directory: Path) -> Path:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
+from toolgen.errors import DescriptionError
 from toolgen.files import read_file
 from toolgen.model.names import SOURCE_NAME
 from toolgen.sources.base import SourceKind
 from toolgen.sources.naming import words
+from toolgen.sources.syntax import MAX_DOCUMENT_SIZE, parse
 
 __all__ = ["described_as", "kind_of", "name_for", "title_name"]
 
@@ -30,9 +33,18 @@ _GENERIC = frozenset(
 _ENDPOINTS: Mapping[str, SourceKind] = {"graphql": "graphql", "mcp": "mcp"}
 _VERSION = re.compile(r"v?[0-9]+|beta[0-9]*|alpha[0-9]*")
 _JSON_TITLE = re.compile(rb'"info"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*?"title"\s*:\s*"((?:[^"\\]|\\.){1,200})"', re.DOTALL)
+# The member of a YAML document with all that is indented below it, or a flow mapping of one or several lines.
 _YAML_INFO = re.compile(
-    rb"""^["']?info["']?:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*([ \t]+)""", re.MULTILINE
+    rb"""^(?:["']?info["']?)[ \t]*:[^\n]*\n?(?:(?:[ \t]+[^\n]*|[ \t]*(?:#[^\n]*)?|\}[^\n]*)\n)*""", re.MULTILINE
 )
+
+
+class _Info(msgspec.Struct):
+    title: str = ""
+
+
+class _Titled(msgspec.Struct):
+    info: _Info
 
 
 def described_as(spec: str, root: Path) -> tuple[SourceKind, str]:
@@ -87,7 +99,7 @@ def title_name(path: Path) -> str:
 
 
 def _said(path: Path) -> list[str]:
-    return _telling(re.sub(r"\([^()]*\)|['’]s\b", " ", _title(_head(path))))
+    return _telling(re.sub(r"\([^()]*\)|['’]s\b", " ", _title(path)))
 
 
 def _better(stem: str, base: str, path: Path) -> str:
@@ -103,18 +115,17 @@ def _better(stem: str, base: str, path: Path) -> str:
     return name if nameless or len(base) > _MAX_LENGTH or more or collected else ""
 
 
-def _title(head: bytes) -> str:
-    """`info.title`, as far as the beginning of a document shows it."""
-    if head.lstrip()[:1] == b"{":
-        found = _JSON_TITLE.search(head)
-        with suppress(ValueError):
-            return str(json.loads(b'"%b"' % found[1])) if found else ""
-        return ""
-    if (info := _YAML_INFO.search(head)) is None:
-        return ""
-    titled = re.compile(rb"""^%b["']?title["']?:[ \t]*([^\n]{1,200})""" % info[1], re.MULTILINE)
-    found = titled.search(head, info.end() - len(info[1]))
-    return found[1].decode("utf-8", "replace") if found else ""
+def _title(path: Path) -> str:
+    """`info.title` of a document, in JSON or YAML; "" where there is none. Of YAML only the part that has it is parsed."""
+    with suppress(OSError, ValueError, RecursionError, DescriptionError):
+        data = read_file(path, MAX_DOCUMENT_SIZE)
+        if data.lstrip()[:1] == b"{":
+            if found := _JSON_TITLE.search(data, 0, _LOOKED_AT):  # most have it there, and need not be read whole
+                return str(msgspec.json.decode(b'"%b"' % found[1]))
+            return msgspec.json.decode(data, type=_Titled).info.title
+        if (found := _YAML_INFO.search(data)) is not None:
+            return msgspec.convert(parse(found[0], where=path.name), _Titled).info.title
+    return ""
 
 
 def _telling(text: str) -> list[str]:

@@ -48,7 +48,8 @@ from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
 from toolgen.execute.secrets import SecretReference, Secrets
 from toolgen.model.tool import Effect
-from toolgen.sources.base import SourceConfig, is_networked, is_remote, is_served
+from toolgen.sources.assigned_names import names_of_manifest
+from toolgen.sources.base import SourceConfig, is_remote, is_served
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import read_pins
@@ -224,7 +225,13 @@ def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSetting
     for spec in specs:
         kind, location = described_as(spec, root)
         entries[name_for(location, root, kind, entries)] = {kind: {"url": spec} if kind == "mcp" else location}
-    return from_mapping(entries, root)
+    sources = from_mapping(entries, root)
+    return MappingProxyType({name: _unnamed(source) for name, source in sources.items()})
+
+
+def _unnamed(source: SourceSettings) -> SourceSettings:
+    """A source whose tools are named afresh: names are kept for projects."""
+    return replace(source, config=replace(source.config, names={})) if source.config.names else source
 
 
 def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -> str:
@@ -315,10 +322,12 @@ def _settings(document: Document, path: Path) -> Settings:
     drain_s = read_drain(file.gateway.drain, document.where("gateway", "drain"))
     url = read_public_url(file.gateway.url, document.where("gateway", "url"))
     console = replace(read_console(file.console, document), over_tls=file.gateway.tls is not None)
+    overrides = tuple(one for one, _ in entries if one is not None)
+    sources = _pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root)
     return Settings(
         path=path,
-        sources=_pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root),
-        overrides=tuple(one for one, _ in entries if one is not None),
+        sources=_named(sources, root / file.generated, overrides),
+        overrides=overrides,
         tools=tuple(one for _, one in entries if one is not None),
         policies=root / file.policies,
         generated=root / file.generated,
@@ -369,9 +378,7 @@ def _number_or_never(document: Document, key: str, given: int | str, *, least: i
 
 
 def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, SourceSettings]:
-    """The same sources, the remote ones with the copies that toolgen.lock in `root` has of them."""
-    if not any(is_networked(source.config) for source in sources.values()):
-        return MappingProxyType(dict(sources))
+    """The same sources with what toolgen.lock in `root` has of them: the names of their tools, and copies of the remote ones."""
     pins = read_pins(root)
     found: dict[str, SourceSettings] = {}
     for name, source in sources.items():
@@ -380,8 +387,30 @@ def _pinned(sources: Mapping[str, SourceSettings], root: Path) -> Mapping[str, S
             config = replace(config, pin=pins.descriptions.get(name))
         if config.refs:
             config = replace(config, references=pins.references.get(name, {}))
+        if name in pins.tools:
+            config = replace(config, names=pins.tools[name])
         found[name] = replace(source, config=config)
     return MappingProxyType(found)
+
+
+def _named(
+    sources: Mapping[str, SourceSettings], generated: Path, overrides: tuple[ToolOverride, ...]
+) -> Mapping[str, SourceSettings]:
+    """The same sources; where toolgen.lock has no names yet, their tools keep those of the last build."""
+    if any(source.config.names for source in sources.values()):
+        return sources
+    try:
+        data = (generated / "manifest.json").read_bytes()
+    except OSError:
+        return sources
+    given = {one.name for one in overrides if one.name is not None}
+    found = names_of_manifest(data, given)
+    return MappingProxyType(
+        {
+            name: replace(source, config=replace(source.config, names=found.get(name, {})))
+            for name, source in sources.items()
+        }
+    )
 
 
 def _override(document: Document, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:

@@ -14,6 +14,7 @@ from toolgen.errors import ConfigError
 from toolgen.model.database_url import ENGINES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import CodeBinding, Effect, OutputForm, Tool
+from toolgen.sources.assigned_names import Assignments
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.openapi_options import OpenApiOptions
 from toolgen.sources.pins import Pin
@@ -62,6 +63,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
     include: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     exclude: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     pin: Pin | None = None
+    names: Assignments = field(default_factory=lambda: _NOTHING)  # those that toolgen.lock has
     anonymous: bool = False  # openapi: no credential is sent, and none is demanded
     key_header: str = ""  # openapi: the header of idempotency keys, where its description does not say so itself
     refs: tuple[str, ...] = ()  # openapi: canonical URLs below which it may pull documents in by `$ref`

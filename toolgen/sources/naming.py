@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, combinations
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from itertools import chain, combinations, count
 from types import MappingProxyType
 
 from toolgen.model.names import MAX_NAME_LENGTH, join
@@ -19,6 +19,7 @@ __all__ = [
     "from_identifier",
     "from_route",
     "singular",
+    "verbs_before",
     "words",
 ]
 
@@ -109,10 +110,34 @@ ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 _FILLERS = frozenset({"a", "an", "and", "for", "in", "of", "on", "the", "to", "with", "from", "by"})
+_ARTICLES = frozenset({"a", "an", "the"})
+_JOINING = frozenset({"and", "or"})
+_LINKING = frozenset({"by", "for", "from", "in", "of", "on", "to", "with", "as", "at", "and", "or", "per", "using"})
+_LISTING = frozenset({"list", "search", "query"})
+# Of those that say which, and stand before a noun; those that end in -ed do too.
+_ADJECTIVES = frozenset({"active", "current", "latest", "own", "private", "public", "recent"})
+_READING = frozenset(
+    {
+        "check",
+        "count",
+        "download",
+        "export",
+        "fetch",
+        "find",
+        "get",
+        "list",
+        "preview",
+        "query",
+        "search",
+        "validate",
+        "verify",
+    }
+)
 # What an operation does. An author may write it behind the resource (`Invoices_UpdateEntity`).
 VERBS = frozenset(
     _WORD.findall("""
-    abort accept activate add apply approve archive assign attach authorize bulk cancel check clear clone close complete confirm
+    abort accept activate add apply approve archive assign attach authorize block bulk cancel check clear clone close complete confirm
+    convert disconnect dismiss follow fork generate mark mute ping pin rerun star transfer unblock unfollow unmute unpin unstar
     connect copy count create deactivate delete deny describe destroy detach disable download edit enable exec execute export fetch
     find finish get grant import insert install invite invoke link list lock merge modify move partial patch pause post preview
     publish put query read rebuild refresh regenerate register reject release remove rename render replace request resend reset
@@ -158,85 +183,157 @@ def singular(word: str) -> str:
 def from_identifier(identifier: str, groups: Iterable[str] = ()) -> tuple[tuple[str, ...], ...]:
     """The names an author's own identifier suggests, best first.
 
-    `groups` are tags or namespaces; one that the identifier opens with is dropped where the rest still says something:
-    `repos/list-for-org` in `repos` is `list_repos_for_org`, and `pets_list` in `pets` is `list_pets`. A digest at its end is dropped
-    and an identifier without any word suggests none: `58d8bcb7a9e6240e200cff24`.
+    `groups` are tags or namespaces. One that the identifier opens with, or what stands before a slash in it, is the noun: it follows the
+    verb (`repos/list-for-org` is `list_repos_for_org`, `gists/get-comment` is `get_gist_comment`), unless the rest names it already. A
+    digest at the end is dropped, and an identifier without any word suggests none: `58d8bcb7a9e6240e200cff24`.
     """
     whole = () if _KEY.fullmatch(identifier) else words(_DIGEST.sub("", identifier))
     if not whole:
         return ()
-    for group in groups:
+    for group in (*groups, identifier.rpartition("/")[0]):
         prefix = words(group)
-        if not prefix or whole[: len(prefix)] != prefix or len(whole) == len(prefix):
-            continue
-        rest = whole[len(prefix) :]
-        if len(rest) > 1 and rest[1] not in _FILLERS:
-            return (rest, whole)
-        noun = prefix if rest[0] in {"list", "search", "query"} else (*prefix[:-1], singular(prefix[-1]))
-        return ((rest[0], *noun, *rest[1:]), whole)
+        if prefix and whole[: len(prefix)] == prefix and len(whole) > len(prefix):
+            return tuple(dict.fromkeys((_in_group(prefix, whole[len(prefix) :]), whole)))
     return (whole,)
 
 
+def verbs_before(parts: Sequence[str]) -> int:
+    """How many words at the beginning say what is done: `add or update`, `re run`, `get all`."""
+    end = 0
+    while end < len(parts):
+        word = parts[end]
+        joined = word in _JOINING and end + 1 < len(parts) and parts[end + 1] in VERBS
+        if not (word in VERBS or (end and joined) or (word == "re" and not end)):
+            break
+        if end and word in VERBS and parts[end - 1] not in _JOINING and parts[end - 1] != "re":
+            break  # a noun that may be a verb elsewhere: `list view`
+        end += 1
+    return end
+
+
+def _in_group(group: tuple[str, ...], rest: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of an identifier that begins with a group: verb, group, and what else it says."""
+    end = verbs_before(rest)
+    if not end:
+        named = _same(group[-1]) in map(_same, rest)
+        return rest if named and len(rest) > 1 else (*group, *rest)
+    verb, noun = rest[:end], tuple(word for word in rest[end:] if word not in _ARTICLES)
+    if _same(group[-1]) in map(_same, noun):
+        return (*verb, *noun)
+    if noun[:1] == ("all",):
+        verb, noun = (*verb, "all"), noun[1:]
+    one = (*group[:-1], singular(group[-1]))
+    if not noun or noun[0] in _LINKING:
+        several = verb[0] in _LISTING or verb[-1] == "all"
+        return (*verb, *(group if several else one), *noun)
+    if len(noun) == 1 and (noun[0] in _ADJECTIVES or (noun[0].endswith("ed") and len(noun[0]) > 4)):
+        return (*verb, *noun, *(group if verb[0] in _LISTING else one))
+    return (*verb, *one, *noun)
+
+
+def _same(word: str) -> str:
+    """A noun, whether it is written in the singular or the plural."""
+    return singular(word)
+
+
 def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
-    """The names a method and a path suggest: `list_pets`, `get_pet_by_id`, `create_pet`, `cancel_order`; the whole route as the last."""
+    """The names a method and a path suggest, best first: `list_pets`, `get_pet`, `create_pet`, `cancel_order`.
+
+    The first has the last segment that is no parameter, and the segment whose item that belongs to. The next ones add the segments before
+    it, from right to left, then versions and parameters.
+    """
     segments = [segment for segment in path.split("?", maxsplit=1)[0].split("/") if segment]
     verb = _ROUTE_VERBS.get(method.lower(), "_".join(words(method)) or "call")
-    whole = (verb, *(word for segment in segments for word in _segment_words(segment)))
-    fixed = [words(segment) for segment in segments if not PARAMETER.search(segment)]
-    fixed = [segment for segment in fixed if segment]
-    fixed = [segment for segment in fixed if not VERSION.fullmatch("".join(segment))] or fixed
-    if not fixed:
-        return (whole if len(whole) > 1 else (verb, "root"),)
-    last, above = fixed[-1], fixed[-2] if len(fixed) > 1 else ()
-    owner = (*above[:-1], singular(above[-1])) if above and len(segments) > len(fixed) else ()
-    if parameter := PARAMETER.search(segments[-1]):
-        thing = (*last[:-1], singular(last[-1]))
-        key = words(parameter[1])
-        key = key[len(thing) :] if key[: len(thing)] == thing and len(key) > len(thing) else key
-        return ((verb, *owner, *thing, "by", *(key or ("id",))), whole)
-    if method.lower() == "post" and owner and last[-1] == singular(last[-1]):
-        return ((*last, *owner), whole)
-    if method.lower() == "get" and last[-1] != singular(last[-1]):
-        return (("list", *owner, *last), whole)
-    noun = (*last[:-1], singular(last[-1])) if method.lower() == "post" else last
-    return ((verb, *owner, *noun), whole)
+    places = [index for index, one in enumerate(segments) if not PARAMETER.search(one) and words(one)]
+    said = [index for index in places if not VERSION.fullmatch("".join(words(segments[index])))] or places
+    every = tuple(word for segment in segments for word in words(PARAMETER.sub(r" by \1 ", segment)))
+    if not said:
+        return ((verb, *every) if every else (verb, "root"),)
+    nouns = {index: _noun_at(segments, index) for index in places}
+    last, above = said[-1], said[:-1]
+    done = _done_by(method, segments, said)
+    if done:
+        verb, last, above = done, said[-2], said[:-2]
+        nouns[last] = _single(nouns[last]) if done == "create" else nouns[last]
+    elif method.lower() == "post" and last == len(segments) - 1:
+        if above and above[-1] < last - 1 and words(segments[last])[-1] == singular(words(segments[last])[-1]):
+            verb, last, above = "_".join(words(segments[last])), above[-1], above[:-1]
+        nouns[last] = _single(nouns[last])
+    elif method.lower() == "get" and last == len(segments) - 1 and nouns[last][-1] != singular(nouns[last][-1]):
+        verb = "list"
+    elif nouns[last][0] == "by" and above:
+        nouns[last] = (*_single(nouns[above[-1]]), *nouns[last])
+        above = above[:-1]
+    kept = [last]
+    if above and above[-1] < last - 1:
+        kept.insert(0, above[-1])
+    names = [(verb, *chain.from_iterable(nouns[index] for index in kept))]
+    rest = [index for index in above if index not in kept]
+    versions = [index for index in places if index not in said and index < last]
+    for index in (*reversed(rest), *reversed(versions)):
+        kept = sorted({*kept, index})
+        names.append((verb, *chain.from_iterable(nouns[place] for place in kept)))
+    names.append((verb, *(word for word in every if word != verb)))
+    return tuple(dict.fromkeys(names))
 
 
-def _segment_words(segment: str) -> tuple[str, ...]:
-    return words(PARAMETER.sub(r" by \1 ", segment))
+def _done_by(method: str, segments: Sequence[str], said: Sequence[int]) -> str:
+    """The verb that a path ends with, if it ends with one: `search` of `GET /users/search`."""
+    if len(said) < 2 or said[-1] != len(segments) - 1:
+        return ""
+    last = words(segments[-1])
+    allowed = {"get": _READING, "delete": frozenset[str](), "head": frozenset[str]()}.get(method.lower(), VERBS)
+    return last[0] if len(last) == 1 and last[0] in allowed else ""
+
+
+def _noun_at(segments: Sequence[str], index: int) -> tuple[str, ...]:
+    """The words of a segment, in the singular where a parameter follows it and says which one."""
+    found = words(segments[index])
+    return _single(found) if index + 1 < len(segments) and PARAMETER.search(segments[index + 1]) else found
+
+
+def _single(noun: tuple[str, ...]) -> tuple[str, ...]:
+    return (*noun[:-1], singular(noun[-1]))
 
 
 def assign(
     source: str,
     candidates: Mapping[str, Sequence[Sequence[str]]],
     telling: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    held: Mapping[str, str] = MappingProxyType({}),
+    reserved: Collection[str] = (),
 ) -> dict[str, str]:
     """The final name of each key (an origin such as `#/paths/~1pet/get`), given its candidates as word lists, best first.
 
-    Where several want one name, all of them move to their next candidate. Past the last, the one with the shortest path keeps it, and
-    the others get a word of their own from `telling` (method and path), else a number. Names that are too long lose words from their
-    middle, first those that all who would then have the same name have in common. The result depends on the set alone, not on its order.
+    Keys of `held` keep the name that they have there, and nobody is given a name of `reserved`. Where several of the others want one
+    name, all of them move to their next candidate. Past the last, they get words of their own from `telling` (method and path), else a
+    number. Names that are too long lose words from their middle, first those that all who would then have the same name have in common.
+    The result depends on the set alone, not on its order.
     """
-    room = MAX_NAME_LENGTH - len(join(source, ""))
-    order = sorted(candidates, key=lambda key: (len(telling.get(key, ())), key))
-    whole = _told_apart(order, _wanted(candidates), telling)
+    prefix = join(source, "")
+    room = MAX_NAME_LENGTH - len(prefix)
+    taken = {name.removeprefix(prefix) for name in (*reserved, *held.values())}
+    fresh = {key: options for key, options in candidates.items() if key not in held}
+    order = sorted(fresh, key=lambda key: (len(telling.get(key, ())), key))
+    whole = _told_apart(order, _wanted(fresh, taken), telling, taken)
     # The prefix has said it already.
     names = {key: "_".join(parts) for key, parts in whole.items() if len("_".join(parts)) <= room}
-    _shorten(names, {key: _without(parts, source) for key, parts in whole.items() if key not in names}, whole, room)
-    taken = set(names.values())
+    long = {key: _without(parts, source) for key, parts in whole.items() if key not in names}
+    _shorten(names, long, whole, room, taken)
+    taken |= set(names.values())
     for key in order:
         if key not in names:
             names[key] = _numbered(_without(whole[key], source), room, taken)
             taken.add(names[key])
-    return {key: join(source, names[key]) for key in candidates}
+    return {key: held[key] if key in held else join(source, names[key]) for key in candidates}
 
 
-def _wanted(candidates: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, tuple[str, ...]]:
-    """The first candidate of each key that no other key wants, as far as its candidates go."""
+def _wanted(candidates: Mapping[str, Sequence[Sequence[str]]], taken: Container[str]) -> dict[str, tuple[str, ...]]:
+    """The first candidate of each key that no other key wants and that is not `taken`, as far as its candidates go."""
     level = dict.fromkeys(candidates, 0)
     while True:
         wanted = {key: tuple(options[level[key]]) if options else () for key, options in candidates.items()}
-        crowded = [key for keys in _holders(wanted).values() if len(keys) > 1 for key in keys]
+        crowded = [key for text, keys in _holders(wanted).items() if len(keys) > 1 or text in taken for key in keys]
         movable = [key for key in crowded if level[key] < len(candidates[key]) - 1]
         if not movable:
             return {key: parts or ("call",) for key, parts in wanted.items()}
@@ -252,24 +349,37 @@ def _holders(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _told_apart(
-    order: Sequence[str], wanted: Mapping[str, tuple[str, ...]], telling: Mapping[str, Sequence[str]]
+    order: Sequence[str],
+    wanted: Mapping[str, tuple[str, ...]],
+    telling: Mapping[str, Sequence[str]],
+    taken: Collection[str],
 ) -> dict[str, tuple[str, ...]]:
-    """The same words with one to three more, or a number, for all but the first who want equal ones."""
+    """The same words, with one to three more for all who want equal ones, or words that are `taken`.
+
+    The first that has no word of its own keeps the name as it is; the others that have none get a number.
+    """
     holders = _holders({key: wanted[key] for key in order})
-    used = set(holders)
+    used = {*holders, *taken}
     apart = dict(wanted)
-    for keys in holders.values():
-        for index, key in enumerate(keys[1:], 1):
-            others = {word for other in (*keys[:index], *keys[index + 1 :]) for word in telling.get(other, ())}
+    for text, keys in holders.items():
+        if len(keys) == 1 and text not in taken:
+            continue
+        bare: list[str] = []
+        for key in keys:
+            others = {word for other in keys if other != key for word in telling.get(other, ())}
             own = [word for word in telling.get(key, ()) if word not in wanted[key] and word not in _FILLERS]
-            first = set(telling.get(keys[0], ()))
-            alone = [*(word for word in own if word not in others), *(word for word in own if word not in first)]
+            alone = [word for word in own if word not in others]
             marks = chain(zip(alone), combinations(dict.fromkeys(own), 2), combinations(dict.fromkeys(own), 3))
-            for mark in chain(marks, ((str(number),) for number in range(2, len(order) + 2))):
-                if (text := "_".join((*wanted[key], *mark))) not in used:
-                    used.add(text)
-                    apart[key] = (*wanted[key], *mark)
-                    break
+            mark = next((one for one in marks if "_".join((*wanted[key], *one)) not in used), None)
+            if mark is None:
+                bare.append(key)
+                continue
+            apart[key] = (*wanted[key], *mark)
+            used.add("_".join(apart[key]))
+        for key in bare if text in taken else bare[1:]:
+            number = next(one for one in count(2) if f"{text}_{one}" not in used)
+            apart[key] = (*wanted[key], str(number))
+            used.add("_".join(apart[key]))
     return apart
 
 
@@ -279,9 +389,13 @@ def _without(parts: tuple[str, ...], source: str) -> tuple[str, ...]:
 
 
 def _shorten(
-    names: dict[str, str], long: Mapping[str, tuple[str, ...]], whole: Mapping[str, tuple[str, ...]], room: int
+    names: dict[str, str],
+    long: Mapping[str, tuple[str, ...]],
+    whole: Mapping[str, tuple[str, ...]],
+    room: int,
+    reserved: Container[str],
 ) -> None:
-    """Adds to `names` those of `long` that have a name of their own without some of their words."""
+    """Adds to `names` those of `long` that have a name of their own, which is not `reserved`, without some of their words."""
     taken = {text: key for key, text in names.items()}
     ever = {key: {key} for key in whole}  # all who in any round would have had the same name
     now = dict(ever)  # those who have in this one
@@ -294,7 +408,7 @@ def _shorten(
         }
         for text, keys in _holders(found).items():
             owner = taken.get(text)
-            if owner is None and len(keys) == 1:
+            if owner is None and len(keys) == 1 and text not in reserved:
                 taken[text] = keys[0]
                 names[keys[0]] = text
                 del waiting[keys[0]]
@@ -350,7 +464,9 @@ def _idle(word: str, following: Sequence[str]) -> bool:
 
 
 def _joined(parts: Sequence[str], dropped: Sequence[int]) -> str:
-    return "_".join(word for index, word in enumerate(parts) if index not in dropped)
+    """The words that are left; `or` and `and` go with the word that follows them."""
+    gone = {*dropped, *(index - 1 for index in dropped if index and parts[index - 1] in _JOINING)}
+    return "_".join(word for index, word in enumerate(parts) if index not in gone)
 
 
 def _numbered(parts: tuple[str, ...], room: int, taken: set[str]) -> str:

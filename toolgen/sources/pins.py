@@ -1,4 +1,5 @@
-"""Pins: what a remote description was when a person last accepted it, in toolgen.lock, with a copy that a build can read offline."""
+"""toolgen.lock: what remote descriptions were when a person last accepted them, with copies that a build can read offline, and the names
+that tools were given."""
 
 from __future__ import annotations
 
@@ -16,13 +17,15 @@ from msgspec.structs import replace
 
 from toolgen.errors import ConfigError, ToolgenError
 from toolgen.files import read_file
+from toolgen.model.names import TOOL_NAME
+from toolgen.sources.assigned_names import AssignedName, Assignments
 
 __all__ = ["COPIES", "LOCK", "Pin", "Pins", "digest_of", "read_pins", "stage", "write_pins"]
 
 LOCK = "toolgen.lock"
 COPIES = "toolgen.pins"
 _FORMAT = 1
-_MAX_LOCK_SIZE = 1024 * 1024
+_MAX_LOCK_SIZE = 64 * 1024 * 1024
 
 
 class Pin(Struct, frozen=True, kw_only=True):
@@ -35,10 +38,14 @@ class Pin(Struct, frozen=True, kw_only=True):
 
 
 class Pins(Struct, frozen=True, kw_only=True):
-    """All that is pinned: descriptions by source, and by source the documents they pull in, by canonical URL."""
+    """All that is pinned: descriptions by source, and by source the documents they pull in, by canonical URL.
+
+    `tools` are the names of tools, by source; a source that has none in it was not built since names are kept.
+    """
 
     descriptions: Mapping[str, Pin]
     references: Mapping[str, Mapping[str, Pin]]
+    tools: Mapping[str, Assignments] = MappingProxyType({})
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,6 +64,7 @@ class _Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     format: int
     descriptions: dict[str, _Entry]
     references: dict[str, dict[str, _Reference]] = {}
+    tools: dict[str, dict[str, AssignedName]] = {}
 
 
 def digest_of(data: bytes) -> str:
@@ -74,7 +82,7 @@ def read_pins(root: Path) -> Pins:
     try:
         data = read_file(path, _MAX_LOCK_SIZE)
         lock = msgspec.json.decode(data, type=_Lock)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Pins(descriptions=MappingProxyType({}), references=MappingProxyType({}))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=LOCK) from error
@@ -89,7 +97,9 @@ def read_pins(root: Path) -> Pins:
             raise ConfigError(f"the copy of {name} does not stand in {COPIES}/{name}/", where=LOCK, suggestion=again)
         return root / copy
 
+    _check_names(lock.tools, again)
     return Pins(
+        tools=MappingProxyType({name: MappingProxyType(names) for name, names in lock.tools.items()}),
         descriptions=MappingProxyType(
             {
                 name: Pin(url=entry.url, digest=entry.digest, path=place(name, entry.copy))
@@ -108,6 +118,20 @@ def read_pins(root: Path) -> Pins:
             }
         ),
     )
+
+
+def _check_names(tools: Mapping[str, Assignments], again: str) -> None:
+    """Raises `ConfigError` for a name that no tool can have, and for one that two operations have."""
+    given: dict[str, str] = {}
+    for source, names in tools.items():
+        for identity, one in names.items():
+            if not TOOL_NAME.match(one.name):
+                raise ConfigError(f"'{one.name[:80]}' is not a tool name", where=LOCK, suggestion=again)
+            place = f"{source}: {identity}"
+            if one.name in given:
+                message = f"{one.name} is the name of two operations, {given[one.name][:200]} and {place[:200]}"
+                raise ConfigError(message, where=LOCK, suggestion=again)
+            given[one.name] = place
 
 
 def stage(folder: Path, name: str, filename: str, url: str, data: bytes) -> Pin:
@@ -131,7 +155,7 @@ def write_pins(root: Path, new: Pins) -> Pins:
             for name, pins in sorted(new.references.items())
             if pins
         }
-        if descriptions or references:
+        if descriptions or references or any(new.tools.values()):
             entries = {
                 name: _Entry(url=pin.url, digest=pin.digest, copy=_relative(root, pin))
                 for name, pin in descriptions.items()
@@ -143,16 +167,33 @@ def write_pins(root: Path, new: Pins) -> Pins:
                 }
                 for name, pins in references.items()
             }
-            text = msgspec.json.encode(_Lock(format=_FORMAT, descriptions=entries, references=pulled))
-            indented = msgspec.json.format(text, indent=2) + b"\n"
-            _replace(root / LOCK, indented)
+            _replace(root / LOCK, _text(_Lock(format=_FORMAT, descriptions=entries, references=pulled), new.tools))
         else:
             (root / LOCK).unlink(missing_ok=True)
-        written = Pins(descriptions=MappingProxyType(descriptions), references=MappingProxyType(references))
+        written = Pins(
+            descriptions=MappingProxyType(descriptions), references=MappingProxyType(references), tools=new.tools
+        )
         _tidy(root, written, old)
     except OSError as error:
         raise ToolgenError(f"cannot be written: {error.strerror}", where=f"{COPIES}/ or {LOCK}") from error
     return written
+
+
+def _text(lock: _Lock, tools: Mapping[str, Assignments]) -> bytes:
+    """The lock, indented, with one line for each tool, so that a difference of two locks and a merge go by tools."""
+    text = msgspec.json.format(msgspec.json.encode(lock), indent=2)
+    given = {source: names for source, names in sorted(tools.items()) if names}
+    if not given:
+        return text + b"\n"
+    sources = []
+    for source, names in given.items():
+        lines = (b"      %b: %b" % (msgspec.json.encode(identity), _line(one)) for identity, one in names.items())
+        sources.append(b"    %b: {\n%b\n    }" % (msgspec.json.encode(source), b",\n".join(lines)))
+    return text.removesuffix(b"\n}") + b',\n  "tools": {\n%b\n  }\n}\n' % b",\n".join(sources)
+
+
+def _line(one: AssignedName) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(one), indent=0).replace(b"\n", b" ")
 
 
 def _kept(root: Path, name: str, pin: Pin) -> Pin:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool, seal
+from toolgen.sources.assigned_names import held_names, identity_of
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql.description import Description, graph_of, is_url, load_description
 from toolgen.sources.graphql.repair import prose
@@ -67,7 +68,7 @@ def read_graphql(config: SourceConfig) -> Reading:
             message, where=config.location, suggestion="choose some with `include: {operations: […]}`"
         )
     open_ = _document_names(config, schema, large=is_any_large(config, heard))
-    names = assign(config.name, {**{one.coordinate: one.names for one in heard}, **trusted.names(), **open_})
+    names = _assigned(config, {**{one.coordinate: one.names for one in heard}, **trusted.names(), **open_})
     made = make_root_tools(config, endpoint, schema, heard, names)
     operations, faults = make_trusted(config, endpoint, schema, trusted, names)
     documents = _make_document_tools(config, endpoint, schema, names)
@@ -97,6 +98,12 @@ def read_graphql(config: SourceConfig) -> Reading:
         identifiers={**{one.coordinate: one.field for one in heard}, **trusted.identifiers()},
         files={**trusted.files, **({} if is_url(config.file) else {config.file: description.digest})},
     )
+
+
+def _assigned(config: SourceConfig, candidates: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, str]:
+    """The names by origin: those that toolgen.lock has, and new ones."""
+    held = held_names(config.names, {origin: identity_of("graphql", origin, "") for origin in candidates})
+    return assign(config.name, candidates, held=held, reserved={one.name for one in config.names.values()})
 
 
 def _definitions(tools: Iterable[Tool]) -> dict[str, Schema]:

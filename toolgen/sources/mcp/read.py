@@ -18,6 +18,7 @@ from toolgen.model.mcp import ListedTool, Listing, parts_of, read_listing, texts
 from toolgen.model.prompt_injection import order_in, visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
+from toolgen.sources.assigned_names import held_names
 from toolgen.sources.base import Reading, SourceConfig, listed_filter
 from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.pins import digest_of
@@ -77,7 +78,9 @@ def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Prob
     problems: list[Problem] = []
     listed = Counter(tool.name for tool in listing.tools)
     named = {name for name in listed if 0 < len(name) <= _MAX_NAME_LENGTH and set(name) <= _NAME}
-    names = assign(config.name, {name: from_identifier(name) or (words(name) or ("call",),) for name in sorted(named)})
+    candidates = {name: from_identifier(name) or (words(name) or ("call",),) for name in sorted(named)}
+    held = held_names(config.names, {name: name for name in candidates})
+    names = assign(config.name, candidates, held=held, reserved={one.name for one in config.names.values()})
     for tool in listing.tools:
         origin = _shown(tool.name, _MAX_NAME_LENGTH)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolgen.model.prompt_injection import holds_invisible, visible
 from toolgen.sources.framework_names import framework_names
-from toolgen.sources.naming import ABBREVIATIONS, words
+from toolgen.sources.naming import ABBREVIATIONS, from_identifier, from_route, words
 from toolgen.sources.openapi.operation import Operation
 
 __all__ = [
@@ -246,12 +246,14 @@ def help_url(raw: Mapping[str, Any]) -> str:
 
 
 def title(operation: Operation) -> str:
-    """A few words for a person: the summary, or the identifier taken apart, or method and path."""
+    """A few words for a person: the summary, or those that name the tool."""
     if text := flatten(operation.summary, 100).rstrip(".。"):
         return text
     made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
-    named = " ".join(made[0] if made else words(operation.identifier))
-    return named.capitalize() if named else f"{operation.method} {operation.path}"
+    found = (
+        made or from_identifier(operation.identifier, operation.tags) or from_route(operation.method, operation.path)
+    )
+    return " ".join(found[0]).capitalize()
 
 
 def describe(operation: Operation, filled: str = "") -> str:

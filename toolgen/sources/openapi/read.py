@@ -15,6 +15,7 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.shared_definitions import shared_among
 from toolgen.model.tool import Effect, HttpBinding, HttpKey, Tool
+from toolgen.sources.assigned_names import held_names, identity_of
 from toolgen.sources.base import Reading, SourceConfig, is_remote
 from toolgen.sources.documents import Documents
 from toolgen.sources.framework_names import framework_names
@@ -313,9 +314,11 @@ class _Reader:
         for origin, operation in operations.items():
             routed = from_route(operation.method, operation.path)
             made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
-            candidates[origin] = made or from_identifier(operation.identifier, operation.tags) or routed[:1]
-            telling[origin] = routed[-1]
-        return assign(self._config.name, candidates, telling)
+            candidates[origin] = made or from_identifier(operation.identifier, operation.tags) or routed
+            telling[origin] = (*routed[-1][1:], routed[-1][0])  # words of the path tell more than the method
+        names = self._config.names
+        held = held_names(names, {origin: identity_of("openapi", origin, "") for origin in operations})
+        return assign(self._config.name, candidates, telling, held, {one.name for one in names.values()})
 
     def _info(self, tools: tuple[Tool, ...]) -> SourceInfo:
         written = self._documents.top("info")

@@ -12,6 +12,7 @@ from toolgen.errors import DescriptionError
 from toolgen.files import read_file
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
+from toolgen.sources.assigned_names import held_names
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.workflow.arazzo import read_arazzo, sources_of
@@ -59,7 +60,9 @@ def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
                     message=f"{found}; the workflow has no tool",
                 )
             )
-    names = assign(config.name, {name: from_identifier(name) or (words(name) or ("run",)) for name in sorted(drafts)})
+    candidates = {name: from_identifier(name) or (words(name) or ("run",),) for name in sorted(drafts)}
+    held = held_names(config.names, {name: name for name in candidates})
+    names = assign(config.name, candidates, held=held, reserved={one.name for one in config.names.values()})
     digest = "sha256:" + hashlib.sha256(read_file(path, _MAX_SIZE)).hexdigest()
     info = document.data.get("info") if arazzo else None
     told = info if isinstance(info, dict) else {}

@@ -161,10 +161,16 @@ def _linked(
 
 def _listed(reading: Reading) -> Reading:
     """The reading with listed names of arguments."""
-    tools = tuple(map(with_listed_arguments, reading.tools))
+    tools = tuple(with_listed_arguments(_worded(tool, reading)) for tool in reading.tools)
     if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
         return reading
     return replace(reading, tools=tools)
+
+
+def _worded(tool: Tool, reading: Reading) -> Tool:
+    """The tool with the description's own word for it, which the policy may select it by."""
+    word = reading.identifiers.get(tool.origin, "")
+    return tool if tool.operation == word else msgspec.structs.replace(tool, operation=word)
 
 
 def usable(reading: Reading) -> Reading:

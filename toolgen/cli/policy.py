@@ -63,12 +63,14 @@ def check(as_json: bool, config_path: str) -> None:
     warnings = [problem for problem in gateway.manifest.problems if problem.code == _UNAUTHENTICATED]
     closed = _unopened_queries(gateway.manifest, gateway.policy)
     advice = [*advise(gateway.policy, documents(gateway.settings.policies), gateway.manifest)]
+    covers = _covers(gateway.policy, gateway.manifest)
     if as_json:
         print_json(
             {
                 "ok": not failed,
                 "digest": gateway.policy.digest,
                 "rules": len(gateway.policy.rules),
+                "covers": covers,
                 "tests": [result.to_dict() for result in results],
                 "warnings": msgspec.to_builtins([*warnings, *closed]),
                 "advice": [one.to_dict() for one in advice],
@@ -89,9 +91,22 @@ def check(as_json: bool, config_path: str) -> None:
             click.echo(
                 f"{test.where}: {test.caller.id} calling {test.tool}: {result.verdict} by {result.rule}, not {wanted}"
             )
+        for kind, counts in covers.items():
+            for name, count in counts.items():
+                click.echo(f"{kind.removesuffix('s')} {name} covers {count} {'tool' if count == 1 else 'tools'}")
         passed = len(results) - len(failed)
         click.echo(f"{len(gateway.policy.rules)} rules, {passed} tests passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)
+
+
+def _covers(policy: Policy, manifest: Manifest) -> dict[str, dict[str, int]]:
+    """How many tools each rule, limit and toolset is about, for all callers and arguments."""
+    tools = manifest.tools.values()
+    return {
+        "rules": {rule.id: sum(map(rule.covers, tools)) for rule in policy.rules},
+        "limits": {limit.id: len(tools if limit.tools is None else limit.tools) for limit in policy.limits},
+        "toolsets": {name: len(toolset.tools) for name, toolset in sorted(policy.toolsets.items())},
+    }
 
 
 def _unopened_queries(manifest: Manifest, policy: Policy) -> list[Problem]:

@@ -85,6 +85,8 @@ async def _charges(visit: Visit) -> tuple[Charge, ...]:
             continue
         tool = gateway.manifest.tools.get(tool_name)
         for limit in _counting(limits, who, named=tool is not None):
+            if limit.tools is not None and tool is not None and tool.name not in limit.tools:
+                continue
             key = bucket_key(limit, who, "" if tool is None else tool.name, "" if tool is None else tool.source)
             found.setdefault(key, Charge(limit, key))
     return tuple(found.values())[:_MAX_BUCKETS]

@@ -172,10 +172,22 @@ def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterato
     for code, before, after in (("title", old.title, new.title), ("description", old.description, new.description)):
         if before != after:
             yield compatible(code, f"its {code} is now {_quoted(after)} (before: {_quoted(before)})")
+    for code, was, now in (
+        ("tags", ", ".join(old.tags), ", ".join(new.tags)),
+        ("operation", old.operation, new.operation),
+    ):
+        if was != now and (old.tags or old.operation):  # a manifest of an older version has neither
+            yield compatible(
+                code, f"its {code} {_is(code)} now {_quoted(now)} (before: {_quoted(was)}); policies may select by it"
+            )
     if (old.source, old.origin) != (new.source, new.origin):
         # What it stood for has moved, or is still there and the name was given to something else.
         text = f"now stands for {new.source} {new.origin} (before: {old.source} {old.origin})"
         yield change((old.source, old.origin) in origins, "origin", text)
+
+
+def _is(code: str) -> str:
+    return "are" if code == "tags" else "is"
 
 
 def _effects(old: Tool, new: Tool) -> Iterator[Change]:

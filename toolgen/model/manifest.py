@@ -96,6 +96,8 @@ class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
     listed_output: OutputForm = ""
     strict_arguments: bool = False
     exact_schema: bool = False
+    tags: tuple[str, ...] = ()
+    operation: str = ""
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -307,7 +307,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so. `strict_arguments`: a call
     with an argument that the tool does not have is refused, also where the tool only reads. `exact_schema`: the input schema is listed as
-    it is, and not in the form that every client takes.
+    it is, and not in the form that every client takes. `tags` and `operation` (operationId, root field, the server's own name) are the
+    description's, for policies that select by them.
     """
 
     name: str
@@ -324,6 +325,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     listed_output: OutputForm = ""
     strict_arguments: bool = False
     exact_schema: bool = False
+    tags: tuple[str, ...] = ()
+    operation: str = ""
 
     @property
     def checks_formats(self) -> bool:
@@ -390,7 +393,7 @@ def seal(tool: Tool) -> Tool:
 def _fields(tool: Tool) -> dict[str, object]:
     """All but the digest, as JSON; the schemas as they are."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
-    for name in ("listed_output", "strict_arguments", "exact_schema"):
+    for name in ("listed_output", "strict_arguments", "exact_schema", "tags", "operation"):
         if not content[name]:  # a tool of which nothing is said keeps its digest
             del content[name]
     return content | {"effect": tool.effect.value, "binding": msgspec.to_builtins(tool.binding)}

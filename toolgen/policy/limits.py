@@ -36,6 +36,8 @@ class Limit(Struct, frozen=True, kw_only=True):
     A bucket holds `burst` tokens and gains `per_second`; a `burst` of 0 means there is none. At most `concurrency` calls are in flight
     at once, with 0 any number. A call that finds too little may wait `wait_s` for it. `on_failure` says what becomes of calls while what
     is counted elsewhere cannot be reached: they are refused, or this process lets its share of them through.
+
+    Calls of tools that are not among `tools`, and of names that no tool has, take nothing of it; with None all calls do.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Limit(Struct, frozen=True, kw_only=True):
     concurrency: int = 0
     wait_s: float = 0.0
     on_failure: Literal["refuse", "share"] = "refuse"
+    tools: frozenset[str] | None = None
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -73,7 +76,7 @@ class Limits:
         # Most limits count principals: their keys are made without asking.
         self._keys = tuple(None if limit.per == ("principal",) else _key_of(limit) for limit in self._limits)
         self._clock = clock
-        self._costs: dict[str, tuple[int | tuple[Cost, ...], ...]] = {}
+        self._costs: dict[str, tuple[int | tuple[Cost, ...] | None, ...]] = {}
 
     def charges(self, call: Call) -> tuple[Charge, ...] | Deny:
         """What a call takes, limit by limit. The most expensive cost pattern that fits counts; without one a call costs 1.
@@ -89,6 +92,8 @@ class Limits:
             costs = self._costs[name] = tuple(_costs(limit, name) for limit in self._limits)
         made = []
         for limit, key_of, cost in zip(self._limits, self._keys, costs, strict=True):
+            if cost is None:
+                continue
             found = self._computed(limit, cost, call) if isinstance(cost, tuple) else cost
             if isinstance(found, Deny):
                 return found
@@ -164,8 +169,10 @@ def too_much(limit: Limit) -> Deny:
     )
 
 
-def _costs(limit: Limit, name: str) -> int | tuple[Cost, ...]:
-    """What a tool costs; several when they must be computed first."""
+def _costs(limit: Limit, name: str) -> int | tuple[Cost, ...] | None:
+    """What a tool costs; several when they must be computed first, None where the limit is not about it."""
+    if limit.tools is not None and name not in limit.tools:
+        return None
     fitting = tuple(
         cost for pattern, cost in limit.cost if (fnmatchcase(name, pattern) if name else not pattern.strip("*"))
     )

@@ -191,7 +191,7 @@ def _limits(before: tuple[Limit, ...], after: tuple[Limit, ...]) -> tuple[Limit,
 
 def _is_less(limit: Limit, than: Limit) -> bool:
     def same(one: Limit) -> object:
-        return one.per, one.cost, bool(one.burst), one.on_failure
+        return one.per, one.cost, bool(one.burst), one.on_failure, one.tools
 
     places, before = limit.concurrency, than.concurrency
     return (

@@ -22,8 +22,8 @@ __all__ = ["concern_digest"]
 _TOLD = frozenset({"remind_s", "text"})
 """Fields by which people are told something, and nothing is decided."""
 
-_ELSEWHERE = frozenset({"where", "roles", "tools"})
-"""Of a rule: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
+_ELSEWHERE = frozenset({"where", "roles", "tools", "selected"})
+"""Of a rule or a limit: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
 
 _ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to", "remember", "pending_after_s"})
 """Fields that came after the first release: they count once they say something, so that what waits through an upgrade stays agreed to."""
@@ -89,12 +89,15 @@ def _plain_rule(rule: Rule) -> dict[str, object]:
 
 def _counts(limit: Limit, tool: Tool) -> bool:
     """Whether calls to a tool take anything of a limit."""
+    if limit.tools is not None and tool.name not in limit.tools:
+        return False
     costs = [cost for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]
     return bool(limit.concurrency) or not costs or any(cost != 0 for cost in costs)
 
 
 def _counted(limit: Limit, tool: Tool) -> dict[str, object]:
-    return _said(limit) | {"cost": [_plain(cost) for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]}
+    said = {name: value for name, value in _said(limit).items() if name != "tools"}
+    return said | {"cost": [_plain(cost) for pattern, cost in limit.cost if fnmatchcase(tool.name, pattern)]}
 
 
 def _chain(principal: Principal) -> Iterable[Principal]:

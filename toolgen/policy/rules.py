@@ -164,7 +164,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets. `shadow`: decides nothing.
     `consent` is what a rule that asks wants otherwise than the policy does for all. `pending_after_s` is how long a caller waits for a call
-    that the rule is about, None for as long as the gateway says.
+    that the rule is about, None for as long as the gateway says. `selected` are the tools where selectors other than globs of names say
+    which; `tools` is empty then.
     """
 
     id: str
@@ -180,10 +181,15 @@ class Rule(Struct, frozen=True, kw_only=True):
     shadow: bool = False
     consent: Consent | None = None
     pending_after_s: float | None = None
+    selected: frozenset[str] | None = None
 
     def covers(self, tool: Tool) -> bool:
         """Whether the rule is about a tool, whatever the arguments."""
-        return tool.effect in self.effects and any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
+        if tool.effect not in self.effects:
+            return False
+        if self.selected is not None:
+            return tool.name in self.selected
+        return any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
 
 
 _SAID = tuple(name for name in Rule.__struct_fields__ if name != "where")
@@ -214,7 +220,8 @@ class CompiledRule:
         self._alike: Validator | None = None
         self.conditional = rule.arguments is not None or rule.when is not None
         self.reads = _reads(rule)
-        found = (name for pattern in rule.tools for name in matching(pattern, tools))
+        named = (name for pattern in rule.tools for name in matching(pattern, tools))
+        found = named if rule.selected is None else rule.selected & tools.keys()
         self.tools = frozenset(name for name in found if tools[name].effect in rule.effects)
         self._schema = rule.arguments
         if rule.arguments is not None and rule.verdict == "allow":

@@ -30,7 +30,6 @@ from toolgen.policy.document.rules import (
     RuleCache,
     TestDraft,
     finished_test,
-    matched,
     read_labels,
     read_plain,
     read_test,
@@ -43,6 +42,7 @@ from toolgen.policy.document.sections import (
     read_limits,
     read_tokens,
 )
+from toolgen.policy.document.selectors import matched
 from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
@@ -293,7 +293,7 @@ class _Collector:
             rules=self._known.rules.finish(
                 (draft for _, draft in sorted(self._rules.items(), key=itemgetter(0)) if draft.tools), whole
             ),
-            limits=read_limits(self._limits, whole),
+            limits=read_limits(self._limits, whole, self._manifest),
             sql=MappingProxyType({source: self._masked(source, scope) for source, scope in self._sql.items()}),
             egress=self._egress or Egress(),
             approval=self._approval,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from toolgen.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
-from toolgen.model.names import ADDED, join, nearest
+from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool
 from toolgen.policy.access import Toolset
 from toolgen.policy.arguments import repair
@@ -38,9 +38,10 @@ from toolgen.policy.document.schema import (
     ToolsetShape,
     UserShape,
 )
+from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.explain import EarlierCall, SelfTest
 from toolgen.policy.redact import Plain, compile_path
-from toolgen.policy.rules import Rule, fault_of, matching
+from toolgen.policy.rules import Rule, fault_of
 from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
 from toolgen.yaml_file import Document, decode
 
@@ -48,11 +49,9 @@ __all__ = [
     "Draft",
     "RuleCache",
     "TestDraft",
-    "come_later",
     "earlier_call",
     "finished",
     "finished_test",
-    "matched",
     "read_labels",
     "read_plain",
     "read_rule",
@@ -76,37 +75,18 @@ class Draft(Struct, frozen=True, kw_only=True):
     bind_where: Mapping[str, str]
 
 
-def matched(patterns: Sequence[str], manifest: Manifest, document: Document, path: tuple[str | int, ...]) -> list[Tool]:
-    """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it. One about tools that
-    a program adds (`added__*`) may come before them."""
-    tools: dict[str, Tool] = {}
-    for index, pattern in enumerate(patterns):
-        found = matching(pattern, manifest.tools)
-        if not found and not come_later((pattern,), manifest):
-            raise PolicyError(
-                f"'{pattern}' matches no tool{nearest(pattern, manifest.tools)}", where=document.where(*path, index)
-            )
-        tools |= {name: manifest.tools[name] for name in found}
-    return [*tools.values()]
-
-
-def come_later(patterns: Iterable[str], manifest: Manifest) -> bool:
-    """Whether all of these can only be about tools that a program adds while the gateway runs."""
-    info = manifest.sources.get(ADDED)
-    return (info is None or not info.settings) and all(pattern.startswith(join(ADDED, "")) for pattern in patterns)
-
-
 def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
     """One entry of `rules:`, with everything checked that needs no other entry. Raises `PolicyError`."""
     path = ("rules", index)
     given = decode(document, path, RuleShape, PolicyError)
     where = document.where(*path)
-    if not given.to or not given.tools:
+    selection = selected(given, manifest, document, path)
+    if not given.to or selection is None:
         raise PolicyError(f"rule {given.id} names no role or no tool", where=where)
     effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
-    named = matched(given.tools, manifest, document, (*path, "tools"))
+    named = selection.tools
     about = {tool.name: tool for tool in named if tool.effect in effects}
-    if not about and not come_later(given.tools, manifest):
+    if not about and not selection.later:
         raise PolicyError(f"rule {given.id}: none of its tools has one of these effects", where=where)
     narrowing = None if isinstance(given.arguments, msgspec.UnsetType) else given.arguments
     if narrowing is not None and named:
@@ -128,7 +108,8 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
     rule = Rule(
         id=given.id,
         roles=frozenset(given.to),
-        tools=tuple(given.tools),
+        tools=selection.patterns,
+        selected=selection.names,
         effects=effects,
         names_destructive=given.effects is not msgspec.UNSET and Effect.DESTRUCTIVE in effects,
         arguments=narrowing,
@@ -182,9 +163,11 @@ def read_toolset(document: Document, name: str, manifest: Manifest) -> Toolset:
         )
     given = decode(document, path, ToolsetShape, PolicyError)
     effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
-    named = matched(given.tools, manifest, document, (*path, "tools"))
-    tools = frozenset(tool.name for tool in named if tool.effect in effects)
-    if not tools and not come_later(given.tools, manifest):
+    selection = selected(given, manifest, document, path)
+    if selection is None:
+        raise PolicyError(f"toolset {name} names no tool", where=document.where(*path))
+    tools = frozenset(tool.name for tool in selection.tools if tool.effect in effects)
+    if not tools and not selection.later:
         raise PolicyError(f"toolset {name}: none of its tools has one of these effects", where=document.where(*path))
     return Toolset(tools=tools, roles=frozenset(given.to))
 

@@ -29,6 +29,7 @@ __all__ = [
     "RedactShape",
     "RevokedShape",
     "RuleShape",
+    "SelectorShape",
     "SqlShape",
     "TestShape",
     "ToolsetShape",
@@ -113,10 +114,17 @@ class ApproversShape(msgspec.Struct, forbid_unknown_fields=True):
     any: _Text
 
 
-class RuleShape(msgspec.Struct, forbid_unknown_fields=True):
+class SelectorShape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    tools: list[str] | msgspec.UnsetType = msgspec.UNSET
+    tags: _Names | msgspec.UnsetType = msgspec.UNSET
+    operations: _Names | msgspec.UnsetType = msgspec.UNSET
+    paths: _Names | msgspec.UnsetType = msgspec.UNSET
+    methods: _Names | msgspec.UnsetType = msgspec.UNSET
+
+
+class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     id: str
     to: list[str]
-    tools: list[str]
     verdict: Literal["allow", "deny", "ask"]
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
     arguments: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -132,8 +140,7 @@ class LabelShape(msgspec.Struct, forbid_unknown_fields=True):
     add: _Names
 
 
-class ToolsetShape(msgspec.Struct, forbid_unknown_fields=True):
-    tools: _Names
+class ToolsetShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
     to: list[str] = []
 
@@ -145,7 +152,7 @@ class EarlierShape(msgspec.Struct, forbid_unknown_fields=True):
     session: bool = True
 
 
-class LimitShape(msgspec.Struct, forbid_unknown_fields=True):
+class LimitShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     rate: str | None = None
     per: list[str] = []

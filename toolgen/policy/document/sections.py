@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -26,8 +27,8 @@ from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.detectors.tokens import KIND
-from toolgen.policy.document.rules import matched
 from toolgen.policy.document.schema import AssignmentShape, LimitShape, TokensShape
+from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
 from toolgen.policy.value_tokens import TokenGrant
 from toolgen.units import parse_duration
@@ -44,22 +45,23 @@ __all__ = [
 _MAX_WAIT_S = 30.0
 
 
-def read_limits(places: Iterable[tuple[Document, int]], scope: Scope) -> tuple[Limit, ...]:
+def read_limits(places: Iterable[tuple[Document, int]], scope: Scope, manifest: Manifest) -> tuple[Limit, ...]:
     """The limits at these places, in the order of their ids. Raises `PolicyError` with file and line."""
     limits: dict[str, Limit] = {}
     for document, index in places:
         given = decode(document, ("limits", index), LimitShape, PolicyError)
         if given.id in limits:
             raise PolicyError(f"the limit id '{given.id}' is taken", where=document.where("limits", index))
-        limits[given.id] = _Reader(document, index, given, scope).limit()
+        limits[given.id] = _Reader(document, index, given, scope, manifest).limit()
     return tuple(limits[name] for name in sorted(limits))
 
 
 class _Reader:
-    def __init__(self, document: Document, index: int, given: LimitShape, scope: Scope) -> None:
+    def __init__(self, document: Document, index: int, given: LimitShape, scope: Scope, manifest: Manifest) -> None:
         self._document = document
         self._index = index
         self._given = given
+        self._manifest = manifest
         self._scope = scope
 
     def limit(self) -> Limit:
@@ -74,7 +76,17 @@ class _Reader:
             concurrency=given.concurrency or 0,
             wait_s=self._wait(),
             on_failure=given.on_failure,
+            tools=self._tools(),
         )
+
+    def _tools(self) -> frozenset[str] | None:
+        given = self._given
+        selection = selected(given, self._manifest, self._document, ("limits", self._index))
+        if selection is None:
+            if not isinstance(given.tools, msgspec.UnsetType):
+                raise PolicyError(f"limit {given.id} names no tool", where=self._where("tools"))
+            return None
+        return frozenset(tool.name for tool in selection.tools)
 
     def _where(self, *path: str | int) -> str:
         return self._document.where("limits", self._index, *path)

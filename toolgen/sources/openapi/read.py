@@ -248,6 +248,8 @@ class _Reader:
             source=self._config.name,
             origin=operation.origin,
             binding=binding,
+            tags=operation.tags,
+            operation=operation.identifier,
         )
 
     def _named(self, tool: Tool, name: str, hint: str) -> Tool:
@@ -262,6 +264,8 @@ class _Reader:
             source=tool.source,
             origin=tool.origin,
             binding=tool.binding,
+            tags=tool.tags,
+            operation=tool.operation,
         )
 
     def _servers(self, operation: Operation) -> tuple[str, ...]:

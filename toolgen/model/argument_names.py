@@ -1,18 +1,21 @@
-"""Listed names of arguments, of which none begins with an underscore: frameworks that build on Pydantic load no tool of a gateway with one.
+"""Listed names of arguments: in ASCII, as providers demand, and without a first underscore, which Pydantic refuses.
 
 An argument whose own name begins with an underscore is listed without it (`_id` as `id`), or as `id_` where the tool has an `id` too.
+One in another script is transliterated, and its description tells its own name.
 Policies, records and callers have the listed name. The binding's `arguments` has the own name of each, which is sent and which callers may
 use too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from typing import Any, TypeVar
 
 import msgspec
 
+from toolgen.model.ascii_names import romanized, with_original
 from toolgen.model.parameter_names import members
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
@@ -32,6 +35,7 @@ __all__ = ["listed_arguments", "listed_names", "own_arguments", "own_names", "wi
 
 T = TypeVar("T")
 _NAMELESS = "argument"
+_UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _BY_NAME = ("properties", "dependentRequired", "dependentSchemas")
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
@@ -40,17 +44,21 @@ _MAX_DEPTH = 16
 
 
 def listed_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """The listed name of each of a tool's names that begins with an underscore, whatever the order they come in; none is of those taken."""
+    """The listed name of each of a tool's names that is not listed as it is, whatever the order they come in; none is of those taken."""
     own = sorted(set(names))
-    taken = {*taken, *(name for name in own if not name.startswith("_"))}
+    taken = {*taken, *(name for name in own if not _is_renamed(name))}
     found: dict[str, str] = {}
     for name in own:
-        if name.startswith("_"):
-            base = name.lstrip("_") or _NAMELESS
+        if _is_renamed(name):
+            base = (name if name.isascii() else _UNFIT.sub("_", romanized(name)).rstrip("_.-")).lstrip("_") or _NAMELESS
             numbered = (f"{base}_{number}" for number in count(2))
             found[name] = next(one for one in chain((base, f"{base}_"), numbered) if one not in taken)
             taken.add(found[name])
     return found
+
+
+def _is_renamed(name: str) -> bool:
+    return name.startswith("_") or not name.isascii()
 
 
 def with_listed_arguments(tool: Tool) -> Tool:
@@ -81,7 +89,7 @@ def own_names(tool: Tool) -> Mapping[str, str]:
 def listed_arguments(tool: Tool, arguments: Mapping[str, T]) -> tuple[Mapping[str, T], tuple[str, ...]]:
     """Arguments under their listed names, and the own names of those that are given under both with different values."""
     for name in arguments:
-        if name[:1] == "_":
+        if name[:1] == "_" or not name.isascii():
             break
     else:
         return arguments, ()
@@ -148,6 +156,13 @@ def _binding(binding: Binding, names: Mapping[str, str]) -> Binding | None:
             return None
 
 
+def _told(node: Any, name: str) -> Any:
+    """The schema of an argument or a list of names, with the argument's own name in its description where that is in another script."""
+    if name.isascii() or not isinstance(node, Mapping):
+        return node
+    return with_original(node, name)
+
+
 class _Renaming:
     """A schema with other names for arguments, wherever it speaks of them: also in branches, and in definitions that it is made of."""
 
@@ -175,7 +190,7 @@ class _Renaming:
         built = dict(node)
         for key in _BY_NAME:
             if isinstance(node.get(key), Mapping):
-                built[key] = {self._name(name): one for name, one in node[key].items()}
+                built[key] = {self._name(name): _told(one, name) for name, one in node[key].items()}
         if isinstance(node.get("dependentSchemas"), Mapping):
             built["dependentSchemas"] = {name: self._of(one) for name, one in built["dependentSchemas"].items()}
         if isinstance(node.get("dependentRequired"), Mapping):

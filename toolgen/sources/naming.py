@@ -8,6 +8,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import chain, combinations, count
 from types import MappingProxyType
 
+from toolgen.model.ascii_names import romanized
 from toolgen.model.names import MAX_NAME_LENGTH, join
 
 __all__ = [
@@ -165,7 +166,11 @@ VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta|rc)[0-9]*)?|api|rest")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Lower-case words of an identifier: `listOAuthApps`, `list-oauth_apps` and `list.OAuth.Apps` alike. Non-ASCII letters are dropped."""
+    """Lower-case words of an identifier: `listOAuthApps`, `list-oauth_apps` and `list.OAuth.Apps` alike.
+
+    Letters of other scripts are transliterated.
+    """
+    text = text if text.isascii() else romanized(text)
     return tuple(word.lower() for word in _WORD.findall(_BRANDS.sub(lambda brand: brand[0].capitalize(), text)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from toolgen.model.ascii_names import romanized, with_original
 from toolgen.model.auth_schemes import sent
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import SecurityScheme
@@ -100,7 +101,7 @@ def bind(
     for place in _PLACES:
         for one in sorted((one for one in parameters if one.in_ == place), key=lambda one: one.name):
             argument = names.take(one.name, place)
-            properties[argument] = _parameter_schema(one, schemas)
+            properties[argument] = _told(_parameter_schema(one, schemas), one.name)
             if one.required:
                 required.append(argument)
             bound[argument] = _bound(one, argument)
@@ -157,7 +158,7 @@ class _Arguments:
         self._taken: set[str] = set()
 
     def take(self, name: str, place: str) -> str:
-        base = _ARGUMENT.sub("_", name).strip("_.-")[:_MAX_ARGUMENT_LENGTH] or place
+        base = _ARGUMENT.sub("_", romanized(name)).strip("_.-")[:_MAX_ARGUMENT_LENGTH] or place
         if name in {base, f"_{base}", f"{base}_", f"_{base}_"}:
             base = name[:_MAX_ARGUMENT_LENGTH]
         choice, count = base, 1
@@ -269,6 +270,10 @@ def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     return {**schema, "deprecated": True} if one.deprecated else schema
 
 
+def _told(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    return schema if name.isascii() else with_original(schema, name)
+
+
 def _as_text(one: Parameter, schemas: Schemas) -> dict[str, Any] | None:
     """The schema of a parameter whose `content` is neither JSON nor a form, if it describes more than one value: the agent writes it."""
     kind = (one.content_type or "").partition(";")[0].strip()
@@ -338,7 +343,8 @@ def _spread(
             argument = names.take(name, "body")
             places[argument] = name
             optional = name not in needed
-            schema["properties"][argument] = schemas.convert(item, Direction.INPUT, optional=optional, nested=True)
+            converted = schemas.convert(item, Direction.INPUT, optional=optional, nested=True)
+            schema["properties"][argument] = _told(converted, name)
     return places
 
 

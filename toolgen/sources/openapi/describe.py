@@ -246,9 +246,13 @@ def help_url(raw: Mapping[str, Any]) -> str:
 
 
 def title(operation: Operation) -> str:
-    """A few words for a person: the summary, or those that name the tool."""
+    """A few words for a person: the summary, or those that name the tool. An identifier in another script is told as it is."""
+    own = operation.identifier or operation.path
+    foreign = "" if own.isascii() else flatten(operation.identifier or f"{operation.method} {own}", 80)
     if text := flatten(operation.summary, 100).rstrip(".。"):
-        return text
+        return f"{text} ({foreign})" if foreign and foreign not in text else text
+    if foreign:
+        return foreign
     made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
     found = (
         made or from_identifier(operation.identifier, operation.tags) or from_route(operation.method, operation.path)

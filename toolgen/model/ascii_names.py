@@ -1,0 +1,45 @@
+"""Romanization of names: providers and MCP take ASCII alone, and descriptions have names in every script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+__all__ = ["romanized", "with_original"]
+
+_JUNCTION = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MARKS = re.compile(r"['`\"]")
+_MAX_LENGTH = 200
+
+
+@lru_cache(maxsize=4_096)
+def romanized(text: str) -> str:
+    """The text in ASCII: accents and diacritics go, other scripts are transliterated, and what has no letters in Latin is a space.
+
+    Words of scripts without upper and lower case are joined by underscores, as their transliteration has no spaces.
+    """
+    if text.isascii():
+        return text
+    from anyascii import anyascii  # noqa: PLC0415 - tables of all scripts, which few descriptions need
+
+    return "".join(_part(part, anyascii(part)) for part in re.split(r"([\x00-\x7f]+)", text))
+
+
+def _part(own: str, latin: str) -> str:
+    if own.isascii():
+        return own
+    latin = _MARKS.sub("", latin)
+    if own.upper() == own.lower():  # no case: `氏名` is ShiMing
+        return _JUNCTION.sub("_", latin).lower()
+    return latin
+
+
+def with_original(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The schema of an argument, with the name in its description that the described system has for it."""
+    said = f'The name in the API is "{name[:_MAX_LENGTH]}".'
+    text = str(schema.get("description", "")).strip()
+    if "$ref" in schema:
+        return {"allOf": [dict(schema)], "description": said}
+    return {**schema, "description": f"{text} {said}" if text else said}

@@ -17,7 +17,7 @@ from tests.adapters.test_openai_agents import QUIET
 from tests.adapters.test_openai_agents import scripted as openai_scripted
 from tests.adapters.test_pydantic_ai import agent_of as pydantic_agent
 from tests.adapters.test_pydantic_ai import scripted as pydantic_scripted
-from tests.gateway.answering import KINDS, PIXEL, Kind, upstream, write_project
+from tests.gateway.answering import KINDS, Kind, upstream, write_project
 from tests.gateway.clients import run
 from toolgen.adapters.langgraph import tools as langgraph_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
@@ -82,7 +82,7 @@ def test_a_model_is_given_all_of_an_answer(tmp_path: Path, ran: Any) -> None:
                 name,
                 text,
             )
-            assert pictures == ([PIXEL] if kind.picture else []), name
+            assert pictures == ([kind.picture] if kind.picture else []), name
 
     with upstream() as url:
         path = write_project(tmp_path, url)

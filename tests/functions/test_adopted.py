@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ async def note(text: str) -> str:
 @mcp.tool()
 def picture() -> Image:
     """Draws."""
-    return Image(data=b"png", format="png")
+    return Image(data=bytes.fromhex("89504e470d0a1a0a"), format="png")
 
 @mcp.tool()
 def told(text: str) -> str:
@@ -106,7 +107,10 @@ def test_tools_of_a_fastmcp_server_keep_their_schemas_and_are_governed(tmp_path:
     assert call(path, "own__look", {"number": 3})["data"] == {"number": 3, "city": "Bonn"}
     assert call(path, "own__look", {"number": "x"})["error"]["code"] == "validation"
     assert call(path, "own__note", {"text": "a"})["data"] == {"result": "A"}
-    assert call(path, "own__picture")["data"] == {"base64": "cG5n", "media_type": "image/png"}
+    assert call(path, "own__picture")["data"] == {
+        "base64": base64.b64encode(bytes.fromhex("89504e470d0a1a0a")).decode(),
+        "media_type": "image/png",
+    }
     assert call(path, "own__told", {"text": "such order"})["error"]["message"] == "there is no such order"
     crashed = call(path, "own__crash", {"text": "canary"})["error"]
     assert (crashed["code"], crashed["message"]) == ("handler_error", "the function failed: ValueError")

@@ -221,10 +221,10 @@ def texts(*said: str) -> list[dict[str, Any]]:
 
 
 class Kind:
-    """A kind of answer: the call, whether it succeeds, and what an agent must read of it, whatever its client shows."""
+    """A kind of answer: the call, whether it succeeds, and what an agent must read of it, and see, whatever its client shows."""
 
     def __init__(
-        self, tool: str, arguments: Mapping[str, Any], *says: str, ok: bool = True, picture: bool = False
+        self, tool: str, arguments: Mapping[str, Any], *says: str, ok: bool = True, picture: bytes = b""
     ) -> None:
         self.tool, self.arguments, self.says, self.ok, self.picture = tool, dict(arguments), says, ok, picture
 
@@ -245,10 +245,10 @@ KINDS: dict[str, Kind] = {
     "text": Kind("api__get_text", {}, "Grüße"),
     "cut": Kind("api__get_list", {}, "item 7", "cut short at", "cursor "),
     "dropped arguments": Kind("api__get_pet", {"colour": "red"}, '"name":"Rex"', "'colour'"),
-    "picture": Kind("api__get_picture", {}, picture=True),
-    "large picture": Kind("api__get_photo", {}, "read_file", "toolgen://answers/", str(len(PHOTO))),
+    "picture": Kind("api__get_picture", {}, "toolgen://answers/", "read_file", picture=PIXEL),
+    "large picture": Kind("api__get_photo", {}, "read_file", "toolgen://answers/", str(len(PHOTO)), picture=PHOTO),
     "large file": Kind("api__get_paper", {}, "read_file", "toolgen://answers/", "application/pdf"),
-    "no picture after all": Kind("api__get_no_picture", {}, "base64"),
+    "no picture after all": Kind("api__get_no_picture", {}, "toolgen://answers/", "image/png"),
     "404": Kind("api__get_missing", {}, "There is no pet 5.", ok=False),
     "422": Kind("api__get_refused_by_it", {}, "no such colour", "E17", ok=False),
     "pending": Kind("api__buy", {}, "approval_required", "Nothing has been carried out", "call_", ok=False),
@@ -263,14 +263,14 @@ KINDS: dict[str, Kind] = {
     "function with a member of the note's name": Kind("fn__prices", {}, '"tea":2.5', "gateway_note"),
     "function that says": Kind("fn__greeting", {}, "Hello there"),
     "function without a type": Kind("fn__anything", {}, '"some":"thing"'),
-    "function that draws": Kind("fn__drawing", {}, "a point", picture=True),
+    "function that draws": Kind("fn__drawing", {}, "a point", picture=PIXEL),
     "function that fails": Kind("fn__fails", {}, "handler_error", "the pen is empty", "fill it", ok=False),
     "bridged text": Kind("far__says", said(content=texts("one", "two")), "one", "two"),
     "bridged data, and other text": Kind("far__says", said(content=texts("five"), **NUMBER), "five", '"n":5'),
     "bridged data alone": Kind("far__says", said(content=[], **NUMBER), '"n":5'),
     "bridged data, said as text": Kind("far__says", said(content=texts('{"n":5}'), **NUMBER), '"n":5'),
     "bridged link": Kind("far__says", said(content=[LINK]), "a.txt", "file:///a.txt", "read_file", "toolgen://answers/"),
-    "bridged picture": Kind("far__says", said(content=[*texts("see"), PICTURE]), "see", picture=True),
+    "bridged picture": Kind("far__says", said(content=[*texts("see"), PICTURE]), "see", picture=PIXEL),
     "bridged, as promised": Kind("far__promises", said(content=texts('{"n":5}'), **NUMBER), '"n":5'),
     "bridged, promised and more": Kind("far__promises", said(content=[*texts("five"), LINK], **NUMBER), '"n":5', "five", "a.txt"),
     "bridged, another type": Kind("far__promises", said(content=texts("words"), structuredContent={"n": "x"}), '"n":"x"', "words"),
@@ -283,7 +283,7 @@ THROUGH: dict[str, Kind] = {
     "search": Kind("search_tools", {"query": "a pet"}, "api__get_pet"),
     "description": Kind("describe_tool", {"name": "fn__point", "output_schema": True}, "output_schema", '"label"'),
     "called through": Kind("run_tool", {"name": "fn__point", "arguments": {"x": 3}}, '"y":-3'),
-    "called through, with a picture": Kind("run_tool", {"name": "fn__drawing"}, "a point", picture=True),
+    "called through, with a picture": Kind("run_tool", {"name": "fn__drawing"}, "a point", picture=PIXEL),
     "called through, bridged": Kind("run_tool", {"name": "far__says", "arguments": said(content=texts("hi"))}, "hi"),
     "called through, refused": Kind("run_tool", {"name": "api__get_missing"}, "There is no pet 5.", ok=False),
 }  # fmt: skip

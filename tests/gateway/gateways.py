@@ -15,6 +15,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.background import Background
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
+from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.departed_clients import DepartedClients
@@ -22,7 +23,6 @@ from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import Snapshot, rendered
-from toolgen.gateway.response_shaping import Fetched
 from toolgen.gateway.tracing import Spans
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope, Error, Meta
@@ -191,13 +191,16 @@ class FakeGateway:
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
         return self.catalog(principal)
 
-    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
+    async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
         return Error(code="expired", message="nothing is kept here")
 
     async def read(
         self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
-    ) -> tuple[Fetched, ...] | Error:
+    ) -> tuple[KeptFile | HeldFile, ...] | Error:
         return Error(code="expired", message="nothing is kept here")
+
+    async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
+        return envelope
 
     @property
     def files(self) -> Self:

@@ -15,8 +15,9 @@ import pytest
 
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError, StateUnavailableError
+from toolgen.model.files import FileBudget, FileInfo
 from toolgen.state import stored_files
-from toolgen.state.stored_files import CHUNK, FileBudget, FileInfo, FileTooLargeError, StoredFiles
+from toolgen.state.stored_files import CHUNK, FileTooLargeError, StoredFiles
 
 
 def in_a_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:

@@ -119,11 +119,19 @@ class _Reader:
         self._path = path
 
     def timeouts(self, given: _Timeouts) -> Timeouts:
-        total_s = self.seconds(given.total or _TOTAL, "timeouts", "total", least=0.01, most=600)
+        total_s = self.seconds(
+            _TOTAL if given.total is None else given.total, "timeouts", "total", least=0.01, most=600
+        )
         if given.first_byte is None and given.total is not None:
             first_byte_s = total_s  # who says how long a call may take alone means that it may be silent for as long
         else:
-            first_byte_s = self.seconds(given.first_byte or _FIRST_BYTE, "timeouts", "first_byte", least=0.01, most=300)
+            first_byte_s = self.seconds(
+                _FIRST_BYTE if given.first_byte is None else given.first_byte,
+                "timeouts",
+                "first_byte",
+                least=0.01,
+                most=300,
+            )
         found = Timeouts(
             connect_s=self.seconds(given.connect, "timeouts", "connect", least=0.01, most=30),
             first_byte_s=first_byte_s,

@@ -27,6 +27,7 @@ from toolgen.config.checks import (
 from toolgen.config.client_certificates import ClientCertificates, GivenClientCertificates, read_client_certificates
 from toolgen.config.console import ConsoleSettings, GivenConsole, read_console
 from toolgen.config.environment import InForce, in_force
+from toolgen.config.files import FileSettings, GivenFiles, read_files
 from toolgen.config.gateway import (
     GivenCors,
     GivenTls,
@@ -104,6 +105,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     trusted_proxies: list[str] = []
     cors: GivenCors = msgspec.field(default_factory=GivenCors)
     mcp: _McpClients = msgspec.field(default_factory=_McpClients)
+    files: GivenFiles = msgspec.field(default_factory=GivenFiles)
 
 
 class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,6 +138,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `cors_origins` are those of the web pages that may call the gateway.
     `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
     `resource_links` says whether MCP clients are given links to files as blocks too, beside the text that says how they are read.
+    `files` is how much is kept of files, and for how long.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -169,6 +172,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     inspection: InspectionSettings | None = None
     notify: NotifySettings = NO_NOTIFICATIONS
     resource_links: bool = False
+    files: FileSettings = FileSettings()
 
     @property
     def labels(self) -> frozenset[str]:
@@ -349,6 +353,7 @@ def _settings(document: Document, path: Path) -> Settings:
         search=file.gateway.search,
         spans=file.gateway.spans,
         resource_links=file.gateway.mcp.resource_links,
+        files=read_files(file.gateway.files, document),
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=read_client_certificates(document, file.gateway.client_certificates),
         trusted_proxies=read_networks(

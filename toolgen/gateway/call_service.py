@@ -395,7 +395,8 @@ class Calls:
     ) -> Envelope:
         """What the gateway's own tool answers: `read_file`, or `get_call_result`, which is no call itself and leaves no record."""
         if asked.name == GET_CALL_RESULT:
-            return await self._results.answer(asked.arguments, asked.principal, presence)
+            found = await self._results.answer(asked.arguments, asked.principal, presence)
+            return await self._answering.files.with_media(governance, asked.principal, found)
         return await self.files.call(governance, asked.arguments, asked.principal, session, presence)
 
     def carry_out(
@@ -436,8 +437,10 @@ class Calls:
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
         if isinstance(result, Success) and _is_shaped(call, result, reading):
             result = await self._answering.presented(governance, call, result, reading, trail.presence)
-        elif isinstance(result, Success | Failed) and result.shape is Shape.CONTENT:
-            result = await self._answering.with_links(governance, call, result)
+        elif isinstance(result, Success | Failed) and result.delivery.files:
+            if result.shape is Shape.CONTENT:
+                result = await self._answering.with_links(governance, call, result)
+            result = await self._answering.files.referenced(governance, call, result)
         if isinstance(result, Refused):
             result = await self._guided(governance, call, result)
         elif isinstance(result, Pending):  # it is on record that a device is asked, so it may be

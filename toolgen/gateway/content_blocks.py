@@ -5,26 +5,19 @@ A block that some clients cannot take is text here: a link, and a picture in a f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from toolgen.gateway.answer_text import data_text, error_text, notes_of, written
-from toolgen.gateway.file_links import linked_file, reading_hint
+from toolgen.gateway.file_links import is_reference, linked_file, reading_hint, reference_text
 from toolgen.model.mcp import URI_HERE, blocks_of, plain_data, structured_of, text_repeats, texts_beside
+from toolgen.model.media import picture_type
 from toolgen.model.result import Envelope, file_bytes
 from toolgen.model.schema import Json
 
 __all__ = ["Block", "content_blocks", "is_picture", "own_data", "said_beside", "text_block", "whole_text"]
 
 Block = dict[str, Any]
-_PICTURES: Mapping[str, re.Pattern[bytes]] = {
-    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
-    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
-    "image/gif": re.compile(rb"GIF8[79]a"),
-    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
-}
-"""How the pictures begin that models read. A provider refuses the whole conversation for one that is not what it is called."""
 
 
 def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool = False) -> list[Block]:
@@ -34,13 +27,12 @@ def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool =
             return [_text(error_text(envelope))]
         return [_text(error_text(envelope, blocks_follow=True)), *_bridged(envelope.content, links=links)]
     if envelope.content is not None:
-        blocks = _bridged(envelope.content, links=links)
+        blocks = _bridged(envelope.content, envelope.media, links=links)
     elif envelope.parts:
-        blocks = [
-            _part(part) for part in (envelope.data if isinstance(envelope.data, list | tuple) else [envelope.data])
-        ]
-    elif is_picture(envelope.data):
-        blocks = [_part(envelope.data)]
+        parts = envelope.data if isinstance(envelope.data, list | tuple) else [envelope.data]
+        blocks = [block for part in parts for block in _part(part, envelope.media)]
+    elif is_picture(envelope.data) or (envelope.media and linked_file(envelope) is not None):
+        blocks = _part(envelope.data, envelope.media)
     else:
         blocks = [{"type": "text", "text": data_text(envelope, text)}]
         if links and (link := linked_file(envelope)) is not None:
@@ -66,7 +58,7 @@ def said_beside(envelope: Envelope) -> str:
             if isinstance(block, Mapping) and block.get("type") != "text"
         ]
     elif is_picture(envelope.data):
-        said.append(_named(_part(envelope.data)))
+        said += map(_named, _part(envelope.data, None))
     return "\n\n".join(said)
 
 
@@ -87,13 +79,11 @@ def text_block(block: Block) -> str:
 
 def is_picture(data: Json) -> bool:
     """Whether data is a file that holds a picture which models read."""
-    if not isinstance(data, Mapping) or (signature := _PICTURES.get(str(data.get("media_type")))) is None:
-        return False
     body = file_bytes(data)
-    return body is not None and signature.match(body) is not None
+    return body is not None and isinstance(data, Mapping) and picture_type(body) == data["media_type"]
 
 
-def _bridged(content: Json, *, links: bool = False) -> list[Block]:
+def _bridged(content: Json, media: Mapping[str, Json] | None = None, *, links: bool = False) -> list[Block]:
     """The blocks of an MCP server's answer as they came, and its structured content where no text says it."""
     blocks: list[Block] = []
     for block in blocks_of(content):
@@ -103,6 +93,8 @@ def _bridged(content: Json, *, links: bool = False) -> list[Block]:
             blocks.append(_text(_named(block)))
             if links:
                 blocks.append(_readable_here(block))
+        elif block.get("type") == "resource" and is_reference(block.get("resource")):
+            blocks += _referenced(block["resource"], media)
         else:
             blocks.append(dict(block))
     structured = structured_of(content)
@@ -135,18 +127,27 @@ def _here(link: Mapping[str, Json]) -> str:
     return here if isinstance(here, str) else ""
 
 
-def _part(part: Json) -> Block:
-    """One part of a function's answer, or of a file: a text, a picture, a recording, a document."""
-    if isinstance(part, Mapping) and part.keys() == {"base64", "media_type"}:
-        kind = str(part["media_type"]).partition("/")[0]
-        if kind in {"image", "audio"}:
-            return {"type": kind, "data": part["base64"], "mimeType": part["media_type"]}
-    if isinstance(part, Mapping) and part.keys() == {"uri", "media_type", "text"}:
-        return {
-            "type": "resource",
-            "resource": {"uri": part["uri"], "mimeType": part["media_type"], "text": part["text"]},
-        }
-    return _text(written(part))
+def _part(part: Json, media: Mapping[str, Json] | None) -> list[Block]:
+    """The blocks of one part of a function's answer, or of a file: a text, a picture, a recording, a document."""
+    if isinstance(part, Mapping):
+        if part.keys() == {"resource"} and is_reference(part["resource"]):
+            return _referenced(part["resource"], media)
+        if part.keys() == {"base64", "media_type"}:
+            kind = str(part["media_type"]).partition("/")[0]
+            if kind in {"image", "audio"}:
+                return [{"type": kind, "data": part["base64"], "mimeType": part["media_type"]}]
+        if part.keys() == {"uri", "media_type", "text"}:
+            resource = {"uri": part["uri"], "mimeType": part["media_type"], "text": part["text"]}
+            return [{"type": "resource", "resource": resource}]
+    return [_text(written(part))]
+
+
+def _referenced(reference: Json, media: Mapping[str, Json] | None) -> list[Block]:
+    """A file that is kept: the picture or the recording where a model takes it, and a text that names it."""
+    assert isinstance(reference, Mapping)  # noqa: S101 - a reference is
+    named = _text(reference_text(reference))
+    shown = None if media is None else media.get(str(reference.get("uri")))
+    return [named] if shown is None else [*_part(shown, None), named]
 
 
 def _named(block: Mapping[str, Any]) -> str:
@@ -154,6 +155,8 @@ def _named(block: Mapping[str, Any]) -> str:
     if block.get("type") == "resource_link":
         return _link_text(block)
     resource = block.get("resource")
+    if is_reference(resource) and isinstance(resource, Mapping):
+        return reference_text(resource)
     held = resource if isinstance(resource, Mapping) else block
     kind = held.get("mimeType") or block["type"]
     where = f", {held['uri']}" if "uri" in held else ""

@@ -11,7 +11,17 @@ from msgspec import Struct
 from toolgen.model.result import Envelope
 from toolgen.model.schema import Json
 
-__all__ = ["MAX_LINKS", "READ_FILE", "SCHEME", "Place", "linked_file", "parse_uri", "reading_hint"]
+__all__ = [
+    "MAX_LINKS",
+    "READ_FILE",
+    "SCHEME",
+    "Place",
+    "is_reference",
+    "linked_file",
+    "parse_uri",
+    "reading_hint",
+    "reference_text",
+]
 
 READ_FILE = "read_file"
 SCHEME = "toolgen://answers/"
@@ -56,6 +66,21 @@ def linked_file(envelope: Envelope) -> dict[str, Any] | None:
         "mimeType": str(link.get("media_type", "")),
         "size": link.get("size"),
     }
+
+
+def is_reference(value: Json) -> bool:
+    """Whether a value describes a file that was taken out of an answer, and not one that it holds."""
+    return isinstance(value, Mapping) and value.keys() >= {"media_type", "size"} and not value.keys() & {"text", "blob"}
+
+
+def reference_text(reference: Mapping[str, Json]) -> str:
+    """A file that was taken out of an answer, and how an agent reads it."""
+    name = reference.get("name") or reference.get("filename")
+    about = f"{reference['media_type']}, {reference['size']} bytes"
+    said = f"File {name} ({about})" if name else f"File ({about})"
+    if note := reference.get("note"):
+        return f"[{said}: {note}]"
+    return f"[{said}: {reference.get('uri')} ({READ_FILE} reads it, and tools that take a file take this uri)]"
 
 
 def reading_hint(uri: str) -> str:

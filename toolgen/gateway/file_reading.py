@@ -1,33 +1,44 @@
-"""Files that calls answered with links to: whole, and as the tool `read_file` shows them, as much as a model can read at once."""
+"""`read_file`: the tool that shows a file by its URI, as much as a model can read at once."""
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 
 from toolgen.clock import Clock
+from toolgen.errors import StateError
+from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
-from toolgen.gateway.content_blocks import is_picture
-from toolgen.gateway.file_links import READ_FILE
+from toolgen.gateway.file_links import READ_FILE, SCHEME
 from toolgen.gateway.json_body import ended
-from toolgen.gateway.response_shaping import SHOWN, Answering, Fetched
+from toolgen.gateway.response_shaping import SHOWN, Answering
 from toolgen.model.call import Principal
+from toolgen.model.media import shown_type
 from toolgen.model.prompt_injection import visible
-from toolgen.model.result import Envelope, Error, Refused, Shape, Success, file_data, text_in
-from toolgen.model.schema import Json, JsonObject, Schema
-from toolgen.model.tool import Effect, HttpBinding, McpBinding, NoBinding, Tool, seal
+from toolgen.model.result import Envelope, Error, Refused, Shape, Success, file_data
+from toolgen.model.schema import JsonObject, Schema
+from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, NoBinding, SqlBinding, Tool, seal
+from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import Presence, Trail
 from toolgen.policy.arguments import Validator, excess, repair
+from toolgen.responses.encoded_files import declared_names
 
 __all__ = ["Files", "with_file_tool"]
 
-_MAX_PICTURE = 4 * 1024 * 1024
+_MAX_BLOCK = 4 * 1024 * 1024
+_RANGE = re.compile(r"(?:([0-9]{1,15})-([0-9]{0,15})|-([0-9]{1,15}))\Z")
 _INPUT: Schema = {
     "type": "object",
     "properties": {
         "uri": {"type": "string", "minLength": 1, "maxLength": 400, "description": "As the answer said it."},
-        "offset": {"type": "integer", "minimum": 0, "description": "The first byte to read; 0 without it."},
-        "length": {"type": "integer", "minimum": 1, "maximum": SHOWN, "description": "How many bytes to read."},
+        "range": {
+            "type": "string",
+            "pattern": "^([0-9]+-[0-9]*|-[0-9]+)$",
+            "maxLength": 32,
+            "description": "Which bytes of a text to read, like 0-65535, 65536- (the rest) or -1000 (the last). "
+            "Without it the file is read from its beginning.",
+        },
     },
     "required": ["uri"],
 }
@@ -35,8 +46,8 @@ _TOOL = seal(
     Tool(
         name=READ_FILE,
         title="Read a file",
-        description="Reads a file that a tool answered with, by the URI in that answer: text, a picture, or other bytes in base64. "
-        "A long file comes in parts, and each part says where the next one begins.",
+        description="Reads a file that a tool answered with, by the URI in that answer: a text as text, a picture as a picture. Of other "
+        "bytes it says what they are and where they are downloaded. A long text comes in parts, and each part says where the next begins.",
         input_schema=_INPUT,
         output_schema=None,
         effect=Effect.READ,
@@ -50,14 +61,27 @@ _TOOL = seal(
 
 def with_file_tool(offered: tuple[Tool, ...], catalog: Sequence[Tool]) -> tuple[Tool, ...]:
     """What is listed of a catalog, with `read_file` among it where a tool of the catalog may answer with files."""
-    if not any(map(_answers_files, catalog)) or any(tool.name == READ_FILE for tool in catalog):
+    if any(tool.name == READ_FILE for tool in catalog) or not (
+        any(map(_answers_files, catalog)) or any(map(_declares_bytes, catalog))
+    ):
         return offered
     return tuple(sorted((*offered, _TOOL), key=lambda tool: tool.name))
 
 
 def _answers_files(tool: Tool) -> bool:
-    binding = tool.binding
-    return isinstance(binding, McpBinding) or (isinstance(binding, HttpBinding) and binding.files is True)
+    """Whether an answer may hold bytes, as far as the description of the tool says."""
+    match tool.binding:
+        case McpBinding():
+            return True
+        case HttpBinding(files=files) | SqlBinding(files=files) | FunctionBinding(content=files):
+            return files is True
+        case _:
+            return False
+
+
+def _declares_bytes(tool: Tool) -> bool:
+    """Whether a JSON answer is declared to have members that are base64."""
+    return isinstance(tool.binding, HttpBinding) and bool(declared_names(tool.output_schema))
 
 
 class Files:
@@ -70,15 +94,19 @@ class Files:
         self._validator = Validator(_INPUT)
         self.resource_links = resource_links
 
-    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
-        """The bytes of an answer of the tool `name` that this principal was given a link to, or why it has none."""
+    async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
+        """A file that the tool `name` answered this principal with, or why there is none."""
         return await self._answering.fetch(self._current.governance, principal, name, token)
 
     async def read(
         self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
-    ) -> tuple[Fetched, ...] | Error:
+    ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
         return await self._answering.read(self._current.governance, principal, uri, session=session, presence=presence)
+
+    async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
+        """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
+        return await self._answering.files.with_media(self._current.governance, principal, envelope)
 
     async def call(
         self,
@@ -109,36 +137,78 @@ class Files:
         found = await self._answering.read(governance, principal, str(given["uri"]), session=session, presence=presence)
         if isinstance(found, Error):
             return Refused(error=found)
-        offset, length = given.get("offset") or 0, given.get("length")
-        assert isinstance(offset, int) and isinstance(length, int | None)  # noqa: S101, PT018 - the schema says so
-        return _part(_joined(found), offset, length)
+        span = given.get("range")
+        try:
+            return await _shown(await _joined(found), str(given["uri"]), None if span is None else str(span))
+        except StateError as error:
+            return Refused(error=fault_error(error))
 
 
-def _part(file: Fetched, offset: int, length: int | None) -> Success | Refused:
-    size = len(file.body)
-    if offset > size:
-        return Refused(error=_invalid(f"/offset: the file has {size} bytes"))
-    whole = file_data(file.body, file.media_type)
-    if offset == 0 and length is None and size <= _MAX_PICTURE and is_picture(whole):
-        return Success(data=[whole, f"[{file.media_type}, {size} bytes]"], shape=Shape.PARTS)
-    end = min(size, offset + (SHOWN if length is None else length))
-    if text_in(file.body) is None:
-        shown: Json = file_data(file.body[offset:end], file.media_type)
-    else:
-        offset, end = _boundary(file.body, offset), _boundary(file.body, end)
-        shown = visible(file.body[offset:end].decode("utf-8"))
-    note = f"[Bytes {offset} to {end} of {size}, {file.media_type}."
-    if end < size:
-        note += f" Read on with offset {end}" + (f" and uri {file.uri}." if file.uri else ".")
-    return Success(data=[shown, f"{note}]"], shape=Shape.PARTS)
+async def _shown(file: KeptFile | HeldFile, uri: str, span: str | None) -> Success | Refused:
+    size, media_type = file.info.size, file.info.media_type
+    head = await file.read(0, min(size, SHOWN))
+    if span is None and size <= _MAX_BLOCK and (kind := shown_type(head, media_type)):
+        whole = file_data(head if size <= SHOWN else await file.read(), kind)
+        return Success(data=[whole, f"[{kind}, {size} bytes]"], shape=Shape.PARTS)
+    if not _is_text(head, whole=size <= SHOWN):
+        return Success(data=_described(file, uri))
+    start, end = (0, size) if span is None else _places(span, size)
+    if start > size or end < start:
+        return Refused(error=_invalid(f"/range: the file has {size} bytes"))
+    end = min(end, start + SHOWN)
+    body = await file.read(start, min(size, end + 4))
+    first, last = _boundary(body, 0), _boundary(body, end - start)
+    text = visible(body[first:last].decode("utf-8", "replace"))
+    note = f"[Bytes {start + first} to {start + last} of {size}, {media_type}."
+    if start + last < size:
+        note += f" Read on with range {start + last}-" + (f" and uri {file.uri}." if file.uri else ".")
+    return Success(data=[text, f"{note}]"], shape=Shape.PARTS)
 
 
-def _joined(files: Sequence[Fetched]) -> Fetched:
+def _places(span: str, size: int) -> tuple[int, int]:
+    """First byte, and the one behind the last, of a range as HTTP writes it (RFC 9110, section 14.1.2)."""
+    found = _RANGE.match(span)
+    if found is None:
+        return size + 1, 0
+    if found[3] is not None:
+        return max(0, size - int(found[3])), size
+    return int(found[1]), int(found[2]) + 1 if found[2] else size
+
+
+def _is_text(head: bytes, *, whole: bool) -> bool:
+    """Whether the beginning of a file is text in UTF-8. Its last character may be cut where it is not the `whole` file."""
+    if b"\0" in head:
+        return False
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return not whole and error.start > len(head) - 4 and error.reason == "unexpected end of data"
+    return True
+
+
+def _described(file: KeptFile | HeldFile, uri: str) -> str:
+    """What a file is that a model cannot read, and where it is downloaded."""
+    info = file.info
+    name = f" {info.filename}" if info.filename else ""
+    where = file.uri or uri
+    path = f"/v1/answers/{where.removeprefix(SCHEME)}" if where.startswith(SCHEME) else ""
+    served = f" Over REST it is downloaded from {path}." if path else ""
+    return (
+        f"[File{name}: {info.media_type}, {info.size} bytes, SHA-256 {info.sha256}. It is neither text nor a picture and cannot be shown."
+        f"{served} Tools that take a file take its uri.]"
+    )
+
+
+async def _joined(files: Sequence[KeptFile | HeldFile]) -> KeptFile | HeldFile:
     """Several as one text, in which those that are no text are named."""
     if len(files) == 1:
         return files[0]
-    texts = [text_in(one.body) or f"[{one.media_type}, {len(one.body)} bytes]" for one in files]
-    return Fetched(media_type="text/plain", body="\n\n".join(texts).encode("utf-8"))
+    texts = []
+    for one in files:
+        body = await one.read(0, SHOWN)
+        is_text = _is_text(body, whole=one.info.size <= SHOWN)
+        texts.append(body.decode("utf-8", "ignore") if is_text else f"[{one.info.media_type}, {one.info.size} bytes]")
+    return HeldFile("\n\n".join(texts).encode("utf-8"), "text/plain")
 
 
 def _boundary(body: bytes, at: int) -> int:

@@ -229,6 +229,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
         cursor_argument=cursor_argument,
         parts=isinstance(result, Success) and result.shape is Shape.PARTS,
         empty_status=empty_status,
+        media=result.media if isinstance(result, Success) else None,
     )
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from toolgen.config.settings import Settings
+from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Records
 from toolgen.gateway.compiled_policy import CurrentPolicy
@@ -20,7 +21,6 @@ from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.pause_control import PauseControl
-from toolgen.gateway.response_shaping import Fetched
 from toolgen.gateway.tracing import Spans
 from toolgen.gateway.unknown_outcomes import UnknownOutcomes
 from toolgen.model.call import Principal
@@ -89,13 +89,16 @@ class Files(Protocol):
     def resource_links(self) -> bool:
         """Whether MCP clients are given links as blocks too."""
 
-    async def fetch(self, principal: Principal, name: str, token: str) -> Fetched | Error:
-        """The bytes of an answer of the tool `name` that this principal was given a link to, or why it has none."""
+    async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
+        """A file that the tool `name` that this principal was given a link to, or why it has none."""
 
     async def read(
         self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
-    ) -> tuple[Fetched, ...] | Error:
+    ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
+
+    async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
+        """The envelope of a call that ended before, with the pictures and recordings that its data names."""
 
 
 class ToolCalls(Protocol):

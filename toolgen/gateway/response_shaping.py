@@ -16,18 +16,17 @@ from typing import Any
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.canonical import digest, encodable
 from toolgen.errors import AuditError, StateError
+from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile, Whose, bound_to, owner_of, uri_of
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.file_links import MAX_LINKS, SCHEME, parse_uri
+from toolgen.gateway.file_links import MAX_LINKS, parse_uri
 from toolgen.gateway.json_body import encode, ended
 from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Failed, Refused, Result, Success, file_bytes
+from toolgen.model.result import Envelope, Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.unavailable import fault_error, unavailable
@@ -35,9 +34,10 @@ from toolgen.pipeline.middleware import Next, Presence, Trail
 from toolgen.responses.answer_argument import Position, Reading, cut, option_name, path_text, size_of
 from toolgen.responses.pagination import Pagings, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
-from toolgen.state.stored_answers import EXPIRES_S, KEY_BYTES, StoredAnswers
+from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
+from toolgen.state.stored_files import FileTooLargeError
 
-__all__ = ["SHOWN", "Answering", "Fetched"]
+__all__ = ["SHOWN", "Answering"]
 
 SHOWN = 131_072
 """How many bytes of one answer an agent is shown at once; some 30,000 tokens."""
@@ -60,30 +60,29 @@ _GONE = Error(
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of an answer: JSON, or the bytes of a file; or the URIs of the resources that an MCP server's answer links to."""
+    """What is kept of an answer: its JSON, or the URIs of the resources that an MCP server's answer links to."""
 
     call_id: str
-    media_type: str = ""
     truncated: bool = False
     body: bytes = b""
     links: tuple[str, ...] = ()
-
-
-class Fetched(Struct, frozen=True, kw_only=True):
-    """The bytes behind a link. `uri`: they are read on by another URI, "" where by the same."""
-
-    media_type: str
-    body: bytes
-    uri: str = ""
 
 
 class Answering:
     """`record` makes an entry durable and raises `AuditError`; `run` sends a call through the whole pipeline."""
 
     def __init__(
-        self, *, store: StoredAnswers, pauses: Pauses | SharedPauses, pagings: Pagings, record: _Note, run: _Run
+        self,
+        *,
+        store: StoredAnswers,
+        files: AnswerFiles,
+        pauses: Pauses | SharedPauses,
+        pagings: Pagings,
+        record: _Note,
+        run: _Run,
     ) -> None:
         self._store = store
+        self.files = files
         self._pauses = pauses
         self._record = record
         self._run = run
@@ -97,16 +96,14 @@ class Answering:
             result = await self._more(governance, call, result, reading.pages, presence)
         if reading.mask is not None:
             result = replace(result, data=reading.mask.apply(result.data))
-        if (body := file_bytes(result.data)) is not None:
-            return await self._linked(governance, call, result, body)
+        if result.delivery.files:
+            result = await self.files.referenced(governance, call, result)
         if size_of(result.data) <= SHOWN:
             return result
-        kept = _Kept(
-            call_id=call.id, media_type="application/json", truncated=result.truncated, body=encode(result.data)
-        )
-        bound = _bound(governance, call.principal, call.tool, call.arguments)
+        kept = _Kept(call_id=call.id, truncated=result.truncated, body=encode(result.data))
+        bound = bound_to(governance, call.principal, call.tool, call.arguments)
         try:
-            key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(call.principal), bound=bound)
+            key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(call.principal), bound=bound)
         except StateError:
             return _piece(result, result.data, (), b"", b"")
         return _piece(_read_on_with(call.tool, result), result.data, (), key, bound)
@@ -117,7 +114,7 @@ class Answering:
             token = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         except (ValueError, binascii.Error):
             token = b""
-        bound = _bound(governance, call.principal, call.tool, call.arguments)
+        bound = bound_to(governance, call.principal, call.tool, call.arguments)
         refusal = await self._refusal(governance, call.principal, call.tool)
         try:
             kept = None if refusal else await self._opened(token[:KEY_BYTES], bound)
@@ -132,21 +129,21 @@ class Answering:
             result = _piece(more, value, position, token[:KEY_BYTES], bound)
         except ValueError:
             return _ended(call, call.id, Refused(error=_GONE), Trail())
-        if fault := await self._noted(call.principal, call.tool, kept, size_of(result.data)):
+        if fault := await self._noted(call.principal, call.tool, kept.call_id, size_of(result.data)):
             return _ended(call, kept.call_id, Refused(error=fault), Trail())
         return _ended(call, kept.call_id, result, Trail())
 
-    async def fetch(self, governance: Governance, principal: Principal, name: str, token: str) -> Fetched | Error:
-        """The bytes of a file that this principal was given a link to."""
+    async def fetch(self, governance: Governance, principal: Principal, name: str, token: str) -> KeptFile | Error:
+        """A file that this principal was given a link to."""
         found = await self._file(governance, principal, name, token)
         if isinstance(found, Error):
             return found
         tool, kept = found
-        if kept.links:
+        if isinstance(kept, _Kept):
             return _NO_FILE
-        if fault := await self._noted(principal, tool, kept, len(kept.body)):
+        if fault := await self._noted(principal, tool, kept.info.call_id, kept.info.size):
             return fault
-        return Fetched(media_type=kept.media_type, body=kept.body)
+        return kept
 
     async def read(
         self,
@@ -156,7 +153,7 @@ class Answering:
         *,
         session: str = "",
         presence: Presence | None = None,
-    ) -> tuple[Fetched, ...] | Error:
+    ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
         place = parse_uri(uri)
         if place is None:
@@ -168,20 +165,20 @@ class Answering:
         if isinstance(found, Error):
             return found
         tool, kept = found
-        if place.link >= len(kept.links):
+        if not isinstance(kept, _Kept) or place.link >= len(kept.links):
             return _NO_FILE
         call = resource_call(tool, kept.links[place.link], principal, session, parent=kept.call_id)
         trail = Trail(presence=presence or Presence(), verdict="allow", rule=LINKED)
         result = await self._run(governance.read_resource, call, trail)
         if not isinstance(result, Success):
             return result.error
-        read = tuple(Fetched(media_type=kind, body=body) for kind, body in held_in(result.data))
-        if len(read) != 1 or len(read[0].body) <= SHOWN:
-            return read
-        with suppress(StateError):
-            file = _Kept(call_id=kept.call_id, media_type=read[0].media_type, body=read[0].body)
-            return (replace(read[0], uri=await self._keep(governance, principal, tool, file)),)
-        return read
+        read = [HeldFile(body, kind) for kind, body in held_in(result.data)]
+        if len(read) == 1 and len(read[0].body) > SHOWN:
+            with suppress(StateError, FileTooLargeError):
+                whose = Whose(governance=governance, principal=principal, tool=tool, call_id=kept.call_id)
+                place_ = await self.files.keep(whose, read[0].body, read[0].info.media_type)
+                read[0].uri = str(place_["uri"])
+        return tuple(read)
 
     async def with_links(self, governance: Governance, call: Call, result: Success | Failed) -> Success | Failed:
         """An answer of an MCP server with the URIs that this gateway reads its links by."""
@@ -196,8 +193,8 @@ class Answering:
 
     async def _file(
         self, governance: Governance, principal: Principal, name: str, token: str
-    ) -> tuple[Tool, _Kept] | Error:
-        """What is kept under a URI that this principal was given, and the tool that answered."""
+    ) -> tuple[Tool, _Kept | KeptFile] | Error:
+        """What is kept under a URI that this principal was given, a file or links, and the tool that answered."""
         tool = governance.tool(name)
         if tool is None:
             return _NO_FILE
@@ -205,7 +202,8 @@ class Answering:
             return _NO_FILE if refusal is _GONE else refusal
         try:
             key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-            kept = await self._opened(key, _bound(governance, principal, tool, None))
+            bound = bound_to(governance, principal, tool, None)
+            kept = await self.files.open(key, bound) or await self._opened(key, bound)
         except (ValueError, binascii.Error):
             return _NO_FILE
         except StateError as error:
@@ -214,13 +212,14 @@ class Answering:
 
     async def _keep(self, governance: Governance, principal: Principal, tool: Tool, kept: _Kept) -> str:
         """Keeps something for a caller, and returns its URI. Raises `StateError`."""
-        bound = _bound(governance, principal, tool, None)
-        key = await self._store.put(msgspec.msgpack.encode(kept), owner=_owner(principal), bound=bound)
-        return f"{SCHEME}{tool.name}/{base64.urlsafe_b64encode(key).decode().rstrip('=')}"
+        bound = bound_to(governance, principal, tool, None)
+        key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(principal), bound=bound)
+        return uri_of(tool, key)
 
     async def close(self) -> None:
         """Closes what is kept."""
         await self._store.close()
+        await self.files.store.close()
 
     async def _refusal(self, governance: Governance, principal: Principal, tool: Tool) -> Error | None:
         """Why what was answered before is not read on now: the caller may not call the tool any more, or it is paused."""
@@ -242,11 +241,11 @@ class Answering:
         body = await self._store.get(key, bound=bound)
         return None if body is None else msgspec.msgpack.decode(body, type=_Kept)
 
-    async def _noted(self, principal: Principal, tool: Tool, kept: _Kept, size: int) -> Error | None:
+    async def _noted(self, principal: Principal, tool: Tool, call_id: str, size: int) -> Error | None:
         user = principal.on_behalf_of
         entry = {
             "event": "fetch",
-            "call_id": kept.call_id,
+            "call_id": call_id,
             "principal": principal.id,
             "on_behalf_of": "" if user is None else user.id,
             "tool": tool.name,
@@ -258,26 +257,6 @@ class Answering:
         except AuditError as error:
             return fault_error(error, "nothing is read on, because it could not be recorded")
         return None
-
-    async def _linked(self, governance: Governance, call: Call, result: Success, body: bytes) -> Success:
-        """A link in place of the bytes of a file."""
-        if len(body) <= SHOWN:
-            return result
-        assert isinstance(result.data, Mapping)  # noqa: S101 - a file is
-        media_type = str(result.data["media_type"])
-        kept = _Kept(call_id=call.id, media_type=media_type, body=body)
-        try:
-            uri = await self._keep(governance, call.principal, call.tool, kept)
-        except StateError:
-            return result
-        link: dict[str, Json] = {
-            "uri": uri,
-            "path": f"/v1/answers/{uri.removeprefix(SCHEME)}",
-            "media_type": media_type,
-            "size": len(body),
-            "expires_s": EXPIRES_S,
-        }
-        return replace(result, data={"resource": link})
 
     async def _more(
         self, governance: Governance, call: Call, result: Success, most: int, presence: Presence
@@ -338,21 +317,6 @@ def _opened_position(token: bytes, bound: bytes) -> Position | None:
     except InvalidTag:
         return None
     return tuple(msgspec.json.decode(written))
-
-
-def _bound(governance: Governance, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None) -> bytes:
-    """What must be the same when an answer is read on: the caller and whom it acts for, the tool, the policy about them, the arguments."""
-    about = {
-        "parties": parties(principal),
-        "tool": [tool.name, tool.digest],
-        "concern": governance.concern(principal, tool),
-        "arguments": arguments,
-    }
-    return digest(encodable(about)).encode()
-
-
-def _owner(principal: Principal) -> str:
-    return digest(list(parties(principal)))
 
 
 def _bytes(result: Success) -> int:

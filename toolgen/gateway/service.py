@@ -20,6 +20,7 @@ from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import PolicyError
 from toolgen.execute.base import Executor
+from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
@@ -60,6 +61,7 @@ from toolgen.state.encryption import seal_of
 from toolgen.state.history import Histories
 from toolgen.state.rate_limits import Upstreams
 from toolgen.state.stored_answers import StoredAnswers
+from toolgen.state.stored_files import StoredFiles
 from toolgen.wiring.checkpoint_sinks import plan_of
 from toolgen.wiring.exchanges import Exchanges
 from toolgen.wiring.executors import (
@@ -166,8 +168,14 @@ class Gateway(Standing):
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
         self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
         stored = StoredAnswers(settings.state_dir / "answers.db", clock)
+        files = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
         self._answering = Answering(
-            store=stored, pauses=shared.pauses, pagings=pagings, record=log.append, run=self._running.run
+            store=stored,
+            files=AnswerFiles(files, shown=settings.files.shown),
+            pauses=shared.pauses,
+            pagings=pagings,
+            record=log.append,
+            run=self._running.run,
         )
         self.tool_calls = inner.calls = self._made_calls(clock)
         self._runner = Runner(

@@ -80,6 +80,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     - `lifetime_s`: for how long the answer may be kept. `cache`: how one that was kept came to be given, `hit`, `stale`, `shared` or
       `replayed`.
     - `session`: the id that a server of MCP gave a conversation.
+    - `files`: the answer may hold bytes, which become references; False where its executor knows that it holds none.
     - `headers`: those of the answer that its executor asked for.
     """
 
@@ -98,6 +99,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache: str = ""
     session: str = ""
     headers: Mapping[str, str] | None = None
+    files: bool = True
 
 
 UNTRIED = Delivery()
@@ -107,6 +109,7 @@ UNTRIED = Delivery()
 class Success(msgspec.Struct, frozen=True, kw_only=True):
     """The system answered; `delivery` says how.
 
+    `media` has the pictures and recordings that the data names by URI and a model is given as they are (`file_data`).
     `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins, and
     `cursor_argument` the argument of the tool that takes `next_cursor` then.
     """
@@ -120,6 +123,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     delivery: Delivery = UNTRIED
     age_s: float | None = None
     shape: Shape = Shape.WHOLE
+    media: Mapping[str, Json] | None = None
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +189,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     `content` is an answer of an MCP server whole, block by block, for agents; programs are given `data`. `parts`: the data is a list of
     texts, files and documents, or one of them, which agents are given one by one. `cursor_argument` is as of `Success`, for the text that
-    an agent reads, and `empty_status` is the HTTP status of an answer without a body, 0 for others. None of these is in the JSON form.
+    an agent reads, and `empty_status` is the HTTP status of an answer without a body, 0 for others. `media` is as of `Success`. None of
+    these is in the JSON form.
     """
 
     status: str  # ok | error | refused | pending | cancelled
@@ -198,11 +203,13 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     cursor_argument: str = ""
     parts: bool = False
     empty_status: int = 0
+    media: Mapping[str, Json] | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; `data` and `error` are left out where there is none."""
         built: dict[str, object] = msgspec.to_builtins(self)
-        del built["content"], built["cursor_argument"], built["parts"], built["empty_status"]
+        for name in ("content", "cursor_argument", "parts", "empty_status", "media"):
+            del built[name]
         return {key: value for key, value in built.items() if value is not None or key not in {"data", "error"}}
 
 

@@ -211,6 +211,7 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """One thing to do with a database. The tables it may name stand in the manifest's source.
 
     `statement` is a trusted file's query and `parameters` the arguments its placeholders stand for, in order; both belong to `named` alone.
+    `files`: rows may hold bytes, as a table has a column of a binary type.
     """
 
     dialect: str  # sqlite | postgres | mysql | duckdb
@@ -218,6 +219,7 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     statement: str = ""
     parameters: tuple[str, ...] = ()
     arguments: dict[str, str] = {}
+    files: bool = False
 
     @property
     def kind(self) -> str:

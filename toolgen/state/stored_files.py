@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError, StateUnavailableError
+from toolgen.model.files import FileBudget, FileInfo
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
-__all__ = ["KEY_BYTES", "FileBudget", "FileInfo", "FileTooLargeError", "FileWriter", "StoredFiles"]
+__all__ = ["KEY_BYTES", "FileTooLargeError", "FileWriter", "StoredFiles"]
 
 KEY_BYTES = 48
 CHUNK = 64 * 1024
@@ -36,25 +36,6 @@ CREATE TABLE IF NOT EXISTS files (
   id BLOB PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL, size INTEGER NOT NULL, about BLOB NOT NULL
 ) WITHOUT ROWID
 """
-
-
-class FileBudget(Struct, frozen=True, kw_only=True):
-    """Bytes of one file, of the files of one principal and of all files, and for how many seconds a file is kept."""
-
-    largest: int = 100 * 1024 * 1024
-    each: int = 512 * 1024 * 1024
-    total: int = 2 * 1024 * 1024 * 1024
-    expires_s: float = 3_600.0
-
-
-class FileInfo(Struct, frozen=True, kw_only=True):
-    """What is known of a file. `sha256` is its digest in hexadecimal, `call_id` the call that answered with it, "" for an upload."""
-
-    size: int
-    media_type: str
-    sha256: str
-    filename: str = ""
-    call_id: str = ""
 
 
 class FileTooLargeError(Exception):

@@ -30,6 +30,7 @@ from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import SecurityScheme
+from toolgen.model.media import may_hold_files
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding
@@ -41,6 +42,7 @@ _TIMEOUTS = Timeouts()
 Reader = Callable[[Answer, Scrubber, str, Delivery], Success | Failed]
 _CLOCK = SystemClock()
 # What is known of a failure, for the decision about another attempt.
+_JSON = "application/json"
 _UNSENT = Delivery(attempts=1, unsent=True)
 
 
@@ -214,6 +216,7 @@ class HttpExecutor:
             link=answer.headers.get("link", ""),
             location=answer.location,
             lifetime_s=answer.lifetime_s,
+            files=not answer.content_type.startswith(_JSON) or may_hold_files(answer.body),
         )
         outcome = self._reader(answer, scrubber, method, delivery)
         # Looked for in C: most answers hold nothing that could say no.

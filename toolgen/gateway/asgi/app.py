@@ -20,6 +20,7 @@ from toolgen.gateway.asgi.request import (
     LOOPBACK_HOSTS,
     Answer,
     CredentialInUrl,
+    Download,
     Rejected,
     Request,
     Response,
@@ -331,6 +332,14 @@ class _AsgiExchange:
         if isinstance(answer, Response):
             await self._send(start)
             await self._send({"type": "http.response.body", "body": answer.body})
+            return
+        if isinstance(answer, Download):
+            await self._send(start)
+            async for part in answer.parts:
+                if self._request.presence.left():
+                    return
+                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+            await self._send({"type": "http.response.body", "body": b""})
             return
         if self._watching is None:
             await self._read()  # there is no body to a request for a stream; behind it is when the client leaves

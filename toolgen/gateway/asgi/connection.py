@@ -12,7 +12,17 @@ from typing import Any
 from toolgen.errors import place_of
 from toolgen.gateway.asgi.connections import HttpServer
 from toolgen.gateway.asgi.http1 import BadRequest, Head, Mark, RequestReader
-from toolgen.gateway.asgi.request import Answer, Crowded, Rejected, Request, Response, Stream, refusal, too_crowded
+from toolgen.gateway.asgi.request import (
+    Answer,
+    Crowded,
+    Download,
+    Rejected,
+    Request,
+    Response,
+    Stream,
+    refusal,
+    too_crowded,
+)
 
 __all__ = ["HttpConnection"]
 
@@ -103,7 +113,23 @@ class _Exchange:
                 closes = connection.answer(self, answer, body)
                 connection.answered(self, closes=closes)
             return
-        await self._stream(answer)
+        if isinstance(answer, Download):
+            await self._download(answer)
+        else:
+            await self._stream(answer)
+
+    async def _download(self, answer: Download) -> None:
+        """Sends a file part by part, the next one when the last is taken, and not to its end where the client leaves."""
+        connection = self._connection
+        await connection.writable()
+        closes = connection.answer(self, answer, b"")
+        async for part in answer.parts:
+            await connection.writable()
+            if self.gone:
+                return
+            connection.write(part)
+        if not self.gone:
+            connection.answered(self, closes=closes)
 
     async def _stream(self, answer: Stream) -> None:
         """Sends the events as they come, the head with the first of them. They are taken to their end although the client leaves."""

@@ -27,6 +27,7 @@ __all__ = [
     "Answer",
     "CredentialInUrl",
     "Crowded",
+    "Download",
     "Handlers",
     "Receive",
     "Rejected",
@@ -114,7 +115,20 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         return (kind, *_PLAIN[1:], (b"x-accel-buffering", b"no"), *self.headers)
 
 
-Answer: TypeAlias = Response | Stream
+class Download(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of `size` bytes as an answer, sent part by part. Its headers have its media type."""
+
+    parts: AsyncIterator[bytes]
+    size: int
+    status: int = 200
+    headers: Headers = ()
+
+    def fields(self) -> Headers:
+        """All of its headers."""
+        return (*_PLAIN[1:], *self.headers, (b"content-length", b"%d" % self.size))
+
+
+Answer: TypeAlias = Response | Stream | Download
 Send: TypeAlias = Callable[[Answer], Awaitable[None]]
 """Puts an answer on the wire. Returns when all of it is written, or the client has left."""
 Receive: TypeAlias = Callable[[], Awaitable[tuple[bytes, bool] | None]]

@@ -13,14 +13,19 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolgen.errors import StateError
 from toolgen.gateway.content_blocks import content_blocks, own_data, said_beside, whole_text
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, Era, Fault
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, Listing
 from toolgen.model.result import Envelope, Error
+from toolgen.model.unavailable import fault_error
 
 __all__ = ["Rendering", "asked_envelope", "read_resource", "tool_result"]
+
+
+_MAX_RESOURCE_SIZE = 8 * 1024 * 1024
 
 
 class Rendering(Struct, frozen=True, kw_only=True):
@@ -72,7 +77,18 @@ async def read_resource(gateway: Facade, caller: Caller, uri: str) -> dict[str, 
     )
     if isinstance(fetched, Error):
         return fetched
+    if sum(one.info.size for one in fetched) > _MAX_RESOURCE_SIZE:
+        return Error(
+            code="validation",
+            message=f"the file is longer than the {_MAX_RESOURCE_SIZE} bytes that one message holds",
+            suggestion="read it in parts with read_file, or over REST at /v1/answers",
+        )
+    try:
+        bodies = [await one.read() for one in fetched]
+    except StateError as error:
+        return fault_error(error)
     contents = [
-        {"uri": uri, "mimeType": one.media_type, "blob": base64.b64encode(one.body).decode()} for one in fetched
+        {"uri": uri, "mimeType": one.info.media_type, "blob": base64.b64encode(body).decode()}
+        for one, body in zip(fetched, bodies, strict=True)
     ]
     return {"contents": contents}

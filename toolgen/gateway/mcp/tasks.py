@@ -214,7 +214,7 @@ class Tasks:
         match task["status"]:
             case "completed":
                 await self._approvals.told(known)
-                task["result"] = {"resultType": "complete", **self._result_of(known, meta, era, principal)}
+                task["result"] = {"resultType": "complete", **await self._result_of(known, meta, era, principal)}
             case "failed":
                 await self._approvals.told(known)
                 task["error"] = error_of(known, self._approvals)
@@ -233,7 +233,7 @@ class Tasks:
         if form is not None:
             yield APPROVAL, {"method": "elicitation/create", "params": dict(form)}
 
-    def _result_of(
+    async def _result_of(
         self, known: Invocation, meta: Mapping[str, Any], era: Era, principal: Principal
     ) -> dict[str, object]:
         rendering = Rendering(
@@ -242,7 +242,8 @@ class Tasks:
             envelope=meta.get(META_ENVELOPE) is True,
             links=self._gateway.tool_calls.files.resource_links,
         )
-        return tool_result(self._approvals.envelope(known), known.via or known.tool, rendering)
+        envelope = await self._gateway.tool_calls.files.with_media(principal, self._approvals.envelope(known))
+        return tool_result(envelope, known.via or known.tool, rendering)
 
     async def _list(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
         after = _position(params.get("cursor"))
@@ -307,7 +308,7 @@ class Tasks:
                 async with asyncio.timeout(_LOOK_S):
                     await news.wait()
         await self._approvals.told(known)
-        result = self._result_of(known, meta, era, caller.principal)
+        result = await self._result_of(known, meta, era, caller.principal)
         said = result.get("_meta")
         own = said if isinstance(said, Mapping) else {}
         return {**result, "_meta": {**own, META_RELATED_TASK: {"taskId": known.id}}}

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.asgi.request import (
+    Download,
     Rejected,
     Request,
     Response,
@@ -250,17 +252,22 @@ class Rest:
             raise Rejected.of(STATUS_OF_CODE.get(found.code, 429), found)
         return found
 
-    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Response:
+    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Download:
         """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
         request.parameters()
         found = await self._gateway.tool_calls.files.fetch(principal, name, token)
         if isinstance(found, Error):
             status = 404 if found.code == "expired" else STATUS_OF_CODE.get(found.code, 500)
             raise Rejected.of(status, found)
-        # A stranger's bytes: never shown as a page of this origin, whatever they say they are.
-        headers = ((b"content-disposition", b"attachment"),)
-        kind = found.media_type.encode("ascii") if _MEDIA_TYPE.match(found.media_type) else b"application/octet-stream"
-        return Response(body=found.body, media_type=kind, headers=headers)
+        return download(found)
+
+
+def download(file: KeptFile | HeldFile) -> Download:
+    """A file as an answer. It is never shown as a page of this origin, whatever it says it is."""
+    info = file.info
+    kind = info.media_type.encode("ascii") if _MEDIA_TYPE.match(info.media_type) else b"application/octet-stream"
+    headers = ((b"content-type", kind), (b"content-disposition", b"attachment"))
+    return Download(parts=file.parts(), size=info.size, headers=headers)
 
 
 def enveloped(envelope: Envelope) -> Response:

@@ -7,6 +7,7 @@ account may do in its database, whatever the policy says: asked of the database,
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import assert_never
@@ -28,6 +29,9 @@ from toolgen.sources.sql.sqlite import prepare_sqlite, read_sqlite
 from toolgen.sources.sql.tools import make_tools
 
 __all__ = ["Prepared", "prepare", "read_rights", "read_sql"]
+
+_BINARY = re.compile(r"blob|bytea|binary|bit varying|^image$", re.IGNORECASE)
+"""Column types whose values are bytes, in any engine."""
 
 
 def read_sql(config: SourceConfig, password: str = "") -> Reading:
@@ -62,7 +66,10 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
             operations=len(declared) + len(faults),
             places=places,
         )
-    tools = tuple(make_tools(config.name, database.dialect, writes=config.writes, tables=len(database.tables)))
+    files = any(_BINARY.search(column.type) for table in database.tables for column in table.columns)
+    tools = tuple(
+        make_tools(config.name, database.dialect, writes=config.writes, tables=len(database.tables), files=files)
+    )
     queries = read_queries(config.name, database.dialect, config.queries)
     named = tuple(named_tool(config.name, database.dialect, query) for query in queries.found)
     return Reading(

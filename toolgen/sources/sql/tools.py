@@ -127,10 +127,10 @@ _FOUND: Final = _object(
 )
 
 
-def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0) -> Iterator[Tool]:
+def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0, files: bool = False) -> Iterator[Tool]:
     """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, `__change` for a source that is written to, and
-    `__search_schema` where there are many tables."""
-    makes = _Tools(source, dialect, searched=tables >= MIN_SEARCHED)
+    `__search_schema` where there are many tables. `files`: rows may hold bytes."""
+    makes = _Tools(source, dialect, searched=tables >= MIN_SEARCHED, files=files)
     yield from makes.of_statements()
     yield from makes.of_the_schema()
     if writes:
@@ -140,7 +140,8 @@ def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0) -> I
 class _Tools:
     """The tools of one database; `searched` where its schema is worth searching."""
 
-    def __init__(self, source: str, dialect: str, *, searched: bool) -> None:
+    def __init__(self, source: str, dialect: str, *, searched: bool, files: bool) -> None:
+        self._files = files
         self._source, self._dialect, self._engine, self._searched = source, dialect, _ENGINES[dialect], searched
         finds = join(source, "search_schema" if searched else "list_tables")
         self._look = f"Find tables with {finds} and their columns with {join(source, 'describe_table')}."
@@ -224,7 +225,7 @@ class _Tools:
             idempotent=True,
             source=self._source,
             origin=f"{self._dialect}#{operation}",
-            binding=SqlBinding(dialect=self._dialect, operation=operation),
+            binding=SqlBinding(dialect=self._dialect, operation=operation, files=self._files and operation == "query"),
         )
 
 

@@ -1,0 +1,58 @@
+"""`gateway.files` of toolgen.yaml: how much is kept of files that tools answer with and that callers upload, and for how long."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.errors import ConfigError
+from toolgen.model.files import DEFAULT_SHOWN, FileBudget
+from toolgen.units import parse_duration, parse_size
+from toolgen.yaml_file import Document
+
+__all__ = ["FileSettings", "GivenFiles", "read_files"]
+
+_GIB = 1024 * 1024 * 1024
+_MAX_EXPIRES_S = 7 * 24 * 3_600.0
+
+
+class GivenFiles(msgspec.Struct, forbid_unknown_fields=True):
+    """`gateway.files` as it is written."""
+
+    largest: str = "100MiB"
+    each: str = "512MiB"
+    total: str = "2GiB"
+    expires: str = "1h"
+    shown: str = "1MiB"
+
+
+class FileSettings(Struct, frozen=True, kw_only=True):
+    """What is kept, and the most bytes of a picture or a recording that a model is given (`shown`)."""
+
+    budget: FileBudget = FileBudget()
+    shown: int = DEFAULT_SHOWN
+
+
+def read_files(given: GivenFiles, document: Document) -> FileSettings:
+    """The settings of files. Raises `ConfigError`."""
+
+    def size(key: str, text: str, least: int, most: int, spelled: str) -> int:
+        found = parse_size(text)
+        if found is None or not least <= found <= most:
+            raise ConfigError(
+                f"{key}: takes a size like {getattr(GivenFiles(), key)}, {spelled}",
+                where=document.where("gateway", "files", key),
+            )
+        return found
+
+    largest = size("largest", given.largest, 65_536, 4 * _GIB, "from 64KiB to 4GiB")
+    each = size("each", given.each, largest, 1024 * _GIB, "at least as much as largest, which one file may have")
+    total = size("total", given.total, each, 1024 * _GIB, "at least as much as each, which one principal may have")
+    shown = size("shown", given.shown, 0, 8 * 1024 * 1024, "from 0KiB to 8MiB")
+    expires_s = parse_duration(given.expires)
+    if expires_s is None or not 10 <= expires_s <= _MAX_EXPIRES_S:
+        raise ConfigError(
+            "expires: takes a time like 1h, from 10s to 168h", where=document.where("gateway", "files", "expires")
+        )
+    budget = FileBudget(largest=largest, each=each, total=total, expires_s=expires_s)
+    return FileSettings(budget=budget, shown=shown)

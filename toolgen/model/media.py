@@ -1,0 +1,85 @@
+"""Media types of bytes, by how they begin: what a file is called says nothing of what it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from toolgen.model.result import text_in
+
+__all__ = [
+    "INLINE",
+    "PICTURES",
+    "is_media_type",
+    "may_hold_files",
+    "media_type_of",
+    "picture_type",
+    "shown_type",
+]
+
+INLINE = 1_024
+"""How many bytes may stand as base64 in an answer."""
+_SHORTEST = INLINE * 4 // 3
+_WINDOW = _SHORTEST // 3
+PICTURES: Mapping[str, re.Pattern[bytes]] = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
+"""How the pictures begin that models read. A provider refuses the whole conversation for one that is not what it is called."""
+_OTHERS: Mapping[str, re.Pattern[bytes]] = {
+    "application/pdf": re.compile(rb"%PDF-"),
+    "application/zip": re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
+    "application/gzip": re.compile(rb"\x1f\x8b\x08"),
+    "audio/mpeg": re.compile(rb"ID3|\xff[\xfb\xf3\xf2]"),
+    "audio/ogg": re.compile(rb"OggS"),
+    "audio/wav": re.compile(rb"RIFF.{4}WAVE", re.DOTALL),
+    "video/mp4": re.compile(rb".{4}ftyp", re.DOTALL),
+    "application/x-7z-compressed": re.compile(rb"7z\xbc\xaf\x27\x1c"),
+    "application/vnd.sqlite3": re.compile(rb"SQLite format 3\x00"),
+    "application/x-executable": re.compile(rb"\x7fELF|MZ"),
+}
+_TEXT_SAMPLE = 4_096
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
+
+
+def is_media_type(text: str) -> bool:
+    """Whether a text is a media type without parameters (RFC 9110, section 8.3.1)."""
+    return _MEDIA_TYPE.match(text) is not None
+
+
+def picture_type(body: bytes) -> str:
+    """The media type of a picture that models read; "" for all else."""
+    return next((kind for kind, signature in PICTURES.items() if signature.match(body)), "")
+
+
+def shown_type(body: bytes, media_type: str) -> str:
+    """The media type of a picture or a recording that models take as it is; "" for all else. A picture is what its bytes say."""
+    return picture_type(body) or (media_type if media_type.startswith("audio/") and body else "")
+
+
+def media_type_of(body: bytes) -> str:
+    """The media type of bytes: of a known format, `text/plain` for text in UTF-8, and `application/octet-stream` for all else.
+
+    The beginning is enough: of longer bytes only the first 4 KiB say whether they are text.
+    """
+    if kind := picture_type(body):
+        return kind
+    for kind, signature in _OTHERS.items():
+        if signature.match(body):
+            return kind
+    sample = body[:_TEXT_SAMPLE]
+    if len(body) > len(sample):  # the last character may be cut
+        sample = sample[: max(sample.rfind(b"\n"), sample.rfind(b" "), 0)] or sample
+    return "application/octet-stream" if not body or text_in(sample) is None else "text/plain"
+
+
+def may_hold_files(body: bytes) -> bool:
+    """Whether JSON has a text of more than `INLINE` bytes: such a text covers one of the windows that are looked at, and has no quotation
+    mark in it. A hundred nanoseconds for each of them."""
+    length = len(body)
+    if length <= _SHORTEST:
+        return False
+    find = body.find
+    return any(find(b'"', at, at + _WINDOW) < 0 for at in range(0, length - _WINDOW, _WINDOW))

@@ -16,7 +16,6 @@ import pytest
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError, StateUnavailableError
 from toolgen.model.files import FileBudget, FileInfo
-from toolgen.state import stored_files
 from toolgen.state.stored_files import CHUNK, FileTooLargeError, StoredFiles
 
 
@@ -146,7 +145,7 @@ async def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(descriptor, data[:CHUNK])
 
-    monkeypatch.setattr(stored_files.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(StateUnavailableError, match="No space left"):
         await store.put(b"x" * (CHUNK + 10), owner="a", bound=b"a", media_type="x/y")
     assert [path.name for path in (tmp_path / "files").iterdir()] == []

@@ -105,6 +105,8 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
 def _told(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
     if old.files != new.files:
         yield compatible("files", "may answer with files" if new.files is True else "no longer answers with files")
+    if old.html != new.html:
+        yield compatible("html", "answers with HTML" if new.html is True else "gives HTML as its text")
     if old.help_url != new.help_url:
         yield compatible("help_url", "is documented elsewhere")
 

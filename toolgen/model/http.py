@@ -25,6 +25,7 @@ __all__ = [
     "TEXT",
     "holds_file",
     "is_gateway_header",
+    "is_html",
     "written",
 ]
 
@@ -96,6 +97,11 @@ JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 """JSON itself or a type with the suffix `+json` (RFC 6839, section 3.1)."""
 
 _FILES = frozenset({"audio", "font", "image", "model", "video"})
+
+
+def is_html(media_type: str) -> bool:
+    """Whether a media type is HTML."""
+    return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}
 
 
 def holds_file(media_type: str) -> bool:

@@ -132,6 +132,9 @@ class HttpBinding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     formats: str | msgspec.UnsetType = msgspec.UNSET  # "loose" where toolgen.yaml says so
     arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     files: bool | msgspec.UnsetType = msgspec.UNSET  # whether a description says that an answer may be a file
+    html: bool | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # whether a description says that an answer is HTML, which is given as it is then
 
     @property
     def kind(self) -> str:

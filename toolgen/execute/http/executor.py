@@ -207,7 +207,8 @@ class HttpExecutor:
         await self._dialer.close()
 
     def _outcome(self, reply: Reply, scrubber: Scrubber, method: str, call: Call) -> Success | Failed:
-        answer = self._read(reply)
+        binding = call.tool.binding
+        answer = self._read(reply, html=isinstance(binding, HttpBinding) and binding.html is True)
         delivery = Delivery(
             attempts=1,
             bytes=len(answer.body),
@@ -226,7 +227,7 @@ class HttpExecutor:
                 return Failed(error=rejection, data=outcome.data, delivery=delivery, shape=Shape.WHOLE)
         return outcome
 
-    def _read(self, reply: Reply) -> Answer:
+    def _read(self, reply: Reply, *, html: bool) -> Answer:
         headers = reply.headers
         wait, now = headers.get("retry-after"), self._clock.now()
         return Answer(
@@ -240,6 +241,7 @@ class HttpExecutor:
             location=headers.get("location", "") if 300 <= reply.status < 400 else "",
             lifetime_s=lifetime(headers),
             headers=headers,
+            html=html,
         )
 
 

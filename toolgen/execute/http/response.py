@@ -11,17 +11,19 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import MappingProxyType
 
+from toolgen.execute.http.html_text import text_of_html
+from toolgen.execute.http.item_lists import EVENTS, LISTED, Item, items_of
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.json_codec import TooDeepError, closed, decode_json, without_half
 from toolgen.model.excerpt import bounded
-from toolgen.model.http import TEXT
+from toolgen.model.http import TEXT, is_html
 from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json
@@ -72,7 +74,8 @@ _SUGGESTIONS: Mapping[int, str] = {
 
 class Answer(Unprinted, frozen=True, kw_only=True):
     """What came back. `truncated` says the body went on beyond the cap of `largest` bytes, `rates` what it said of the service's limits
-    (`told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`lifetime`).
+    (`told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`lifetime`), `html` that its description
+    has HTML as the type of an answer.
     """
 
     status: int
@@ -85,28 +88,62 @@ class Answer(Unprinted, frozen=True, kw_only=True):
     rates: Mapping[str, float] = MappingProxyType({})
     location: str = ""
     lifetime_s: float | None = None
+    html: bool = False
 
 
 def decode(answer: Answer, scrubber: Scrubber) -> Json:
-    """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body. Raises `TooDeepError`."""
+    """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body. Raises `TooDeepError`.
+
+    Items that come one after the other are a list. A page is the text that its reader would see, unless the description says HTML.
+    """
+    return _decoded(answer, scrubber)[0]
+
+
+def _decoded(answer: Answer, scrubber: Scrubber) -> tuple[Json, bool]:
+    """As `decode`, and whether there is more of the answer than that."""
     if not answer.body:
-        return None
+        return None, False
     media_type, _, parameters = answer.content_type.partition(";")
     media_type = media_type.strip().lower()
+    if media_type in LISTED and (listed := items_of(media_type, answer.body, cut=answer.truncated)) is not None:
+        items, more = listed
+        if (values := _items(items, scrubber, texts=media_type == EVENTS)) is not None:
+            return values, more
     if _JSON.match(media_type) or not media_type:
         try:
-            return _json(_in_utf8(answer.body, parameters), scrubber)
+            return _json(_in_utf8(answer.body, parameters), scrubber), answer.truncated
         except TooDeepError:
             raise
         except ValueError:
             pass  # it is not what it says it is; what it is may still be read
     if _JSON.match(media_type) or TEXT.match(media_type) or (not media_type and text_in(answer.body) is not None):
-        text = scrubber.text(answer.body.decode(_charset(parameters), "replace"))
-        return scrubber.cut(text) if answer.truncated else text
-    return {
+        text = answer.body.decode(_charset(parameters), "replace")
+        if not answer.html and is_html(media_type):
+            text = text_of_html(text)
+        text = scrubber.text(text)
+        return (scrubber.cut(text) if answer.truncated else text), answer.truncated
+    file: Json = {
         "base64": base64.b64encode(scrubber.raw(answer.body)).decode(),
         "media_type": scrubber.text(media_type)[:100] or "application/octet-stream",
     }
+    return file, answer.truncated
+
+
+def _items(items: Sequence[Item], scrubber: Scrubber, *, texts: bool) -> list[Json] | None:
+    """Each item as JSON where it is JSON, and as text otherwise; with the name of its event where it has one. None where none is JSON,
+    unless they may be `texts`: then it is a text like any other."""
+    values: list[Json] = []
+    plain = not texts
+    for body, name in items:
+        try:
+            value = _json(body, scrubber)
+            plain = False
+        except TooDeepError:
+            raise
+        except ValueError:
+            value = scrubber.text(body.decode("utf-8", "replace"))
+        values.append({"event": scrubber.text(name), "data": value} if name else value)
+    return None if plain else values
 
 
 def _charset(parameters: str) -> str:
@@ -293,7 +330,7 @@ def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) 
         body = _in_utf8(answer.body, answer.content_type.partition(";")[2])
         if (_JSON.match(kind) or not kind) and (beginning := _beginning(body, scrubber)) is not None:
             return Success(data=beginning, truncated=True, delivery=delivery)
-        if not TEXT.match(kind):
+        if not TEXT.match(kind) and kind not in LISTED:
             return Failed(
                 error=Error(
                     code="response_too_large",
@@ -303,7 +340,8 @@ def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) 
                 delivery=delivery,
             )
     try:
-        return Success(data=decode(answer, scrubber), truncated=answer.truncated, delivery=delivery)
+        data, truncated = _decoded(answer, scrubber)
+        return Success(data=data, truncated=truncated, delivery=delivery)
     except TooDeepError as error:
         return Failed(
             error=Error(

@@ -181,4 +181,5 @@ class Operation(Struct, frozen=True, kw_only=True):
     security: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]
     files: bool = False  # whether a successful answer may be neither JSON nor text
+    html: bool = False  # whether a successful answer is described as HTML
     scopes: tuple[Mapping[str, tuple[str, ...]], ...] = ()  # of the same alternatives; empty where none is named

@@ -227,6 +227,8 @@ class _Reader:
             binding = msgspec.structs.replace(binding, security=())
         if operation.files:
             binding = msgspec.structs.replace(binding, files=True)
+        if operation.html:
+            binding = msgspec.structs.replace(binding, html=True)
         if documented:
             binding = msgspec.structs.replace(binding, help_url=documented)
         for name in sorted({name for option in operation.security for name in option} - set(self._schemes)):

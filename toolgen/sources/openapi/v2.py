@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolgen.model.http import holds_file
+from toolgen.model.http import holds_file, is_html
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers
 from toolgen.sources.openapi.routes import Route
@@ -57,7 +57,7 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
     elif form:
         body = _form(form, consumes, note)
     security = raw["security"] if raw.get("security") is not None else documents.top("security")
-    outputs, files = _answers(documents, route, note)
+    outputs, files, html = _answers(documents, route, note)
     return Operation(
         origin=route.origin,
         method=route.method,
@@ -75,6 +75,7 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
         scopes=scopes(security),
         outputs=outputs,
         files=files,
+        html=html,
     )
 
 
@@ -175,8 +176,10 @@ def _servers(root: Mapping[str, Any], schemes: list[str]) -> Servers:
     return Servers(urls=urls, origin="#/host")
 
 
-def _answers(documents: Documents, route: Route, note: Callable[[str, str], None]) -> tuple[tuple[Any, ...], bool]:
-    """The schemas of the successful answers, each once, and whether one may be a file."""
+def _answers(
+    documents: Documents, route: Route, note: Callable[[str, str], None]
+) -> tuple[tuple[Any, ...], bool, bool]:
+    """The schemas of the successful answers, each once; whether one may be a file; whether they are described as HTML."""
     found: list[Any] = []
     described = files = False
     for status, response in successes(documents, route, note):
@@ -188,4 +191,4 @@ def _answers(documents: Documents, route: Route, note: Callable[[str, str], None
         described |= isinstance(schema, dict)
         files |= isinstance(schema, dict) and schema.get("type") == "file"
     produces = _list(route.raw.get("produces", documents.top("produces")))
-    return tuple(found), files or (described and any(map(holds_file, produces)))
+    return tuple(found), files or (described and any(map(holds_file, produces))), any(map(is_html, produces))

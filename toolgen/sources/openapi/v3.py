@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolgen.model.http import MEDIA_TYPE, holds_file
+from toolgen.model.http import MEDIA_TYPE, holds_file, is_html
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers, described
 from toolgen.sources.openapi.routes import Route, opened_object
@@ -38,7 +38,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
     _check_querystring(written, route.origin)
     security = raw["security"] if raw.get("security") is not None else documents.top("security")
     tags = raw.get("tags")
-    outputs, files = _answers(documents, route, note)
+    outputs, files, html = _answers(documents, route, note)
     return Operation(
         origin=route.origin,
         method=route.method,
@@ -56,6 +56,7 @@ def operation(documents: Documents, route: Route, note: Note) -> Operation:
         scopes=scopes(security),
         outputs=outputs,
         files=files,
+        html=html,
     )
 
 
@@ -202,16 +203,17 @@ def _servers(documents: Documents, route: Route) -> Servers:
     return described(None, "#/servers")
 
 
-def _answers(documents: Documents, route: Route, note: Note) -> tuple[tuple[Any, ...], bool]:
-    """The JSON schemas of the successful answers, each once, and whether one may be a file."""
+def _answers(documents: Documents, route: Route, note: Note) -> tuple[tuple[Any, ...], bool, bool]:
+    """The JSON schemas of the successful answers, each once; whether one may be a file; whether one is described as HTML."""
     found: list[Any] = []
-    files = False
+    files = html = False
     for status, response in successes(documents, route, note):
         if status == "default" and found:
             break
         content = response.get("content")
         media_types = content if isinstance(content, dict) else {}
         files |= any(holds_file(name) or _is_binary(media) for name, media in media_types.items())
+        html |= any(map(is_html, media_types))
         for media_type, media in media_types.items():
             if (
                 JSON.match(media_type)
@@ -221,7 +223,7 @@ def _answers(documents: Documents, route: Route, note: Note) -> tuple[tuple[Any,
             ):
                 found.append(media["schema"])
                 break
-    return tuple(found), files
+    return tuple(found), files, html
 
 
 def _is_binary(media: Any) -> bool:

@@ -266,7 +266,7 @@ REFUSED = [
     ("mysql", "SELECT CONVERT(name USING gbk) FROM customers", "sql:type"),
     ("mysql", "SET NAMES gbk", "sql:not-a-query"),
     ("duckdb", "SELECT id FROM orders LIMIT 50%", "sql:syntax"),
-    ("duckdb", "FROM customers POSITIONAL JOIN orders", "sql:syntax"),
+    ("duckdb", "FROM customers POSITIONAL JOIN orders", "sql:column"),
     ("duckdb", "SELECT c FROM customers c", "sql:whole-row"),
 ]
 

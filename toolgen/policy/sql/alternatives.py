@@ -12,7 +12,7 @@ import msgspec
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.dialects.duckdb_pivots import PIVOTED
 
-__all__ = ["catalog_alternative", "name_tools", "statement_alternative", "syntax_alternative"]
+__all__ = ["SESSION", "catalog_alternative", "name_tools", "statement_alternative", "syntax_alternative"]
 
 _LIST: Final = "call the tool list_tables for the tables, and the tool describe_table for the columns of one"
 _DESCRIBE: Final = "call the tool describe_table with the name of the table"
@@ -20,6 +20,7 @@ _EXPLAIN: Final = "call the tool explain with the statement behind the word, or 
 _CHANGE: Final = "this tool only reads; call the tool change, if the database has one"
 _ALONE: Final = "leave it out: each call is a transaction and a session of its own"
 _WITH: Final = "keep intermediate results in WITH … AS (…), in one SELECT"
+SESSION: Final = "leave it out: the gateway says nothing about the server, its users and its sessions"
 _NO_CALL: Final = "send a SELECT; this tool only reads"
 
 # By the first word of a statement.
@@ -63,6 +64,8 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Star.ilike": "name the columns",
         "Limit.this": "write a subquery with LIMIT in FROM, and gather its rows",
         "Command": _NO_CALL,
+        "Describe": _DESCRIBE,
+        **dict.fromkeys(("CurrentUser", "SessionUser", "CurrentSchema", "CurrentDatabase", "CurrentCatalog"), SESSION),
         "Lambda": "write the values out, or use a subquery",
         "MatchAgainst": "write LIKE '%word%'",
         "Array": "write the values as rows: SELECT 1 UNION ALL SELECT 2",

@@ -21,7 +21,7 @@ from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
 from toolgen.policy.sql.dialects.duckdb_columns import Selection, replaced, selection_of
 from toolgen.policy.sql.grants import IMPLICIT, NILADIC, Names, Spelling, TableScope, fold_column, full_name
-from toolgen.policy.sql.placeholders import slot_number
+from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 from toolgen.policy.sql.relations import Relation, Scope
 
@@ -214,7 +214,7 @@ class Columns:
             return
         if isinstance(node.this, exp.Star):
             owner = self._owner(node, scope)
-            if not (isinstance(node.parent, exp.Select) and owner.table is None):
+            if not (owner.table is None and (isinstance(node.parent, exp.Select) or self._is_counted(node))):
                 refuse(
                     "whole-row",
                     "a whole row stands where a value belongs",
@@ -229,6 +229,11 @@ class Columns:
             self._touch(owner, name)
         elif not self._row_id(owner, name) and not (_is_odd(node.this) and None in owner.names):
             self._unknown(node.this, [owner])
+
+    def _is_counted(self, node: exp.Column) -> bool:
+        """True for `count(alias.*)` of a subquery in PostgreSQL, which counts its rows."""
+        call = node.parent
+        return self._dialect == "postgres" and isinstance(call, exp.Anonymous) and call.name.lower() == f"{CALL}count"
 
     def _is_field(self, node: exp.Column, scope: Scope) -> bool:
         """`column.field`, `table.column.field` and so on: what no table is called is a column, and what follows are fields of it."""

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from toolgen.model.names import near
+from toolgen.policy.sql.alternatives import SESSION
+from toolgen.policy.sql.dialects.record import words
 from toolgen.policy.sql.functions import FUNCTIONS
 
 __all__ = ["ENGINES", "EQUIVALENTS", "function_advice"]
@@ -177,8 +179,20 @@ EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 )
 
 
+_SERVER: Final = words(
+    """
+    changes connection_id current_catalog current_database current_query current_role current_schema current_schemas current_setting
+    current_user database duckdb_version found_rows inet_client_addr inet_server_addr last_insert_id last_insert_rowid pg_backend_pid
+    pg_database_size pg_postmaster_start_time pg_relation_size pg_table_size pg_total_relation_size row_count schema session_user
+    sqlite_source_id sqlite_version system_user total_changes user version
+    """
+)
+
+
 def function_advice(name: str, dialect: str) -> str:
     """What this engine has in place of a function that it, or the gateway, does not have."""
+    if name in _SERVER:
+        return SESSION
     instead = EQUIVALENTS[dialect].get(name)
     if instead is not None:
         engine = ENGINES[dialect]

@@ -18,11 +18,11 @@ __all__ = [
     "FORMATTERS",
     "FUNCTIONS",
     "GROWING",
+    "KEYWORD_ARGUMENTS",
     "LAMBDAS",
     "MODIFIERS",
     "SPECIAL",
     "TABLE_FUNCTIONS",
-    "UNIT_FIRST",
     "WRITTEN_OUT",
     "Cap",
 ]
@@ -82,14 +82,15 @@ SPECIAL: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Calls with a grammar of their own, which the parser must read as itself; everything else is `name(argument, …)`, kept as written."""
 
-UNIT_FIRST: Mapping[str, frozenset[str]] = MappingProxyType(
+KEYWORD_ARGUMENTS: Mapping[str, tuple[int, frozenset[str]]] = MappingProxyType(
     {
-        "timestampdiff": _names("microsecond second minute hour day week month quarter year"),
-        "timestampadd": _names("microsecond second minute hour day week month quarter year"),
-        "get_format": _names("date time datetime timestamp"),
+        "timestampdiff": (0, _names("microsecond second minute hour day week month quarter year")),
+        "timestampadd": (0, _names("microsecond second minute hour day week month quarter year")),
+        "get_format": (0, _names("date time datetime timestamp")),
+        "normalize": (1, _names("nfc nfd nfkc nfkd")),
     }
 )
-"""MySQL functions whose first argument is a keyword that reads like a column."""
+"""Functions with an argument that is a keyword and reads like a column: its place and the keywords (MySQL; PostgreSQL's normalize)."""
 
 
 class Cap(Struct, frozen=True, kw_only=True):

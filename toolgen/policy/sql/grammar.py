@@ -134,7 +134,7 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "Table": _arguments("this alias db joins ordinality sample"), "TableSample": _arguments("method percent size seed"),
         "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
         "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
-        "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(),
+        "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(), "Adjacent": _TWO,
         "Kwarg": _TWO, "ColumnDef": _arguments("this kind"),
         "With": _EVERYWHERE["With"] | {"search", "cycle"}, "RecursiveWithSearch": _arguments("kind this expression using"),
     },

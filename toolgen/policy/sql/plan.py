@@ -49,7 +49,7 @@ _IN_WORDS = {
     "list": "a list",
     "object": "an object",
 }
-_ELEMENT = 64  # characters an element of a list counts as well
+_ELEMENT = 6  # characters that an element of a list counts as, besides its own: 10,000 numbers are allowed
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -18,7 +18,7 @@ from toolgen.policy.sql.alternatives import catalog_alternative
 from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.dialects.duckdb import SUMMARY_COLUMNS
 from toolgen.policy.sql.dialects.duckdb_columns import is_selector
-from toolgen.policy.sql.functions import TABLE_FUNCTIONS, UNIT_FIRST
+from toolgen.policy.sql.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import DEFAULT_SCHEMA, Names, Spelling, SqlScope, fold, full_name, name_of, renamed
 from toolgen.policy.sql.refusal import refuse, shown
@@ -431,8 +431,8 @@ class Resolver:
                         refuse("syntax", "* stands where a column belongs", "name the column")
                 case exp.Anonymous() if is_selector(node):
                     refuse("syntax", "COLUMNS stands outside of a SELECT list", "name the columns")
-                case exp.Anonymous() if called(node) in UNIT_FIRST and _is_unit(node):
-                    stack.extend(node.expressions[1:])
+                case exp.Anonymous() if (keyword := _keyword_argument(node)) is not None:
+                    stack.extend(argument for argument in node.expressions if argument is not keyword)
                 case exp.Lambda():
                     self._lambda(node, scope, ctes)
                 case exp.Comprehension():
@@ -464,8 +464,11 @@ def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:
             yield column.this
 
 
-def _is_unit(node: exp.Anonymous) -> bool:
-    first = node.expressions[0] if node.expressions else None
-    if isinstance(first, exp.Column) and not first.args.get("table"):
-        return first.name.lower() in UNIT_FIRST[called(node)]
-    return isinstance(first, exp.Var) and first.name.lower() in UNIT_FIRST[called(node)]
+def _keyword_argument(node: exp.Anonymous) -> exp.Expr | None:
+    """The argument of a call that is a keyword, such as the unit of TIMESTAMPDIFF."""
+    place, keywords = KEYWORD_ARGUMENTS.get(called(node), (0, frozenset[str]()))
+    argument = node.expressions[place] if place < len(node.expressions) else None
+    bare = isinstance(argument, exp.Var) or (
+        isinstance(argument, exp.Column) and not argument.args.get("table") and not argument.this.args.get("quoted")
+    )
+    return argument if bare and argument is not None and argument.name.lower() in keywords else None

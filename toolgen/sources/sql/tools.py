@@ -22,7 +22,7 @@ MIN_SEARCHED: Final = 20
 _ENGINES: Final = MappingProxyType({"sqlite": "SQLite", "postgres": "PostgreSQL", "mysql": "MySQL", "duckdb": "DuckDB"})
 
 _CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
-_CELLS: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 1_000}]}
+_CELLS: Final[Schema] = {"anyOf": [_CELL, {"type": "array", "items": _CELL, "maxItems": 10_000}]}
 _TEXT: Final[Schema] = {"type": "string"}
 _INTEGER: Final[Schema] = {"type": "integer"}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}

@@ -111,7 +111,7 @@ OPERATORS: Final = (
         Cost(result="scalar"),
         "Pow Sqrt Cbrt StrPosition StartsWith Like ILike Glob SimilarTo RegexpLike RegexpILike RegexpFullMatch",
     ),
-    (Cost(work=1, pairs=0.2), "ArrayContainsAll ArrayContainedBy ArrayOverlaps MemberOf"),
+    (Cost(work=1, pairs=0.2), "Adjacent ArrayContainsAll ArrayContainedBy ArrayOverlaps MemberOf"),
     (Cost(work=2), "Mul Div Mod IntDiv"),
     (Cost(result="cast"), "Cast TryCast"),
     (Cost(result="gather", work=0), "GroupConcat"),

@@ -83,6 +83,15 @@ def _column_arguments(root: exp.Expr) -> None:
                 argument.replace(exp.Column(this=argument.copy()))
 
 
+def _join_in_selects(root: exp.Expr) -> None:
+    """Moves the joins of `FROM a JOIN b SELECT …` to the SELECT, where the parser puts those of `SELECT … FROM a JOIN b`."""
+    for source in root.find_all(exp.From):
+        joins, query = source.this.args.get("joins"), source.parent
+        if joins and isinstance(query, exp.Select):
+            source.this.set("joins", None)
+            query.set("joins", [*joins, *(query.args.get("joins") or [])])
+
+
 DUCKDB: Final = Dialect(
     name="duckdb",
     engine="DuckDB",
@@ -102,6 +111,7 @@ DUCKDB: Final = Dialect(
         ),
     ),
     tree_rewrites=(
+        TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
         TreeRewrite((exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False),

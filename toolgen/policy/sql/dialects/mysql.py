@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
@@ -64,6 +65,56 @@ def _replace_before_gathering(root: exp.Expr) -> None:
         call.replace(gathered)
 
 
+_SET_OPERATORS: Final = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+
+
+def _select_values(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`VALUES (1, 'a'), (2, 'b')` is `SELECT 1, 'a' UNION ALL SELECT 2, 'b'` to MariaDB, with the same column names.
+
+    https://mariadb.com/kb/en/table-value-constructors/. In MySQL each row has the word ROW. Beside another set operator it stays: the
+    rows are one operand there.
+    """
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        begins = index == 0 or tokens[index - 1].token_type is TokenType.L_PAREN
+        rows = _rows_of_values(tokens, index + 1) if token.token_type is TokenType.VALUES and begins else []
+        end = rows[-1][1] + 1 if rows else len(tokens)
+        if not rows or (end < len(tokens) and tokens[end].token_type in _SET_OPERATORS):
+            yield token
+            index += 1
+            continue
+        for number, (first, last) in enumerate(rows):
+            if number:
+                yield _like(token, TokenType.UNION, "UNION")
+                yield _like(token, TokenType.ALL, "ALL")
+            yield _like(token, TokenType.SELECT, "SELECT")
+            yield from tokens[first:last]
+        index = end
+
+
+def _rows_of_values(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]:
+    """Where the values of each row begin and end; [] for what is no list of rows."""
+    rows: list[tuple[int, int]] = []
+    while index < len(tokens) and tokens[index].token_type is TokenType.L_PAREN:
+        depth, end = 1, index + 1
+        while end < len(tokens) and depth:
+            kind = tokens[end].token_type
+            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+            end += 1
+        if depth or end == index + 2:
+            return []
+        rows.append((index + 1, end - 1))
+        if end >= len(tokens) or tokens[end].token_type is not TokenType.COMMA:
+            return rows
+        index = end + 1
+    return []
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end, [])
+
+
 def _is_text(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
@@ -75,7 +126,10 @@ MYSQL: Final = Dialect(
     operators=MYSQL_OPERATORS,
     uninterruptible=True,
     interval_units=_UNITS,
-    token_rewrites=(TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),),
+    token_rewrites=(
+        TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
+        TokenRewrite(TokenType.VALUES, _select_values),
+    ),
     tree_rewrites=(
         TreeRewrite((exp.Interval,), _restore_values),
         TreeRewrite((exp.GroupConcat,), _replace_before_gathering),

@@ -1,0 +1,94 @@
+-- SELECT {} FROM invoices ORDER BY id
+abs(amount - 100), ceil(amount), ceiling(amount), floor(amount), round(amount, 1), trunc(amount), sign(amount), round_even(amount, 0)
+mod(id, 7), id % 7, id // 7, id / 7, fdiv(id, 7), fmod(id, 7), gcd(id, 12), lcm(id, 2), pow(id, 2), power(id, 2), id ** 2, sqrt(id), cbrt(id), exp(1), ln(id), log(id), log2(id), log10(id)
+sin(id), cos(id), tan(id), cot(id), asin(0.5), acos(0.5), atan(id), atan2(id, 2), sinh(1), cosh(1), tanh(1), asinh(1), acosh(2), atanh(0.5), degrees(1), radians(180), pi(), gamma(5), lgamma(5), factorial(5), even(2.5), nextafter(1.0, 2.0), signbit(-1.0)
+isnan(amount::DOUBLE), isinf(amount::DOUBLE), isfinite(issued), greatest(amount, 80), least(amount, 80), bit_count(id), xor(id, 3), id & 7, id | 8, id << 1, id >> 1, ~id
+lower(client), upper(client), lcase(client), ucase(client), length(client), len(client), strlen(client), char_length(client), character_length(client), octet_length(client::BLOB), bit_length(client)
+left(client, 2), right(client, 2), left(client, -1), client[1:2], client[2], client[-1], substring(client, 2, 2), substr(client, 2), reverse(client), lpad(client, 8, '.'), rpad(client, 8, ' '), ltrim(client, 'A'), rtrim(client, 'e'), trim(client)
+concat(client, '-', currency), concat_ws(', ', client, currency), client || '/' || id, repeat('-', 3), replace(client, 'c', 'k'), translate(client, 'abc', 'xyz'), split_part(client, 'o', 1), strpos(client, 'm'), instr(client, 'm'), ascii(client), chr(65), unicode(client), ord(client)
+contains(client, 'c'), prefix(client, 'A'), suffix(client, 'e'), starts_with(client, 'A'), ends_with(client, 'e'), client LIKE 'A%', client ILIKE 'a%', client GLOB 'A*', client ~ 'A.*', client SIMILAR TO 'A.*', regexp_matches(client, 'o')
+md5(client), sha1(client), sha256(client), md5_number(client), hash(client) IS NOT NULL, to_base64(client::BLOB), from_base64('YQ=='), hex(client), unhex('41'), bin(id), to_hex(id), to_binary(id), to_base(id, 2), url_encode(client), url_decode('a%20b')
+levenshtein(client, 'Acne'), damerau_levenshtein(client, 'Acne'), jaccard(client, 'Acme'), jaro_similarity(client, 'Acme'), jaro_winkler_similarity(client, 'Acme'), hamming('abc', 'abd'), mismatches('abc', 'abd'), strip_accents(client), nfc_normalize(client)
+format('{} owes {}', client, amount), printf('%s %.2f', client, amount::DOUBLE), printf('%05d', id), format('{:05d}', id), format_bytes(id * 1000), bar(amount, 0, 1000, 20), formatReadableSize(1000000)
+year(issued), month(issued), day(issued), dayofmonth(issued), quarter(issued), week(issued), weekofyear(issued), dayofweek(issued), weekday(issued), isodow(issued), isoyear(issued), yearweek(issued), dayofyear(issued), decade(issued), century(issued), millennium(issued), era(issued), dayname(issued), monthname(issued), last_day(issued), julian(issued)
+date_trunc('month', issued), datetrunc('year', issued), date_part('year', issued), datepart('dow', issued), extract('month' FROM issued), extract(year FROM issued), date_part(['year', 'month'], issued)
+date_diff('day', issued, due), datediff('week', issued, due), date_sub('month', issued, due), datesub('day', issued, due), age(due, issued), due - issued, date_add(issued, INTERVAL 1 DAY)
+issued + 1, issued - 1, issued + INTERVAL 1 MONTH, issued - INTERVAL '2 days', issued + INTERVAL (id - 100) DAY, issued + to_months(1), issued + to_days(id - 100), issued + to_years(1), issued + INTERVAL 3 MONTHS, issued::TIMESTAMP + INTERVAL 90 MINUTES
+strftime(issued, '%Y-%m-%d'), strftime('%d/%m/%Y', issued), strftime(issued, '%A'), strptime('01/02/2024', '%d/%m/%Y'), strptime('01/02/2024', ['%d/%m/%Y', '%Y']), try_strptime('x', '%d'), make_date(2024, 1, 2), make_time(10, 0, 0), make_timestamp(2024, 1, 2, 3, 4, 5), epoch(issued), epoch_ms(issued::TIMESTAMP), time_bucket(INTERVAL '1 month', issued)
+CASE WHEN paid IS NULL THEN 'open' ELSE 'paid' END, if(paid IS NULL, 1, 0), ifnull(paid, due), coalesce(paid, due), nullif(client, 'Acme')
+amount::INT, amount::VARCHAR, CAST(amount AS DOUBLE), TRY_CAST(client AS INT), id::BIGINT, id::TEXT, issued::TIMESTAMP, issued::VARCHAR, amount::DECIMAL(12, 1), (amount > 100)::INT
+[id, id + 1], [client, currency], list_value(id, 1), {'id': id, 'client': client}, struct_pack(a := id), row(id, client), MAP {'k': client}, map([client], [id]), len([id]), [id][1]
+json_object('id', id), json_array(id, client), to_json(client), to_json([id]), to_json({'a': id}), json_quote(client), json_merge_patch('{"a": 1}', '{"b": 2}')
+row_number() OVER (ORDER BY id), rank() OVER (PARTITION BY client ORDER BY amount), sum(amount) OVER (PARTITION BY date_trunc('month', issued) ORDER BY id), lag(amount) OVER (ORDER BY id), lead(amount, 1, 0) OVER (ORDER BY id)
+list_sort([3, 1, 2]), list_reverse_sort([1, 2]), list_sum([1, 2]), list_avg([1, 2]), list_min([1, 2]), list_max([1, 2]), list_count([1, NULL]), list_first([1, 2]), list_last([1, 2]), list_median([1, 2]), list_mode([1, 1, 2]), list_product([2, 3]), list_string_agg(['a', 'b']), list_bool_and([true]), list_has([1], 1), list_indexof([1, 2], 2), list_select(['a', 'b'], [2]), list_where([1, 2], [true, false]), list_cat([1], [2]), list_intersect([1, 2], [2]), list_grade_up([3, 1]), list_histogram([1, 1]), list_aggr([1, 2], 'avg'), list_dot_product([1.0, 2.0], [1.0, 2.0])
+array_length([1, 2]), array_contains([1], 1), array_append([1], 2), array_prepend(0, [1]), array_concat([1], [2]), array_distinct([1, 1]), array_sort([2, 1]), array_slice([1, 2, 3], 1, 2), array_position([1, 2], 2), array_to_string([1, 2], '-'), array_extract([1, 2], 1), array_has([1], 1), array_reverse([1, 2]), array_unique([1, 1]), array_value(1, 2), array_push_back([1], 2), array_pop_back([1, 2]), array_intersect([1], [1])
+struct_extract({'a': id}, 'a'), {'a': id}.a, {'a': id}['a'], struct_insert({'a': 1}, b := 2), map_extract(MAP {'a': 1}, 'a'), map_contains(MAP {'a': 1}, 'a'), map_concat(MAP {'a': 1}, MAP {'b': 2}), struct_keys({'a': 1})
+regexp_replace(client, '[aeiou]', '*', 'g'), regexp_extract(client, '^(.)'), regexp_extract_all(client, '[a-z]'), regexp_full_match(client, '[A-Z][a-z]+'), regexp_split_to_array(client, 'o'), regexp_escape('a.b'), string_split(client, 'o'), str_split(client, 'o'), string_split_regex(client, '[aeiou]')
+list_transform([1, 2], lambda x: x + id), list_filter([1, 100, 200], lambda x: x > id), [x + 1 FOR x IN [1, 2]], list_reduce([1, 2], lambda a, b: a + b), list_transform(['a'], lambda s, i: s || i)
+-- SELECT id FROM invoices WHERE {} ORDER BY id
+amount::INT IN (80, 60)
+regexp_matches(client, '^[A-C]')
+client ~ '[A-C].*'
+issued BETWEEN DATE '2024-01-01' AND DATE '2024-02-28'
+issued >= '2024-03-01'::DATE - INTERVAL 30 DAY
+issued + INTERVAL 30 DAY < due
+year(issued) = 2024 AND month(issued) = 3
+strftime(issued, '%Y-%m') = '2024-03'
+date_trunc('month', issued) = DATE '2024-03-01'
+date_diff('day', issued, due) > 30
+(due - issued) > 30
+coalesce(paid, DATE '9999-12-31') > due
+client IN ['Acme', 'Bolt']
+list_contains(['Acme', 'Bolt'], client)
+client = ANY(['Acme', 'Bolt'])
+(client, currency) = ('Acme', 'EUR')
+amount < ANY (SELECT price FROM invoice_lines)
+client ILIKE 'a%' AND client NOT LIKE '%z'
+lower(client) LIKE lower('%AC%')
+contains(client, 'c')
+len(client) BETWEEN 3 AND 4
+EXISTS (FROM invoice_lines l WHERE l.invoice_id = invoices.id AND l.qty > 5)
+id = (SELECT id FROM invoices ORDER BY amount DESC LIMIT 1)
+amount >= (SELECT median(amount) FROM invoices)
+amount > (SELECT quantile_cont(amount, 0.75) FROM invoices)
+paid IS NULL AND NOT (client = 'Acme')
+-- SELECT {} FROM invoices
+list(id ORDER BY id), array_agg(client ORDER BY id DESC), list(DISTINCT currency ORDER BY currency), list(id ORDER BY id) FILTER (WHERE id < 103)
+string_agg(client, ',' ORDER BY id), group_concat(client, '|' ORDER BY id), listagg(client, ',' ORDER BY id)
+first(id ORDER BY id), last(id ORDER BY id), any_value(1), arbitrary(1), arg_max(client, amount), arg_min(client, amount), max_by(id, amount), min_by(id, amount), max(amount, 2), min(amount, 2)
+median(amount), mode(currency), quantile_cont(amount, 0.5), quantile_disc(amount, 0.5), quantile(amount, 0.5), quantile_cont(amount, [0.25, 0.75]), mad(amount)
+stddev(amount), stddev_pop(amount), stddev_samp(amount), variance(amount), var_pop(amount), var_samp(amount), sem(amount), skewness(amount), kurtosis(amount), kurtosis_pop(amount), entropy(currency)
+corr(id, amount), covar_pop(id, amount), covar_samp(id, amount), regr_slope(id, amount), regr_intercept(id, amount), regr_r2(id, amount), regr_count(id, amount), regr_avgx(id, amount), regr_sxx(id, amount), regr_sxy(id, amount)
+bit_and(id), bit_or(id), bit_xor(id), bool_and(amount > 0), bool_or(amount > 500), count_if(paid IS NULL), countif(paid IS NULL), count(*) FILTER (paid IS NULL), product(2), geomean(id), kahan_sum(amount), sumkahan(amount), fsum(amount), mean(amount)
+histogram(currency), histogram(amount, [50, 100]), approx_count_distinct(client), approx_quantile(amount, 0.5) IS NOT NULL, approx_top_k(currency, 2) IS NOT NULL, reservoir_quantile(amount, 0.5) IS NOT NULL
+json_group_array(id), json_group_object(id::VARCHAR, client), json_group_structure(to_json(id))
+max(issued) - min(issued), count(DISTINCT date_trunc('month', issued)), min(issued::VARCHAR), max(amount)::INT
+-- SELECT {} AS v, count(*) AS n FROM invoices GROUP BY {} ORDER BY v
+-- SELECT {} AS v, sum(amount) AS n FROM invoices GROUP BY v HAVING n > 0 ORDER BY v
+-- SELECT {} AS v, currency, max(amount) FROM invoices GROUP BY ALL ORDER BY ALL
+-- SELECT DISTINCT {} AS v FROM invoices ORDER BY v
+year(issued)
+month(issued)
+date_trunc('month', issued)
+strftime(issued, '%Y-%m')
+left(client, 1)
+client[1]
+client LIKE 'A%'
+CASE WHEN amount > 100 THEN 'big' ELSE 'small' END
+if(paid IS NULL, 'open', 'paid')
+floor(amount / 100)
+dayname(issued)
+amount > 100
+last_day(issued)
+upper(currency)
+len(client)
+time_bucket(INTERVAL '1 month', issued)
+issued::DATE
+-- SELECT {} FROM visits ORDER BY id
+detail -> 'ms', detail ->> 'ms', detail -> '$.ms', detail ->> '$.ua.os', detail ->> '$.tags[0]', json_extract(detail, '$.tags'), json_extract_string(detail, '$.ua.os'), json_extract(detail, ['$.ms', '$.ua.os'])
+(detail ->> 'ms')::INT, (detail ->> '$.ms')::INT * 2, coalesce((detail ->> 'total')::DOUBLE, 0), CAST(detail -> 'ms' AS INT), TRY_CAST(detail ->> 'total' AS INT)
+json_type(detail, '$.tags'), json_array_length(detail, '$.tags'), json_keys(detail), json_structure(detail), json_valid(detail), json_exists(detail, '$.total'), json_contains(detail -> 'tags', '"a"'), json_value(detail, '$.ms'), json_pretty(detail)
+(detail -> '$.tags')::VARCHAR[], from_json(detail, '{"ms": "INT"}'), json_transform(detail, '{"ms": "INT", "ua": {"os": "VARCHAR"}}'), len((detail -> '$.tags')::VARCHAR[]), list_contains((detail -> '$.tags')::VARCHAR[], 'a')
+strftime(ts, '%H:%M'), date_trunc('hour', ts), ts::DATE, ts::TIME, hour(ts), minute(ts), second(ts), epoch(ts), ts - INTERVAL 1 HOUR, time_bucket(INTERVAL '15 minutes', ts), date_diff('minute', ts, TIMESTAMP '2024-03-10')
+ts - lag(ts) OVER (PARTITION BY visitor ORDER BY ts), date_diff('second', lag(ts) OVER (ORDER BY ts), ts), first_value(page) OVER (PARTITION BY visitor ORDER BY ts), list(page) OVER (PARTITION BY visitor ORDER BY ts)
+split_part(page, '?', 1), regexp_replace(page, '\?.*', ''), regexp_extract(page, '^/([^?]+)', 1), page LIKE '/p%', ltrim(page, '/'), parse_filename(page), parse_path(page)

@@ -1,0 +1,73 @@
+-- SELECT {} FROM invoices ORDER BY id
+abs(amount - 100), ceil(amount), ceiling(amount), floor(amount), round(amount), round(amount, 1), trunc(amount), trunc(amount, 1), sign(amount)
+mod(id, 7), div(amount, 7), gcd(id, 12), lcm(id, 2), power(id, 2), pow(2, 3), sqrt(id), cbrt(id), exp(1), ln(id), log(id), log10(id), log(2, id)
+sin(id), cos(id), tan(id), cot(id), asin(0.5), acos(0.5), atan(id), atan2(id, 2), sinh(1), tanh(1), acosh(2), atanh(0.5), sind(30), cosd(60), tand(45), asind(0.5), acosd(0.5), atan2d(1, 2), degrees(1), radians(180), pi()
+scale(amount), min_scale(amount), trim_scale(amount), width_bucket(amount, 0, 500, 5)
+lower(client), upper(client), initcap(client), length(client), char_length(client), character_length(client), octet_length(client), bit_length(client)
+left(client, 2), right(client, 2), left(client, -1), reverse(client), lpad(client, 8, '.'), rpad(client, 8), ltrim(client, 'A'), rtrim(client, 'e'), btrim(client, 'Ae')
+concat(client, '-', currency), concat_ws(', ', client, currency, NULL), repeat('-', 3), replace(client, 'c', 'k'), translate(client, 'abc', 'xyz'), split_part(client || ',b', ',', 2), strpos(client, 'm'), ascii(client), chr(65), to_hex(id), starts_with(client, 'A')
+overlay(client placing 'XX' from 2 for 1), substr(client, 2, 2), substring(client from 2), substring(client, 1, 3), position('m' in client)
+md5(client), sha224(client::bytea), sha384(client::bytea), sha512(client::bytea), encode(convert_to(client, 'UTF8'), 'hex'), get_bit(client::bytea, 1), set_byte(client::bytea, 0, 65)
+quote_ident(client), quote_literal(client), quote_nullable(paid), format('%s: %s', client, amount), format('%-10s|', client)
+date_trunc('quarter', issued), date_trunc('year', issued)::date, date_part('week', issued), extract(dow from issued), extract(epoch from issued), age(due, issued), age(due), to_char(issued, 'IYYY-IW'), to_char(issued, 'Q'), to_char(issued, 'FMMonth YYYY')
+issued + 1, issued - 7, due - issued, issued + interval '1 week', issued - interval '1 month 2 days', issued + (id - 100) * interval '1 day', issued::timestamp + time '12:00'
+make_date(extract(year from issued)::int, 1, 1), date(issued), issued::timestamptz, to_timestamp(extract(epoch from issued))
+greatest(issued, due), least(amount, 80), coalesce(paid, due, issued), nullif(amount, 80), num_nulls(paid, due)
+CASE WHEN amount BETWEEN 50 AND 100 THEN 'mid' END, (amount > 100)::int, (client = 'Acme')::text
+client || '-' || id::text || '/' || to_char(issued, 'YY'), id || client, client || NULL
+amount::text, amount::int, amount::real, amount::numeric(8, 1), id::text || '', issued::text, client::varchar(2), CAST(amount AS double precision)
+ARRAY[client, currency], ARRAY[id, id + 1], array_length(ARRAY[id], 1), (ARRAY['a', 'b'])[1], to_json(client), to_jsonb(amount), json_build_object('c', client), jsonb_build_array(id, client)
+to_char(amount, 'L9,999.99') IS NOT NULL, to_char(amount, '00000'), to_char(-amount, '9999.9PR'), to_char(id, 'RN')
+regexp_replace(client, '[aeiou]', '*', 'g'), regexp_match(client, '^(.)(.)'), client ~ 'o', client ~* '^A', client !~ 'z', regexp_count(client, 'o'), regexp_split_to_array(client, 'o')
+daterange(issued, due), issued <@ daterange('2024-01-01', '2024-03-01'), lower_inc(daterange(issued, due)), upper_inc(daterange(issued, due)), lower_inf(daterange(NULL, due)), upper_inf(daterange(issued, NULL)), range_merge(daterange(issued, due), daterange('2024-01-01', '2024-01-02')), tstzrange(issued, due) IS NOT NULL
+-- SELECT id FROM invoices WHERE {} ORDER BY id
+amount::int IN (80, 60)
+client ~ '^[A-C]' AND currency ~* 'eur'
+client SIMILAR TO '%(o|u)%'
+issued BETWEEN '2024-01-01'::date AND '2024-02-28'::date
+issued >= date_trunc('month', timestamp '2024-03-10') AND issued < date_trunc('month', timestamp '2024-03-10') + interval '1 month'
+issued > '2024-03-01'::date - 30
+issued + interval '30 days' < due
+extract(month from issued) = 3 AND extract(year from issued) = 2024
+to_char(issued, 'YYYY-MM') = '2024-03'
+date_part('year', issued)::int = 2023
+age(due, issued) > interval '30 days'
+(due - issued) > 30
+paid IS DISTINCT FROM due
+coalesce(paid, 'infinity'::date) > due
+client = ANY(ARRAY['Acme', 'Bolt']::text[])
+NOT client = ANY('{Acme,Bolt}')
+(client, currency) <> ('Acme', 'EUR')
+amount > ALL (ARRAY[50, 60])
+amount < ANY (SELECT price FROM invoice_lines)
+client ILIKE 'a%' ESCAPE '\'
+lower(client) LIKE lower('%AC%')
+client LIKE ALL (ARRAY['A%', '%e'])
+position('c' in client) > 0
+length(client) BETWEEN 3 AND 4
+id IN (SELECT DISTINCT ON (client) id FROM invoices ORDER BY client, amount DESC)
+EXISTS (SELECT 1 FROM visits WHERE detail ->> 'ms' = '120')
+id = (SELECT id FROM invoices ORDER BY amount DESC LIMIT 1)
+amount >= (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM invoices)
+(paid IS NULL)::int = 1
+amount BETWEEN SYMMETRIC 100 AND 50
+-- SELECT {} FROM invoices
+array_agg(id ORDER BY id), array_agg(DISTINCT currency), array_agg(id) FILTER (WHERE id < 103), array_to_json(array_agg(id ORDER BY id))
+string_agg(client, ','  ORDER BY id), string_agg(DISTINCT client, ',' ORDER BY client), string_agg(id::text, '')
+json_agg(id ORDER BY id), jsonb_agg(client ORDER BY id DESC), json_object_agg(id, client), jsonb_object_agg(id, client), jsonb_agg(DISTINCT currency)
+stddev(amount), stddev_pop(amount), stddev_samp(amount), variance(amount), var_pop(amount), var_samp(amount)
+corr(id, amount), covar_pop(id, amount), covar_samp(id, amount), regr_avgx(id, amount), regr_avgy(id, amount), regr_count(id, amount), regr_slope(id, amount), regr_r2(id, amount)
+bit_and(id), bit_or(id), bool_and(amount > 0), bool_or(amount > 500), every(amount >= 0)
+count(*) FILTER (WHERE paid IS NULL), sum(amount) FILTER (WHERE currency = 'EUR') / nullif(sum(amount), 0), round(100.0 * count(paid) / count(*), 2)
+mode() WITHIN GROUP (ORDER BY client), percentile_cont(0.25) WITHIN GROUP (ORDER BY amount), percentile_disc(0.75) WITHIN GROUP (ORDER BY issued), percentile_cont(ARRAY[0.1, 0.9]) WITHIN GROUP (ORDER BY amount)
+range_agg(daterange(issued, due)), range_intersect_agg(daterange(issued, due))
+max(issued) - min(issued), max(amount)::int, count(DISTINCT date_trunc('month', issued)), min(issued::text)
+-- SELECT {} FROM visits ORDER BY id
+detail -> 'ms', detail ->> 'ms', detail -> 'ua' ->> 'os', detail #> '{ua,os}', detail #>> '{tags,0}', detail -> 'tags' -> 0, detail -> 'tags' ->> -1
+(detail ->> 'ms')::int, (detail ->> 'ms')::int * 2, coalesce((detail ->> 'total')::numeric, 0), CAST(detail ->> 'ms' AS integer) + 1
+jsonb_typeof(detail -> 'tags'), jsonb_typeof(detail), detail ? 'total', detail @> '{"ua": {"os": "mac"}}', detail -> 'tags' @> '["a"]', jsonb_strip_nulls(detail), jsonb_extract_path_text(detail, 'ua', 'os'), jsonb_extract_path(detail, 'ms')
+jsonb_path_query_first(detail, '$.ua.os'), jsonb_path_exists(detail, '$.total'), jsonb_path_match(detail, 'exists($.total)'), jsonb_path_query_array(detail, '$.tags[*]')
+to_char(ts, 'HH24:MI'), to_char(ts, 'YYYY-MM-DD"T"HH24:MI:SS'), date_trunc('day', ts), ts::date, ts::time, extract(hour from ts), extract(epoch from ts)::int, ts - interval '1 hour', ts + '1 day'::interval, ts AT TIME ZONE 'UTC'
+ts - lag(ts) OVER (PARTITION BY visitor ORDER BY ts), extract(epoch from ts - lag(ts) OVER (ORDER BY ts)) / 60, first_value(page) OVER (PARTITION BY visitor ORDER BY ts)
+split_part(page, '?', 1), regexp_replace(page, '\?.*', ''), substring(page from '^/([^?]+)'), page LIKE '/p%', page ~ '\?x=\d', trim(leading '/' from page), ltrim(page, '/')
+to_tsvector('english', page), ts_rank_cd(to_tsvector('simple', page), to_tsquery('simple', 'home')), numnode(to_tsquery('simple', 'a & b')), strip(to_tsvector('simple', page)), setweight(to_tsvector('simple', page), 'A'), ts_headline('simple', page, to_tsquery('simple', 'home'))

@@ -1,0 +1,116 @@
+-- SELECT {} FROM invoices ORDER BY id
+abs(amount - 100)
+ceil(amount), ceiling(amount), floor(amount), round(amount), round(amount, 1), trunc(amount)
+mod(id, 7), id % 7, id / 7, id * 1.0 / 7
+pow(id, 2), sqrt(id), exp(1), ln(id), log(id), log2(id), log10(id), log(2, id)
+sin(id), cos(id), tan(id), asin(0.5), acos(0.5), atan(id), atan2(id, 2), sinh(1), cosh(1), tanh(1), asinh(1), acosh(2), atanh(0.5)
+sign(amount - 80), max(amount, 80), min(amount, 80), max(1, 2, 3), degrees(1), radians(180)
+upper(client), lower(client), length(client), length(amount), length(CAST(client AS BLOB))
+client || '/' || currency, client || ' ' || id || ' ' || amount, 'EUR ' || amount
+client || ' since ' || strftime('%Y', issued)
+substr(client, 1, 1), substr(client, -1), substring(client, 2), substr(client, 2, 2), instr(client, 'o')
+replace(client, 'o', '0'), trim(client), ltrim(client, 'A'), rtrim(client, 'e'), trim(client, 'Ae')
+hex(client), quote(client), unicode(client), char(65), printf('%08.2f', amount), printf('%-10s|', client), format('%d items', id), printf('%x', id), printf('%e', amount), printf('%c', 'abc'), printf('%%')
+typeof(id), typeof(client), typeof(paid), typeof(amount + 0.5)
+strftime('%Y', issued), strftime('%m', issued), strftime('%d', issued), strftime('%Y-%m', issued), strftime('%w', issued), strftime('%j', issued), strftime('%W', issued)
+CAST(strftime('%Y', issued) AS INTEGER), (CAST(strftime('%m', issued) AS INTEGER) + 2) / 3 AS quarter
+date(issued, '+1 day'), date(issued, '-1 month'), date(issued, '+1 year', '-1 day'), date(issued, 'start of year'), date(issued, 'weekday 0'), date(issued, '+' || (id - 100) || ' days')
+date(issued, 'start of month', '+1 month', '-1 day') AS month_end, datetime(issued, '+1 hour', '+30 minutes'), time(issued, '+90 seconds')
+julianday(due) - julianday(issued) AS days, CAST(julianday(due) - julianday(issued) AS INTEGER), unixepoch(issued), strftime('%s', due) - strftime('%s', issued)
+iif(paid IS NULL, 'open', 'paid'), ifnull(paid, due), nullif(client, 'Acme'), coalesce(paid, due, issued)
+CASE WHEN paid IS NULL THEN 'open' WHEN paid <= due THEN 'in time' ELSE 'late' END AS state
+CASE currency WHEN 'EUR' THEN amount WHEN 'USD' THEN amount * 0.9 END AS eur
+amount > 100, amount BETWEEN 50 AND 100, client LIKE 'A%', client IN ('Acme'), paid IS NULL, NOT amount > 100, client GLOB '*o*'
+CAST(amount AS INTEGER), CAST(amount AS TEXT), CAST(id AS REAL), CAST(id AS NUMERIC), CAST(client AS BLOB)
+json_object('id', id, 'tags', json_array(client, currency)), json_array(id, NULL, 1.5), json_quote(client)
+row_number() OVER (ORDER BY amount DESC, id) AS pos, rank() OVER (PARTITION BY strftime('%Y', issued) ORDER BY amount) AS r
+sum(amount) OVER (PARTITION BY strftime('%Y-%m', issued) ORDER BY id) AS running
+lag(amount, 1, 0) OVER (ORDER BY id) AS prev, ifnull(lead(amount) OVER (ORDER BY id), 0) AS following
+avg(amount) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS moving
+total(amount) OVER (PARTITION BY client), group_concat(id) OVER (PARTITION BY client ORDER BY id) AS ids
+id & 7, id | 8, id << 1, id >> 1, ~id, -id, NOT paid
+(SELECT count(*) FROM invoice_lines l WHERE l.invoice_id = invoices.id) AS n, EXISTS (SELECT 1 FROM places) AS e
+(SELECT group_concat(item, ', ') FROM (SELECT item FROM invoice_lines l WHERE l.invoice_id = invoices.id ORDER BY n)) AS items
+likely(amount > 50), unlikely(paid IS NULL), likelihood(amount > 50, 0.9), zeroblob(1)
+client COLLATE NOCASE = 'acme', client = 'acme' COLLATE NOCASE, client < 'B' COLLATE BINARY
+-- SELECT id FROM invoices WHERE {} ORDER BY id
+amount > 50 AND currency = 'EUR' AND client <> 'Dune'
+issued BETWEEN '2024-01-01' AND '2024-02-29'
+issued >= date('2024-03-31', '-60 days')
+issued >= date('2024-03-15', 'start of month') AND issued < date('2024-03-15', 'start of month', '+1 month')
+issued < datetime('2024-02-01', '+1 day')
+strftime('%Y', issued) = '2024'
+strftime('%Y-%m', issued) = '2024-03'
+strftime('%Y-%m', issued) IN ('2024-01', '2024-02')
+CAST(strftime('%m', issued) AS INT) BETWEEN 1 AND 2
+strftime('%w', issued) IN ('0', '6')
+julianday(due) - julianday(issued) > 30
+julianday('2024-04-30') - julianday(issued) <= 90
+substr(issued, 1, 7) = '2024-03'
+issued LIKE '2024-03%'
+paid IS NULL OR paid > due
+paid IS NOT NULL AND paid < due
+ifnull(paid, '9999-12-31') > due
+client LIKE 'c%'
+client LIKE '%c%' AND client NOT LIKE '%z'
+client LIKE '%' || 'olt'
+client GLOB '[AB]*'
+client NOT GLOB '*[0-9]*'
+lower(client) IN ('acme', 'bolt')
+substr(client, 1, 1) = 'A'
+length(client) > 3
+instr(client, 'o') > 0
+client = 'ACME' COLLATE NOCASE
+client COLLATE NOCASE IN ('ACME', 'BOLT')
+(client, currency) IN (VALUES ('Acme', 'EUR'))
+(client, amount) IN (SELECT client, max(amount) FROM invoices GROUP BY client)
+amount = (SELECT max(amount) FROM invoices)
+amount % 10 = 0
+id & 1
+amount IN (80, 60.0)
+CAST(amount AS INTEGER) = 80
+EXISTS (SELECT * FROM invoice_lines WHERE invoice_lines.invoice_id = invoices.id AND qty > 5)
+iif(currency = 'EUR', amount, 0) > 50
+max(amount, 70) = 80
+amount > 50 AND NOT currency = 'EUR'
+amount NOT BETWEEN 50 AND 100
+client == 'Acme' AND amount != 80
+-- SELECT {} FROM invoices
+count(*), count(paid), count(DISTINCT client), count(DISTINCT client || currency)
+sum(amount), avg(amount), min(amount), max(amount), total(amount)
+sum(currency = 'EUR') AS n, sum(iif(currency = 'EUR', amount, 0)) AS eur, sum(amount) FILTER (WHERE currency = 'EUR') AS eur2
+round(100.0 * count(paid) / count(*), 1) AS pct
+group_concat(client), group_concat(DISTINCT currency), group_concat(id, '|')
+group_concat(client, ', ') FILTER (WHERE paid IS NULL)
+json_group_array(client), json_group_object(id, client), json_group_array(json_object('id', id))
+json_group_array(id) FILTER (WHERE amount > 100)
+sqrt(avg(amount * amount) - avg(amount) * avg(amount)) AS dev
+max(issued), min(issued), julianday(max(issued)) - julianday(min(issued)) AS days
+count(DISTINCT strftime('%Y-%m', issued)) AS months
+max(CASE WHEN client = 'Acme' THEN amount END) AS acme
+sum(amount) / nullif(count(paid), 0), sum(amount) * 1.0 / count(*)
+avg(julianday(coalesce(paid, due)) - julianday(issued))
+-- SELECT {} AS v, count(*) AS n FROM invoices GROUP BY {} ORDER BY v
+-- SELECT {} AS v, sum(amount) AS n FROM invoices GROUP BY v HAVING n > 0 ORDER BY v
+-- SELECT DISTINCT {} AS v FROM invoices ORDER BY v
+strftime('%Y', issued)
+strftime('%Y-%m', issued)
+strftime('%m', issued)
+date(issued, 'start of month')
+substr(client, 1, 1)
+client LIKE 'A%'
+iif(paid IS NULL, 'open', 'paid')
+CASE WHEN amount > 100 THEN 'big' ELSE 'small' END
+CAST(amount / 100 AS INTEGER)
+strftime('%w', issued)
+amount > 100
+upper(currency)
+-- SELECT {} FROM visits ORDER BY id
+date(ts), time(ts), strftime('%H', ts), strftime('%H:%M', ts), strftime('%Y-%m-%d %H:00', ts)
+unixepoch(ts), strftime('%s', ts) / 3600, datetime(ts, '+2 hours'), datetime(ts, 'start of day'), datetime((unixepoch(ts) / 900) * 900, 'unixepoch')
+json_extract(detail, '$.ms'), detail ->> 'ms', detail -> 'ua' ->> 'os', json_extract(detail, '$.tags[0]'), json_extract(detail, '$.tags[#-1]'), detail -> '$.tags', detail ->> '$.ua.os'
+json_extract(detail, '$.ms', '$.ua.os'), json_type(detail, '$.ms'), json_array_length(detail, '$.tags'), json_valid(detail)
+json_extract(detail, '$.ms') * 2, ifnull(json_extract(detail, '$.total'), 0), CAST(detail ->> 'ms' AS INTEGER) + 1
+(SELECT count(*) FROM json_each(detail, '$.tags')) AS n, (SELECT group_concat(value) FROM json_each(detail, '$.tags')) AS tags
+replace(page, '/', ''), substr(page, 2), length(page) - length(replace(page, '/', '')), ltrim(page, '/'), iif(instr(page, '?'), substr(page, 1, instr(page, '?') - 1), page) AS path
+unixepoch(ts) - unixepoch(lag(ts) OVER (PARTITION BY visitor ORDER BY ts)) AS pause, first_value(page) OVER (PARTITION BY visitor ORDER BY ts) AS entry

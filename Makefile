@@ -105,6 +105,7 @@ bench: setup peers
 	$(BIN)/python -m bench.policy_edits
 	$(BIN)/python -m bench.search
 	$(BIN)/python -m bench.agents
+	$(BIN)/python -m bench.agent_tasks
 	@test ! -f .venv-minilm/.installed || PYTHONPATH=.venv-minilm $(BIN)/python -m bench.search --hybrid
 	$(BIN)/python -m bench.listing
 	$(BIN)/python -m bench.console

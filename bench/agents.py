@@ -48,7 +48,7 @@ CREATE TABLE tickets(id integer PRIMARY KEY, tenant_id int, subject text, body t
 CREATE TABLE employees(id integer PRIMARY KEY, name text, department text, salary int);
 """
 DEPTHS = (1, 3, 10)
-BUDGETS = (0.0, 0.0, 0.0)
+BUDGETS = (0.68, 0.82, 0.93)
 """The least recall at each depth, of all queries."""
 
 

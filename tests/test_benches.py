@@ -19,6 +19,8 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 ENTIRE = EXHAUSTIVE or bool(os.environ.get("TOOLGEN_BENCHES"))
 # The arguments of each, and the parts of the shared corpus it cannot do without.
 BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "agent_tasks": ((), ("openapi", "graphql")),
+    "agents": ((), ("openapi", "graphql")),
     "audit": (("--rounds", "1", "--calls", "50"), ()),
     "bridged": ((), ()),
     "bridged_gateway": (("--rounds", "1", "--calls", "64", "--servers", "10"), ()),
@@ -62,7 +64,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "workers": (("--rounds", "1", "--calls", "64"), ()),
 }
 
-PARTS = {"faults", "fuzz_sql_execute", "promises", "result_corpus", "unseen_texts"}
+PARTS = {"agent_services", "faults", "fuzz_sql_execute", "promises", "result_corpus", "unseen_texts"}
 """What other benches are made of."""
 
 

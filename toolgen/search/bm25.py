@@ -13,6 +13,9 @@ from msgspec import Struct
 
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
+from toolgen.search.actions import NO_ACTION, Action, action_of
+from toolgen.search.fitness import MOST_FIT, allowed, fit
+from toolgen.search.intents import intent_of
 from toolgen.search.tokenizer import broader, joined, name_terms, query_words, related, stems, terms
 from toolgen.search.tool_graph import EXPANDED, ToolGraph
 from toolgen.search.tool_roles import Role, role_of, role_of_text
@@ -35,6 +38,9 @@ _LENGTH = (0.5, 0.5, 0.75, 0.5, 0.0)
 _SATURATION = 1.2
 _COVERAGE = 0.5  # what a name adds when the query holds all of it
 _SOURCE = 0.3  # what a source adds to its tools when it fits best of all
+_NAMED = 1.5  # what the tools of a source count that a query names
+_AHEAD = 3  # the hits that nothing comes before which they only lead to
+_FITTED = 200  # the hits that are held against the intent of a query
 _JUDGED = 50  # the hits that sources are judged by
 _RELATED = 0.25  # what a word counts that stands for another: fetch for get
 _BROADER = 0.5  # and one that is more general: person for actor
@@ -65,6 +71,7 @@ class ToolIndex:
     def __init__(self, tools: Manifest | Iterable[Tool] = ()) -> None:
         self._documents: dict[str, _Document] = {}
         self._graph = ToolGraph()
+        self._actions: dict[str, Action] = {}
         self._postings: dict[str, dict[str, None]] = {}
         self._lengths = [0] * len(_FIELDS)
         # What a term adds to each tool that has it, for as long as the tools stay the same; filled by the searches that ask for it.
@@ -93,7 +100,7 @@ class ToolIndex:
         """Adds a tool under its name, or puts it in the place of the one that had it."""
         local = tool.name.removeprefix(f"{tool.source}__")
         document = _read(local, tool.title, tool.description, _parameters(tool.input_schema), tool.source)
-        self._put(tool.name, document, role_of(tool))
+        self._put(tool.name, document, role_of(tool), action_of(tool))
 
     def add_text(self, id_: str, name: str, text: str, parameters: Sequence[str] = ()) -> None:
         """Adds what is no `Tool`."""
@@ -106,6 +113,7 @@ class ToolIndex:
         if document is None:
             return
         self._graph.remove(id_)
+        del self._actions[id_]
         for term in document.counts:
             ids = self._postings[term]
             del ids[id_]
@@ -133,7 +141,7 @@ class ToolIndex:
         if limit < 1 or not scores:
             return {}
         # A name and a source add at most so much, so a tool that scores further below the last that will be shown cannot come up.
-        least = heapq.nlargest(max(limit, _JUDGED), scores.values())[-1] / (1 + _COVERAGE) / (1 + _SOURCE)
+        least = heapq.nlargest(max(limit, _JUDGED), scores.values())[-1] / (1 + _COVERAGE) / (1 + _SOURCE) / MOST_FIT
         return {
             id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least
         }
@@ -144,13 +152,36 @@ class ToolIndex:
         sources = graph.sources(heapq.nlargest(_JUDGED, ((score, id_) for id_, score in scores.items())))
         if sources:
             scores = {id_: score * (1 + _SOURCE * sources.get(graph.source(id_), 0.0)) for id_, score in scores.items()}
+        scores = self._fitting(scores, query)
         best = _first(scores, EXPANDED)
+        # A step before comes behind the tools that do what is asked for: those come with their schemas.
+        simple = len(best) >= _AHEAD and intent_of(query).simple and self._actions[best[0].id] is not NO_ACTION
+        most = best[_AHEAD - 1].score if simple else math.inf
         for id_, score in graph.related([(hit.id, hit.score) for hit in best], query).items():
-            scores[id_] = max(score, scores.get(id_, 0.0))
-        return _first(scores, limit)
+            scores[id_] = max(min(score, most), scores.get(id_, 0.0))
+        return self._led(_first(scores, max(limit, EXPANDED)), query)[:limit]
 
-    def _put(self, id_: str, document: _Document, role: Role) -> None:
+    def _fitting(self, scores: Mapping[str, float], query: str) -> dict[str, float]:
+        """The scores of the best, with what their actions have to do with the intent of the query."""
+        intent = intent_of(query)
+        best = heapq.nlargest(_FITTED, scores, key=scores.__getitem__) if len(scores) > _FITTED else scores
+        named = self._graph.named(intent.said) if intent.simple else ()
+        found: dict[str, float] = {}
+        for id_ in best:
+            action = self._actions[id_]
+            score = scores[id_] if action is NO_ACTION else scores[id_] * fit(intent, action, self._rarity)
+            found[id_] = score * _NAMED if named and self._graph.source(id_) in named else score
+        return found
+
+    def _led(self, hits: list[Hit], query: str) -> list[Hit]:
+        """The hits, led by one whose effect is what is asked for, where there is one: a request to read never leads to a deletion."""
+        intent = intent_of(query)
+        place = next((at for at, hit in enumerate(hits) if allowed(intent, self._actions[hit.id])), 0)
+        return [hits[place], *hits[:place], *hits[place + 1 :]] if place else hits
+
+    def _put(self, id_: str, document: _Document, role: Role, action: Action = NO_ACTION) -> None:
         self.remove(id_)
+        self._actions[id_] = action
         self._graph.put(id_, role)
         self._documents[id_] = document
         for term in document.counts:
@@ -196,7 +227,7 @@ class ToolIndex:
         """The inverse document frequency, in the form that is never negative."""
         rarity = self._rarities.get(term)
         if rarity is None:
-            having = len(self._postings[term])
+            having = len(self._postings.get(term, ()))
             rarity = self._rarities[term] = math.log1p((len(self._documents) - having + 0.5) / (having + 0.5))
         return rarity
 

@@ -16,6 +16,7 @@ __all__ = [
     "parts_of",
     "query_words",
     "related",
+    "spelt_out",
     "split_words",
     "stems",
     "terms",
@@ -73,6 +74,19 @@ _ALIKE = (
     "update edit change modify",
     "get retrieve fetch read show view",
     "search find query lookup",
+    "reject decline refuse deny",
+    "accept approve",
+    "cancel abort stop",
+    "close end finish",
+    "start begin launch run trigger dispatch",
+    "resume continue",
+    "enable activate",
+    "disable deactivate",
+    "buy purchase",
+    "seek jump",
+    "fix repair correct",
+    "choose select pick",
+    "send deliver",
 )
 # What people say -> the more general word that tools are named by. One way only: not every picture is a poster.
 _BROADER = (
@@ -84,6 +98,14 @@ _BROADER = (
     "crew: director",
     "movie: film",
     "television: show series",
+    "show: podcast",
+    "save: like bookmark favorite favourite",
+    "player: playback play",
+    "current: now",
+    "content: file",
+    "position: time timestamp",
+    "structure: schema definition",
+    "sql: database select statement",
     "track: song tune",
     "article: news story headline",
     "mail: email inbox",
@@ -121,8 +143,19 @@ def name_terms(name: str) -> frozenset[str]:
     return frozenset(terms(name))
 
 
+# A question of which every word is left out, and what it asks for.
+_WHO = re.compile(r"\bwho(?: am i|ami)\b", re.IGNORECASE)
+_CALLER = "get my own user profile, the authenticated account"
+
+
+def spelt_out(text: str) -> str:
+    """A request with "who am I" as what it asks for."""
+    return _WHO.sub(_CALLER, text)
+
+
 def query_words(text: str) -> list[str]:
     """The words of a request that could be about a tool, in order; "" stands where a word without meaning was left out."""
+    text = spelt_out(text)
     kept = [word if word not in _STOP and word not in _ASIDE else "" for word in split_words(text)]
     return kept if any(kept) else [word if word not in _STOP else "" for word in split_words(text)]
 

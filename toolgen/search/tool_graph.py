@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from toolgen.search.tokenizer import terms
 from toolgen.search.tool_roles import Resource, Role
 
 __all__ = ["EXPANDED", "ToolGraph"]
@@ -73,6 +74,15 @@ class ToolGraph:
         """The source of a tool."""
         return self._roles[id_].source
 
+    def named(self, said: frozenset[str]) -> frozenset[str]:
+        """The sources that are named by these terms; none where there is but one source."""
+        if len(self._counts) < 2:
+            return frozenset()
+        known = self._source_terms
+        if not known:
+            known.update((source, frozenset(terms(source))) for source in self._counts)
+        return frozenset(source for source, own in known.items() if own and own <= said)
+
     def related(self, hits: Sequence[tuple[str, float]], query: str) -> dict[str, float]:
         """What the best hits lead to, each with the score it has at least: the tools that find what a hit needs, the tool that shows
         the thing itself, and, where the request names something, the tools that search by name."""
@@ -90,6 +100,7 @@ class ToolGraph:
     def _forget(self) -> None:
         # What follows from the tools together, for as long as they stay the same; filled by the searches that ask for it.
         self._links: dict[str, tuple[tuple[str, float], ...]] = {}
+        self._source_terms: dict[str, frozenset[str]] = {}
         self._searches: dict[str, tuple[tuple[str, float], ...]] = {}
         self._by_term: dict[tuple[str, str], list[str]] | None = None
         self._candidates: dict[tuple[str, Resource], tuple[str, ...]] = {}

@@ -158,15 +158,17 @@ class _Tools:
         yield self._tool(
             "query",
             f"Query {self._source}",
-            f"Runs a SELECT on the {self._engine} database {self._source}. {rules} {self._look}",
+            f"Runs a SQL SELECT on the {self._engine} database {self._source}: reads, filters, joins, counts, sums and groups rows of its"
+            f" tables. {rules} {self._look}",
             with_cursor(statement),
             ROWS,
         )
         yield self._tool(
             "explain",
             f"Explain a query on {self._source}",
-            f"Shows how the {self._engine} database {self._source} would run a query, without running it. Views, and tables of which you"
-            f" see a part of the rows or values, have no plan to show. {rules} {self._look}",
+            f"Explains a SQL statement: shows the plan by which the {self._engine} database {self._source} would run it, such as its use of"
+            f" indexes, without running it. It takes what {join(self._source, 'query')} takes. Views, and tables of which you see a part"
+            " of the rows or values, have no plan to show.",
             statement,
             ROWS,
         )
@@ -195,8 +197,8 @@ class _Tools:
         yield self._tool(
             "describe_table",
             f"Describe a table of {source}",
-            f"Gives the columns, types, keys, references, indexes and constraints of a table or view of the {self._engine} database"
-            f" {source} that is open to you.",
+            f"Gives the structure of a table or view of the {self._engine} database {source} that is open to you: columns, types, keys,"
+            " references, indexes and constraints.",
             _arguments({"table": named}, "table"),
             _TABLE,
         )

@@ -1,0 +1,95 @@
+"""Fitness of a tool for a request: how its action goes together with the intent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from toolgen.model.tool import Effect
+from toolgen.search.actions import Action
+from toolgen.search.intents import Intent
+from toolgen.search.verbs import ALIKE
+
+__all__ = ["MOST_FIT", "allowed", "fit"]
+
+# How much of a score follows from the intent. Chosen by the even queries of `bench.agents`; neighbouring values do about as well.
+_AGAINST: Final = 0.45  # a tool that reads, where something is to be changed, or the other way round
+_HARMFUL: Final = 0.3  # a destructive tool where nothing of the kind was asked for
+_SAME_VERB: Final = 0.2
+_OTHER_VERB: Final = -0.1
+_OBJECT: Final = 0.7  # the same thing is dealt with, and nothing else
+_EXACT: Final = 0.35  # and the verb is the same
+_ACT: Final = 0.3  # its name has the very verb
+_ARGUMENT: Final = 0.25  # all words of an argument's name are said
+_IDENTIFIED: Final = 1.5  # and it is said as it is written
+_OWNER: Final = 0.2  # the caller's own is asked for, and dealt with
+_OBSOLETE: Final = 0.6
+_ANOTHER: Final = 0.5  # nothing of what is to be changed is in its name
+_WHOLE: Final = 0.99
+
+MOST_FIT: Final = 2.0
+"""How far a tool that fits may come up: what is further below is not looked at."""
+
+Rarity: TypeAlias = Callable[[str], float]
+
+
+def fit(intent: Intent, action: Action, rarity: Rarity) -> float:
+    """How much more or less a tool counts, 1 where nothing speaks for or against it."""
+    worth = 1.0
+    same = not action.verb or any(action.verb in ALIKE.get(verb, ()) for verb in intent.verbs)
+    if action.verb and intent.verbs:
+        worth += _SAME_VERB if same else _OTHER_VERB
+    share = _share(intent, action, rarity)
+    worth += _OBJECT * share
+    if not intent.acts.isdisjoint(action.nouns):
+        worth += _ACT
+    if share >= _WHOLE and same and intent.verbs:
+        worth += _EXACT
+    worth += _by_arguments(intent, action)
+    if intent.own and action.own:
+        worth += _OWNER
+    if action.deprecated:
+        worth *= _OBSOLETE
+    if intent.writes and intent.objects and action.nouns and action.nouns.isdisjoint(intent.meant):
+        worth *= _ANOTHER
+    return worth * _by_effect(intent, action)
+
+
+def allowed(intent: Intent, action: Action) -> bool:
+    """False for a tool whose effect is not what a request asks for."""
+    if intent.writes is None or action.effect is None:
+        return True
+    if not intent.writes:
+        return action.effect is Effect.READ or (action.effect is Effect.WRITE and action.searches)
+    if action.effect is Effect.DESTRUCTIVE:
+        return intent.deletes
+    return action.effect is Effect.WRITE
+
+
+def _share(intent: Intent, action: Action, rarity: Rarity) -> float:
+    """How much of what is asked about is what the tool deals with, and the other way round, from 0 to 1."""
+    both = intent.objects & action.objects
+    if not both:
+        return 0.0
+    # What the request says beside its object is no fault of the tool that has it in its name, too.
+    whole = sum(map(rarity, intent.objects | (action.objects - intent.others - intent.acts)))
+    return sum(map(rarity, both)) / whole if whole else 0.0
+
+
+def _by_arguments(intent: Intent, action: Action) -> float:
+    found = 0.0
+    for name in action.arguments:
+        if name in intent.identifiers:
+            return _IDENTIFIED
+        if len(name) > 1:
+            if intent.said.issuperset(name):
+                found = _ARGUMENT
+        elif intent.writes and name[0] in intent.others and action.effect is not Effect.READ:
+            found = _ARGUMENT
+    return found
+
+
+def _by_effect(intent: Intent, action: Action) -> float:
+    if intent.writes is None or action.effect is None or allowed(intent, action):
+        return 1.0
+    return _HARMFUL if action.effect is Effect.DESTRUCTIVE else _AGAINST

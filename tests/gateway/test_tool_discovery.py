@@ -27,9 +27,10 @@ from toolgen.builder.build import build
 from toolgen.clock import FixedClock
 from toolgen.emit.formats import FORMATS
 from toolgen.gateway.asgi.app import App
+from toolgen.gateway.search_answers import Found, entries
 from toolgen.gateway.search_tools import DEFAULT_HITS, stand_ins
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, _entries, static_cost
+from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, static_cost
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
 from toolgen.model.names import TOOL_NAME
@@ -420,13 +421,15 @@ def test_a_query_that_finds_little_says_why_and_a_long_one_is_cut(tmp_path: Path
     run(main())
 
 
-def test_the_best_hits_carry_their_schema_within_a_bound() -> None:
+def test_the_best_hit_and_those_that_are_as_likely_carry_their_schemas_within_a_bound() -> None:
     wide = {"type": "object", "properties": {f"p{n}": {"type": "string", "description": "x" * 200} for n in range(60)}}
     tools = tuple(sorted(PETS.tools.values(), key=lambda tool: tool.name))
     some = tuple(replace_schema(tool, wide) if number == 1 else tool for number, tool in enumerate(tools))
-    shown = _entries(some)
+    shown = entries([Found(tool, 2.0) for tool in some], PETS.tools)
     assert [("input_schema" in entry) for entry in shown][:4] == [True, False, True, False]  # type: ignore[operator]
-    assert len(_entries(())) == 0
+    clear = entries([Found(tool, 2.0 - number * 0.1) for number, tool in enumerate(tools)], PETS.tools)
+    assert [("input_schema" in entry) for entry in clear][:4] == [True, False, False, False]  # type: ignore[operator]
+    assert len(entries([], {})) == 0
 
 
 def replace_schema(tool: Tool, schema: dict[str, Any]) -> Tool:

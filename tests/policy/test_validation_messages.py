@@ -173,3 +173,17 @@ def test_whatever_is_refused_has_a_reason_that_ends(schema: Any, value: Any) -> 
 
 def test_without_errors_there_is_nothing_to_say() -> None:
     assert sentences((), {}, 3) == ()
+
+
+@pytest.mark.parametrize(
+    ("form", "example"),
+    [("date", "2026-01-31"), ("date-time", "2026-01-31T09:30:00Z"), ("uuid", "123e4567-"), ("email", "")],
+)
+def test_a_format_comes_with_an_example_that_has_it(form: str, example: str) -> None:
+    validator = Validator({"type": "object", "properties": {"at": {"type": "string", "format": form}}})
+    (said,) = validator.faults({"at": "tomorrow"})
+    assert (", such as " in said) is bool(example)
+    if example:
+        given = said.partition(", such as ")[2].partition(";")[0]
+        assert given.startswith(example)
+        assert not validator.faults({"at": given})

@@ -20,6 +20,7 @@ from toolgen.execute.base import Destination, Executor
 from toolgen.gateway.approvers import answerable, roles_that_answer
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
+from toolgen.gateway.operation_names import no_operation
 from toolgen.gateway.own_checks import OwnChecks
 from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.gateway.value_tokens import Restored, ValueTokens
@@ -99,6 +100,10 @@ class CurrentPolicy:
     def permit(self, destination: Destination, source: str = "") -> Verdict:
         """Whether the policy in force opens an address on behalf of a source; asked before every connection."""
         return self.governance.permit(destination, source)
+
+    def operation_of(self, tool: Tool) -> str:
+        """The id that the description of a tool calls its operation by; "" where it has none."""
+        return self.governance.operation_of(tool)
 
     def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
         """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
@@ -202,6 +207,11 @@ class Governance:
         if session is not None and self._checks is not None:
             return self._checks.catalog(found, principal, session, self.earlier)
         return found
+
+    def operation_of(self, tool: Tool) -> str:
+        """The id that the description of a tool calls its operation by; "" where it has none."""
+        source = self._sources.get(tool.source)
+        return (source.operations.get(tool.origin) if source is not None else None) or no_operation(tool)
 
     def may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
         """True if a call of one of these tools may be answered as pending: a device is asked, or people are that the policy names."""

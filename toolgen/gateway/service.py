@@ -221,7 +221,12 @@ class Gateway(Standing):
         return Calls(
             running=self._running,
             answering=self._answering,
-            discovery=Discovery(above=self.settings.search_above, clock=clock, meaning=self._meaning),
+            discovery=Discovery(
+                above=self.settings.search_above,
+                clock=clock,
+                meaning=self._meaning,
+                operation=self.current.operation_of,
+            ),
             fallbacks=fallbacks_of(self.settings, self.manifest),
             approvals=self.approvals,
             devices=self._devices,

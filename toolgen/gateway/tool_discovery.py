@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
 from toolgen.clock import Clock
-from toolgen.emit.schema_budget import UnknownFieldError, cost, described, is_cut, listed
-from toolgen.emit.tokens import tokens
+from toolgen.emit.schema_budget import UnknownFieldError, cost, described, is_cut
 from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
+from toolgen.gateway.operation_names import OperationNames, no_operation
+from toolgen.gateway.search_answers import Found, entries, is_poor
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
 from toolgen.model.call import Principal
-from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, Tool
@@ -28,6 +26,7 @@ from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
 from toolgen.search.bm25 import Hit, ToolIndex
 from toolgen.search.hybrid import HybridIndex, SemanticSearch
+from toolgen.search.intents import Intent, intent_of
 from toolgen.search.tokenizer import terms
 from toolgen.state.rate_limits import MemoryBuckets
 
@@ -35,12 +34,8 @@ __all__ = ["MAX_QUERY_LENGTH", "Discovery", "static_cost"]
 
 
 MAX_QUERY_LENGTH = 1_000  # characters that are looked for; what is behind them is left out
-_MAX_SCHEMAS = 3  # of the best hits, where they cost few tokens together
-_MAX_SCHEMA_TOKENS = 1_500
-_MAX_SUMMARY_LENGTH = 200
 _MAX_CATALOGS = 16
 _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
-_SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
 
 
 class _Shelf(Struct):
@@ -52,6 +47,7 @@ class _Shelf(Struct):
     by_name: Mapping[str, Tool]
     index: ToolIndex | None = None
     meant: HybridIndex | None = None
+    operations: OperationNames | None = None
     building: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -59,11 +55,20 @@ class Discovery:
     """Finds tools within the catalog it is given: one principal's, and so nothing of what that principal may not see.
 
     Principals with the same catalog share an index, because it holds exactly what each of them may see. `above` is how many tokens a
-    catalog may cost before the three tools stand in its place; with `meaning`, requests find what they mean, too.
+    catalog may cost before the three tools stand in its place; with `meaning`, requests find what they mean, too. `operation` gives the id
+    that a tool's own description calls its operation by.
     """
 
-    def __init__(self, *, above: float, clock: Clock, meaning: SemanticSearch | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        above: float,
+        clock: Clock,
+        meaning: SemanticSearch | None = None,
+        operation: Callable[[Tool], str] = no_operation,
+    ) -> None:
         self._above = above
+        self._operation = operation
         self._meaning = meaning
         self._buckets = MemoryBuckets(clock)
         self._shelves: dict[int, _Shelf] = {}
@@ -92,13 +97,21 @@ class Discovery:
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
     ) -> tuple[Tool, ...] | Error:
         """The tools that fit a query best, best first; an error where this principal has searched too often. A long query is cut."""
+        found = await self._found(principal, catalog, query, limit)
+        return found if isinstance(found, Error) else tuple(one.tool for one in found)
+
+    async def _found(
+        self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
+    ) -> list[Found] | Error:
         if refused := self._counted(principal):
             return refused
         shelf, query = self._shelf(catalog), query[:MAX_QUERY_LENGTH]
+        index = await self._index(shelf)
         hits = await self._meant(shelf, query, limit)
         if hits is None:
-            hits = (await self._index(shelf)).search(query, limit)
-        return tuple(shelf.by_name[hit.id] for hit in hits)
+            hits = index.search(query, limit)
+        shares = index.shares(query, [hit.id for hit in hits])
+        return [Found(shelf.by_name[hit.id], hit.score, share) for hit, share in zip(hits, shares, strict=True)]
 
     async def answer(
         self, name: str, arguments: JsonObject, principal: Principal, catalog: tuple[Tool, ...]
@@ -113,7 +126,7 @@ class Discovery:
             return await self._searched(principal, catalog, str(checked["query"]), limit)
         if refused := self._counted(principal):
             return Refused(error=refused)
-        tool = self._shelf(catalog).by_name.get(str(checked["name"]))
+        tool = self._tool(str(checked["name"]), self._shelf(catalog))
         if tool is None:
             suggestion = await self.suggestion(str(checked["name"]), catalog)
             return Refused(
@@ -127,14 +140,18 @@ class Discovery:
     async def _searched(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
     ) -> Success | Refused:
-        found = await self.find(principal, catalog, query, limit)
+        found = await self._found(principal, catalog, query, limit)
         if isinstance(found, Error):
             return Refused(error=found)
-        data: dict[str, Json] = {"tools": _entries(found)}
+        data: dict[str, Json] = {"tools": entries(found, self._shelf(catalog).by_name)}
         if not terms(query[:MAX_QUERY_LENGTH]):
             data["note"] = "these words say nothing of a tool: name an action and an object, such as 'close an issue'"
         elif not found:
             data["note"] = "no tool has these words: try others, or fewer"
+        elif is_poor(found):
+            data["note"] = (
+                "none of these fits well: try other words for the action and its object; there may be no tool for it"
+            )
         elif len(query) > MAX_QUERY_LENGTH:
             data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were looked for"
         return Success(data=data)
@@ -143,9 +160,13 @@ class Discovery:
         """The call inside a `run_tool` or `run_read_tool`."""
         if fault := excess(arguments):
             return _invalid(fault)
-        by_name = self._shelf(catalog).by_name
+        shelf = self._shelf(catalog)
+        by_name = shelf.by_name
         try:
             inner = inner_call(arguments, by_name)
+            if inner.name not in by_name and (meant := self._tool(inner.name, shelf)) is not None:
+                inner = inner_call(arguments, {inner.name: meant})
+                inner = msgspec.structs.replace(inner, name=meant.name)
         except InnerCallError as error:
             return _invalid(
                 str(error), f'call again with {{"name": …, "arguments": {{…}}}}; {DESCRIBE} shows the arguments'
@@ -164,13 +185,28 @@ class Discovery:
 
     async def suggestion(self, name: str, catalog: tuple[Tool, ...]) -> str:
         """What to do about a name that is no tool's, from the catalog alone: a forbidden name and a free one get the same."""
-        index = await self._index(self._shelf(catalog))
+        shelf = self._shelf(catalog)
+        index = await self._index(shelf)
+        intent = intent_of(name[:MAX_QUERY_LENGTH].replace("_", " "))
         close = sorted(
-            (hit.id for hit in index.search(name[:MAX_QUERY_LENGTH], 20)),
+            (
+                hit.id
+                for hit in index.search(name[:MAX_QUERY_LENGTH], 20)
+                if _may_suggest(intent, shelf.by_name[hit.id])
+            ),
             key=lambda id_: (-SequenceMatcher(None, name[:128], id_).ratio(), id_),
         )
         said = f"did you mean {', '.join(close[:3])}? " if close else ""
         return f"{said}{SEARCH} finds the exact names"
+
+    def _tool(self, name: str, shelf: _Shelf) -> Tool | None:
+        """The tool of this name, or the only one whose operation has this id in the description that it was made of."""
+        tool = shelf.by_name.get(name)
+        if tool is None:
+            if shelf.operations is None:
+                shelf.operations = OperationNames(shelf.catalog, self._operation)
+            tool = shelf.operations.tool(name)
+        return tool
 
     def _shelf(self, catalog: tuple[Tool, ...]) -> _Shelf:
         shelf = self._shelves.pop(id(catalog), None)
@@ -234,6 +270,13 @@ def _invalid(message: str, suggestion: str = _CORRECT) -> Refused:
     return Refused(error=Error(code="validation", message=message, suggestion=suggestion, rule="arguments"))
 
 
+def _may_suggest(intent: Intent, tool: Tool) -> bool:
+    """False for a tool that does more than the name that was sent asks for."""
+    if tool.effect is Effect.DESTRUCTIVE:
+        return intent.deletes
+    return intent.writes is not False or tool.effect is Effect.READ
+
+
 def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
     """The catalog itself, with `describe_tool` among it if a tool is listed with parts left open."""
     if not any(is_cut(tool) for tool in catalog):
@@ -255,26 +298,3 @@ def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
         if spent > above:
             return True
     return False
-
-
-def _entries(found: Sequence[Tool]) -> list[Json]:
-    """What a search shows of its hits; of the best also how they are called, as long as that costs little."""
-    left = _MAX_SCHEMA_TOKENS
-    shown: list[Json] = []
-    for place, tool in enumerate(found):
-        entry = _entry(tool)
-        if place < _MAX_SCHEMAS:
-            schema = listed(tool).input_schema
-            spent = tokens(msgspec.json.encode(schema).decode("utf-8", "replace"))
-            if spent <= left:
-                left -= spent
-                entry["input_schema"] = schema
-        shown.append(entry)
-    return shown
-
-
-def _entry(tool: Tool) -> dict[str, Any]:
-    text = " ".join(tool.description.split())
-    first = _SENTENCE.match(text)
-    summary = bounded(first[0] if first else text, _MAX_SUMMARY_LENGTH)
-    return {"name": tool.name, "title": tool.title, "summary": summary, "effect": str(tool.effect)}

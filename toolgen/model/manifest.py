@@ -64,7 +64,8 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where tools came from. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then.
 
     `definitions` are input types that several tools share (by name), and what tools take whose schemas refer to them (by origin).
-    `parts` are what the schemas of a large source have in common, by digest (`model/stored_schemas.py`).
+    `parts` are what the schemas of a large source have in common, by digest (`model/stored_schemas.py`). `operations` are the ids that
+    the description gives its operations, by the origin of each tool.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: str = ""
     definitions: dict[str, Schema] = {}
     parts: dict[str, Schema] = {}
+    operations: dict[str, str] = {}
 
 
 class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):

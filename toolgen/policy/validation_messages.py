@@ -56,6 +56,18 @@ _LIMITS: Final[Mapping[str, str]] = MappingProxyType(
         "propertyNames": "has a member whose name is not allowed",
     }
 )
+# A value of each format, where its name alone does not say how it is written.
+_EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "date": "2026-01-31",
+        "date-time": "2026-01-31T09:30:00Z",
+        "time": "09:30:00Z",
+        "duration": "P1DT2H",
+        "uuid": "123e4567-e89b-12d3-a456-426614174000",
+        "uri": "https://example.com/a",
+        "ipv6": "2001:db8::1",
+    }
+)
 Error = jsonschema_rs.ValidationError
 
 
@@ -108,7 +120,12 @@ def _faults(errors: Iterable[Error], schema: Schema, depth: int) -> Iterator[_Fa
 
 def _limit(name: str, kind: Any) -> str:
     reason = _LIMITS.get(name)
-    return f"does not fit what the schema says with '{name}'" if reason is None else reason.format(kind.value)
+    if reason is None:
+        return f"does not fit what the schema says with '{name}'"
+    if name == "format":
+        name = str(kind.format)
+        return reason.format(name) + (f", such as {_EXAMPLES[name]}" if name in _EXAMPLES else "")
+    return reason.format(kind.value)
 
 
 def _chosen(error: Error, schema: Schema, depth: int) -> Iterator[_Fault]:

@@ -146,6 +146,22 @@ class ToolIndex:
             id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least
         }
 
+    def shares(self, query: str, ids: Iterable[str]) -> list[float]:
+        """How much of what a query says each tool has, from 0 to 1: rare words are more of it, and those that no tool has the most."""
+        wanted: dict[str, tuple[float, tuple[str, ...]]] = {}
+        words = [word for word in query_words(query[:MAX_QUERY_LENGTH]) if word]
+        for word in words[:_MAX_TERMS]:
+            for term in stems([word]):
+                wanted[term] = (self._rarity(term), (term, *related(term), *broader(word)))
+        whole = sum(rarity for rarity, _ in wanted.values())
+        counts = [self._documents[id_].counts for id_ in ids]
+        return [
+            sum(rarity for rarity, terms_ in wanted.values() if any(term in own for term in terms_)) / whole
+            if whole
+            else 0.0
+            for own in counts
+        ]
+
     def expanded(self, scores: dict[str, float], query: str, limit: int) -> list[Hit]:
         """The best of these, and what the best of them lead to, best first; ties in the order of their ids."""
         graph = self._graph

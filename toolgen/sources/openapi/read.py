@@ -36,6 +36,7 @@ __all__ = ["open_documents", "overlaid_documents", "read_openapi", "version_of"]
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _NOTES = frozenset({"body_required", "no_parts"})  # what was put right, and needs nobody
+_MAX_IDENTIFIER = 200
 _IDEMPOTENT = READING | {"PUT", "DELETE"}
 
 
@@ -177,12 +178,13 @@ class _Reader:
         del (
             self._schemas
         )  # which holds this reader in turn: the document goes with the two, and not when somebody looks for circles
+        identifiers = {origin: entry[0].identifier for origin, entry in built.items() if entry[0].identifier}
         return Reading(
-            info=self._info(tools),
+            info=self._info(tools, identifiers),
             tools=tools,
             problems=tuple(dict.fromkeys(self._problems)),
             operations=len(tools) + skipped,
-            identifiers={origin: entry[0].identifier for origin, entry in built.items() if entry[0].identifier},
+            identifiers=identifiers,
         )
 
     def _note_emptiness(self) -> None:
@@ -326,7 +328,7 @@ class _Reader:
         held = held_names(names, {origin: identity_of("openapi", origin, "") for origin in operations})
         return assign(self._config.name, candidates, telling, held, {one.name for one in names.values()})
 
-    def _info(self, tools: tuple[Tool, ...]) -> SourceInfo:
+    def _info(self, tools: tuple[Tool, ...], identifiers: Mapping[str, str]) -> SourceInfo:
         written = self._documents.top("info")
         info: Mapping[str, Any] = written if isinstance(written, dict) else {}
         return SourceInfo(
@@ -336,6 +338,7 @@ class _Reader:
             version=str(info.get("version") or "")[:100],
             security_schemes=self._known(tools),
             definitions=shared_among(tool.input_schema for tool in tools),
+            operations={origin: one for origin, one in sorted(identifiers.items()) if len(one) <= _MAX_IDENTIFIER},
         )
 
     def _known(self, tools: tuple[Tool, ...]) -> dict[str, SecurityScheme]:

@@ -1,0 +1,86 @@
+"""Answers of search_tools: what is shown of each hit, so that an agent can call the best one and tell it from the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from toolgen.emit.schema_budget import listed
+from toolgen.emit.tokens import tokens
+from toolgen.model.excerpt import bounded
+from toolgen.model.schema import Json
+from toolgen.model.tool import Tool
+from toolgen.search.tokenizer import terms
+
+__all__ = ["Found", "entries", "is_poor", "succeeded_by"]
+
+_MAX_SCHEMAS: Final = 3
+_AS_LIKELY: Final = 0.97  # of the best score, from where on a hit is as likely to be meant
+_MAX_SCHEMA_TOKENS: Final = 1_500  # of the schemas together; the best hit has its own where it alone costs no more
+_MAX_SUMMARY_LENGTH: Final = 200
+_MAX_OTHER_LENGTH: Final = 110  # of the summary of a hit that comes without a schema
+_POOR: Final = 0.34
+_SENTENCE: Final = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
+_SUCCESSOR: Final = re.compile(
+    r"\b[Uu]se\s+(?:the\s+)?[\[`'\"]?([^.\n\]`'\"]{2,80}?)[\]`'\"]?(?:\([^)\s]*\))?\s+instead\b"
+)
+
+
+class Found(Struct, frozen=True):
+    """A tool that was found, its score among the others, and how much of the request it has, from 0 to 1."""
+
+    tool: Tool
+    score: float = 1.0
+    fit: float = 1.0
+
+
+def entries(found: Sequence[Found], catalog: Mapping[str, Tool]) -> list[Json]:
+    """What a search shows of its hits; of the best also how it is called, and of others that are as likely, where that costs little."""
+    left = _MAX_SCHEMA_TOKENS
+    shown: list[Json] = []
+    best = found[0].score if found else 0.0
+    for place, one in enumerate(found):
+        schema = None
+        if place == 0 or (place < _MAX_SCHEMAS and one.score >= best * _AS_LIKELY):
+            schema = listed(one.tool).input_schema
+            spent = tokens(msgspec.json.encode(schema).decode("utf-8", "replace"))
+            schema, left = (schema, left - spent) if spent <= left else (None, left)
+        entry = _entry(one, _MAX_SUMMARY_LENGTH if schema is not None else _MAX_OTHER_LENGTH)
+        if (successor := succeeded_by(one.tool, catalog)) is not None:
+            entry["use_instead"] = successor
+        if schema is not None:
+            entry["input_schema"] = schema
+        shown.append(entry)
+    return shown
+
+
+def is_poor(found: Sequence[Found]) -> bool:
+    """True if no hit has much of what was asked for."""
+    return all(one.fit < _POOR for one in found)
+
+
+def _entry(one: Found, room: int) -> dict[str, Any]:
+    tool = one.tool
+    text = " ".join(tool.description.split())
+    first = _SENTENCE.match(text)
+    summary = bounded(first[0] if first else text, room)
+    # A title that says nothing beside the name and the summary costs its characters for nothing.
+    title = {} if {*terms(tool.title)} <= {*terms(tool.name), *terms(summary)} else {"title": tool.title}
+    return {"name": tool.name, **title, "summary": summary, "effect": str(tool.effect), "fit": round(one.fit, 2)}
+
+
+def succeeded_by(tool: Tool, catalog: Mapping[str, Tool]) -> str | None:
+    """The tool that the description of a deprecated one names as its successor; None where it names none, or none that is open."""
+    if "eprecated" not in tool.description or (said := _SUCCESSOR.search(tool.description)) is None:
+        return None
+    wanted = terms(said[1])
+    if not wanted:
+        return None
+    prefix = f"{tool.source}__"
+    others = (one for one in catalog.values() if one.source == tool.source and one.name != tool.name)
+    same = [one.name for one in others if wanted in (terms(one.title), terms(one.name.removeprefix(prefix)))]
+    return same[0] if len(same) == 1 else None

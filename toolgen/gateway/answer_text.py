@@ -33,7 +33,7 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
     if envelope.empty_status:
         said = f"Done ({envelope.empty_status})."
     if (
-        isinstance(envelope.data, Mapping)
+        isinstance(envelope.data, (dict, Mapping))  # dict first, which needs no look at what it is registered as
         and "resource" in envelope.data
         and (link := linked_file(envelope)) is not None
     ):

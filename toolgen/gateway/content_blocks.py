@@ -79,8 +79,10 @@ def text_block(block: Block) -> str:
 
 def is_picture(data: Json) -> bool:
     """Whether data is a file that holds a picture which models read."""
+    if not isinstance(data, (dict, Mapping)) or data.get("media_type") is None:
+        return False
     body = file_bytes(data)
-    return body is not None and isinstance(data, Mapping) and picture_type(body) == data["media_type"]
+    return body is not None and picture_type(body) == data["media_type"]
 
 
 def _bridged(content: Json, media: Mapping[str, Json] | None = None, *, links: bool = False) -> list[Block]:

@@ -22,7 +22,7 @@ _MAX_TEXT_LENGTH = 65_536
 
 def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """The arguments in the form that the tool has, and the names of those that were moved."""
-    body = _body(tool)
+    body = tool.binding.body if isinstance(tool.binding, HttpBinding) else None
     if body is None:
         return arguments, ()
     known = tool.input_schema.get("properties", {})
@@ -39,7 +39,7 @@ def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[s
 
 def body_advice(tool: Tool, unknown: str) -> str:
     """Where an unknown argument belongs that has to do with the body, or ""."""
-    body = _body(tool)
+    body = tool.binding.body if isinstance(tool.binding, HttpBinding) else None
     if body is None:
         return ""
     if body.argument is None:
@@ -59,10 +59,6 @@ def _spread(body: HttpBody, arguments: JsonObject, known: Mapping[str, object]) 
             kept = {name: value for name, value in arguments.items() if name != wrapper}
             return {**kept, **members}, (wrapper,)
     return arguments, ()
-
-
-def _body(tool: Tool) -> HttpBody | None:
-    return tool.binding.body if isinstance(tool.binding, HttpBinding) else None
 
 
 def _members(schema: object) -> Mapping[str, object]:

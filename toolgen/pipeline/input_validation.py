@@ -32,7 +32,19 @@ def no_json(arguments: Mapping[str, object]) -> str | None:
 
     What is more than the gateway looks at (`excess`) is left to the record, which says so.
     """
-    if _is_plain(arguments):
+    if (
+        type(arguments) is dict
+        and len(arguments) <= _MAX_VALUES
+        and _NAMES.issuperset(map(type, arguments))
+        and _SCALARS.issuperset(map(type, arguments.values()))
+    ):  # as most are
+        try:
+            msgspec.json.encode(arguments)
+        except ValueError:  # half a surrogate pair
+            pass
+        else:
+            return None
+    elif _is_plain(arguments):
         return None
     return next(_faults(arguments), None) if excess(arguments) is None else _name_fault(arguments)
 

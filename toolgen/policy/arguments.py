@@ -120,7 +120,7 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
         if declared is None and drops:
             dropped.append(name)
             continue
-        kept[name] = whole(value)
+        kept[name] = value if type(value) is str or type(value) is int else whole(value)
         if not isinstance(declared, (dict, Mapping)):
             continue
         if isinstance(value, str):

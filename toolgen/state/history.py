@@ -199,9 +199,10 @@ class Histories:
         shelf = self._shelf(principal)
         told: Mapping[str, Number | None] = _NO_NUMBERS
         if numbers:
-            told = counted = dict[str, Number | None]()
+            counted: dict[str, Number | None] = {}
             for name, value in numbers.items():
                 counted[name] = value if type(value) is int else exact(value)
+            told = counted
         ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:

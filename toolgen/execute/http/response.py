@@ -33,6 +33,7 @@ __all__ = ["MAX_ANSWER_SIZE", "Answer", "decode", "excerpt", "lifetime", "result
 
 MAX_ANSWER_SIZE = 1024 * 1024
 _MAX_EXCERPT_LENGTH = 600
+_NOT_MODIFIED = HTTPStatus.NOT_MODIFIED.value  # members of this enum are found by a function of Python, at each use
 _MAX_FAULTS, _MAX_FAULT_LENGTH = 8, 120
 _SEEN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\Z")
@@ -111,7 +112,8 @@ def _decoded(answer: Answer, scrubber: Scrubber) -> tuple[Json, bool]:
             return values, more
     if _JSON.match(media_type) or not media_type:
         try:
-            return _json(_in_utf8(answer.body, parameters), scrubber), answer.truncated
+            body = _in_utf8(answer.body, parameters) if parameters else answer.body
+            return _json(body, scrubber), answer.truncated
         except TooDeepError:
             raise
         except ValueError:
@@ -163,8 +165,6 @@ def _in_utf8(body: bytes, parameters: str) -> bytes:
 
     What reads as UTF-8 is UTF-8, whatever its media type says.
     """
-    if not parameters:
-        return body
     charset = _charset(parameters)
     if charset.startswith("utf"):
         return body
@@ -320,9 +320,9 @@ def _seconds(reset: float, now: float) -> float:
 
 def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """What the caller is given for one answer."""
-    if answer.status != HTTPStatus.NOT_MODIFIED and not 200 <= answer.status < 300:
+    if answer.status != _NOT_MODIFIED and not 200 <= answer.status < 300:
         return _failed(answer, scrubber, delivery)
-    if method == "HEAD" or answer.status == HTTPStatus.NOT_MODIFIED:
+    if method == "HEAD" or answer.status == _NOT_MODIFIED:
         shown = {name: scrubber.text(answer.headers[name]) for name in _HEAD if name in answer.headers}
         return Success(data={"status": answer.status, "headers": shown}, delivery=delivery)
     if answer.truncated:

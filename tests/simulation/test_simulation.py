@@ -33,9 +33,8 @@ def test_every_call_ends_once_and_as_its_caller_is_told_whatever_is_lost_set_bac
     if _SCHEDULES <= _IN_ONE_PROCESS:
         broken = [seed for seed in seeds if _anomalous(seed)]
     else:
-        # Each run leaves a gateway to the garbage collector: a process ends after 200 of them.
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(mp_context=spawn, max_tasks_per_child=4) as processes:
+        spawn = multiprocessing.get_context("spawn")  # where there is garbage collection
+        with ProcessPoolExecutor(mp_context=spawn) as processes:
             found = processes.map(anomalies_of, seeds, chunksize=50)
             broken = [seed for seed, anomalies in zip(seeds, found, strict=True) if anomalies]
     assert not broken, f"{len(broken)} of {_SCHEDULES} schedules, seeds {broken[:40]}\n{report(broken[0])}"

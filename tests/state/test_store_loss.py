@@ -15,7 +15,7 @@ from tests.redis_server import RedisServer
 from tests.state.test_invocations import invocation
 from tests.state.test_redis_buckets import charge
 from toolgen.clock import FixedClock, SystemClock
-from toolgen.errors import StateUnavailableError
+from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.call_journal import OVER, CallJournal
 from toolgen.state.call_states import Status
 from toolgen.state.encryption import Seal
@@ -173,6 +173,48 @@ def test_a_call_whose_keeping_was_not_confirmed_waits_if_it_is_a_question_and_el
             status == "pending",
             OVER if waits is None else None,
         )
+        await one.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_leaving_a_call_does_not_take_the_place_of_its_question(server: RedisServer, confirmed: bool) -> None:
+    """Its client leaves it while the question is being kept, or after nobody knows whether it is."""
+    running = msgspec.structs.replace(invocation(1), kind="call", status="running")
+
+    async def main() -> None:
+        one = await Process(server).open()
+        assert await one.calls.get("call_of_nobody") is None
+        async with Redis(port=server.port) as redis:
+            if not confirmed:
+                await redis.client_pause(2500)
+            asking = asyncio.create_task(one.calls.add(invocation(1), each=9, total=9))
+            await asyncio.sleep(0)
+            for _ in range(2):
+                with pytest.raises(StateError):
+                    await one.calls.add(running, each=9, total=9)
+                await asyncio.wait((asking,))
+        assert (asking.exception() is None) == confirmed
+        awaited = await one.calls.awaited(running.id)
+        assert awaited is not None
+        assert (awaited.kind, awaited.status) == ("approval", "pending")
+        await one.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_was_left_and_then_asks_is_awaited_as_the_question(server: RedisServer) -> None:
+    running = msgspec.structs.replace(invocation(1), kind="call", status="running")
+
+    async def main() -> None:
+        one = await Process(server).open()
+        left = await one.calls.add(running, each=9, total=9)
+        assert left is not None
+        assert await one.calls.replace(left, invocation(1)) is not None
+        await emptied(server)
+        lost = await one.calls.missing(1e12)
+        assert [(found.id, found.kind, found.status) for found in lost] == [(running.id, "approval", "pending")]
         await one.close()
 
     asyncio.run(main())

@@ -81,14 +81,28 @@ class RedisInvocations:
         self._doubted: OrderedDict[str, bool] = (
             OrderedDict()
         )  # calls that Redis may have kept, and whether they must not go on
+        self._asking = set[str]()  # questions that are being added
         self._unusable: set[bytes] = set()
         self._homes = _Homes(watch)
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
-        if self._doubted.get(invocation.id):
+        question, call_id = invocation.status == "pending", invocation.id
+        asked = call_id in self._asking or call_id in self._doubted
+        if self._doubted.get(call_id) or (asked and not question):
             raise StateUnavailableError(
                 "calls that wait could not be kept when this one was to be, and it may be kept all the same"
             )
+        if not question and self._moved.get(call_id, (0, ""))[1] == "pending":
+            raise StateError("that call is kept already")
+        if not question:
+            return await self._add(invocation, each=each, total=total)
+        self._asking.add(call_id)
+        try:
+            return await self._add(invocation, each=each, total=total)
+        finally:
+            self._asking.discard(call_id)
+
+    async def _add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         seal = await self._redis.seal()
         kept = msgspec.structs.replace(invocation, home=await self._journal.home())
         box = seal.close(as_json(kept), _about(invocation.id, 1))
@@ -228,6 +242,8 @@ class RedisInvocations:
             raise ResultsFullError
         if not done[0]:
             return None
+        if known.kind == "call" and kept.status == "pending":  # it waits from now on, and was not begun
+            await self._journal.await_end(kept)
         await self._note(kept)
         return kept
 

@@ -421,3 +421,18 @@ def test_a_call_that_may_have_been_kept_is_not_kept_later(server: RedisServer, m
         await one.close()
 
     asyncio.run(main())
+
+
+def test_a_gateway_whose_journal_is_replaced_while_it_runs_is_another_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        journal = CallJournal(tmp_path / "begun.db")
+        home = await journal.home()
+        assert await journal.home() == home
+        (tmp_path / "begun.db").rename(tmp_path / "old.db")
+        other = await journal.home()
+        assert other != home
+        (tmp_path / "old.db").replace(tmp_path / "begun.db")
+        assert await journal.home() == home
+        await journal.close()
+
+    asyncio.run(main())

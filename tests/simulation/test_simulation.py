@@ -61,6 +61,7 @@ def test_every_call_ends_once_and_as_its_caller_is_told_whatever_is_lost_set_bac
         291,
         832,
         2078,
+        2803,
         302588,
         302848,
         306500,

@@ -243,17 +243,20 @@ class WaitingCalls:
         known = await self.own(call_id, caller)
         if known is None:
             return None
-        if known.status in {"pending", "approved"} and not await self._is_behind(call_id):
+        if known.status in {"pending", "approved"} and not await self._may_be_further(known):
             error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
             await self.close(known, by=caller.id, verdict="cancel", error=error)
             for inner in known.waits:
                 await self.cancel(inner, caller)
         return await self.outcome(call_id, caller)
 
-    async def _is_behind(self, call_id: str) -> bool:
-        """True if the store has lost how far a call had come: another gateway may carry it out now, and puts it back."""
+    async def _may_be_further(self, known: Invocation) -> bool:
+        """True if another gateway may carry a call out, or have done so, though the store says that it waits: it puts that right soon."""
+        since = self.store.lost_at
+        if known.asked <= since and await self.store.now() < since + 3 * LEASE_S:
+            return await self.store.fate(known) in {"foreign", "orphaned"}
         try:
-            await self.store.get(call_id)
+            await self.store.get(known.id)
         except BehindError:
             return True
         return False

@@ -10,6 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from toolgen.model.body_form import body_advice
+from toolgen.model.exact_bounds import EXACT, with_exact_bounds
 from toolgen.model.excerpt import bounded
 from toolgen.model.names import near
 from toolgen.model.schema import Json, JsonObject, Schema
@@ -251,8 +252,11 @@ class Validator:
             plain["$defs"] = dict(closure)
         self._schema = schema
         said: Any = {"offline": True, "validate_formats": formats, "formats": _UNCHECKED if formats else None}
-        if _Work(schema).most(schema) > _MAX_WORK:
+        work = _Work(schema)
+        if work.most(schema) > _MAX_WORK:
             raise ValueError(_TOO_MUCH)
+        if work.large:
+            plain = with_exact_bounds(plain)
         try:
             options: Any = jsonschema_rs.RegexOptions()
             self._compiled = jsonschema_rs.Draft202012Validator(plain, pattern_options=options, **said)
@@ -280,6 +284,7 @@ class _Work:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._known: dict[int, int] = {}
+        self.large = False  # a number in it is a double beyond 2**53
 
     def most(self, schema: Schema) -> int:
         """The largest count of any schema in one of the document, or the document itself."""
@@ -293,6 +298,8 @@ class _Work:
                 stack.extend(item.values())
             elif isinstance(item, (list, tuple)):
                 stack.extend(item)
+            elif type(item) is float and not -EXACT < item < EXACT:
+                self.large = True
         return most
 
     def _of(self, schema: object, depth: int) -> int:

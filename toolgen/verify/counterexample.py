@@ -40,6 +40,7 @@ _COUNTS = (
     "minContains",
     "maxContains",
 )
+_EXACT = 2**53  # beyond it all doubles are whole
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _TEXTS = ("format", "contentEncoding", "contentMediaType")
 SCALARS = ("type", "enum", "const", "pattern", "uniqueItems", "dependentRequired", *_COUNTS, *_BOUNDS, *_TEXTS)
@@ -98,6 +99,7 @@ class Words:
             for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
                 if schema.get(exclusive) is True and bound in said:
                     said[exclusive] = said.pop(bound)
+        _settle_bounds(said)
         patterns = schema.get("patternProperties")
         if isinstance(patterns, dict) and len(patterns) > len(said.get("patternProperties", ())):
             # Which names are left over cannot be told where a pattern is not understood.
@@ -106,6 +108,19 @@ class Words:
         if said.get("not") in (True, {}) and len(said) == 1:
             return _NEVER
         return said
+
+
+def _settle_bounds(said: dict[str, Any]) -> None:
+    """Exclusive bounds beyond 2**53 as the others: numbers are whole there, and `maximum: 2**63 - 1` is `exclusiveMaximum: 2**63`."""
+    for bound, exclusive, step, narrower in (
+        ("minimum", "exclusiveMinimum", 1, max),
+        ("maximum", "exclusiveMaximum", -1, min),
+    ):
+        value = said.get(exclusive)
+        if value is not None and abs(value) >= _EXACT and value == int(value):
+            del said[exclusive]
+            same = int(value) + step
+            said[bound] = same if bound not in said else narrower(same, said[bound])
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +157,9 @@ def _const(value: Any) -> str | None:
 
 def _number(value: Any) -> float | None:
     fits = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-    return float(value) if fits and math.isfinite(value) else None
+    if not fits or not math.isfinite(value):
+        return None
+    return int(value) if abs(value) >= _EXACT and value == int(value) else float(value)
 
 
 def _positive(value: Any) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema_rs
 from msgspec import Struct
 
+from toolgen.model.exact_bounds import with_exact_bounds
 from toolgen.model.schema import Schema
 from toolgen.samples.regex import UnsupportedPatternError, matching
 
@@ -123,7 +124,9 @@ _FORMATS: Mapping[str, tuple[str, ...]] = {
 
 def valid_for(schema: Schema) -> jsonschema_rs.Draft202012Validator:
     """The schema compiled, formats included: nothing goes into a proof that the tool would not have accepted."""
-    return jsonschema_rs.Draft202012Validator(dict(schema), validate_formats=True, ignore_unknown_formats=True)
+    return jsonschema_rs.Draft202012Validator(
+        with_exact_bounds(schema), validate_formats=True, ignore_unknown_formats=True
+    )
 
 
 class _Taste(Struct, frozen=True, kw_only=True):

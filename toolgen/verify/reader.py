@@ -138,12 +138,16 @@ def same_parameter(
     return None if reads_as(read, sent) else f"is read as {_shown(read)}"
 
 
-def by_convention(name: str, pairs: Sequence[tuple[str, str]], sent: Any) -> str | Undefined:
-    """What deepObject says nothing about is read as PHP, Rails, qs and Stripe read it, so that a lost value is found all the same."""
+def by_convention(name: str, pairs: Sequence[tuple[str, str]], sent: Any) -> str | None:
+    """None where lists and objects in a deepObject are read as they were sent, or what they are read as.
+
+    The specification leaves open how these are written. PHP, Rails, qs and Stripe agree: `a[]=1&a[]=2`, `a[0][b]=1`, `a[b][c]=1`. That
+    convention is documented (docs/reference/openapi.md, "Lists in a deepObject") and is what tools are held to.
+    """
     read = nested(name, pairs)
     if not reads_as(ABSENT if read is None else read, sent):
         return f"is read as {_shown(read)}"
-    return Undefined(reason="deepObject is defined for an object of single values; the rest is sent by convention")
+    return None
 
 
 def _undefined(described: Described, parameter: Mapping[str, Any], sent: Any) -> Undefined | None:

@@ -17,6 +17,7 @@ from urllib.parse import unquote, unquote_plus
 
 import jsonschema_rs
 
+from toolgen.model.exact_bounds import with_exact_bounds
 from toolgen.samples.json_schema import NoSampleError, samples
 from toolgen.sources.documents import Documents
 from toolgen.verify.agreement import Difference
@@ -63,7 +64,8 @@ def _undecided(found: Difference, told: dict[str, Any], said: dict[str, Any]) ->
     """Why the validator does not tell two schemas apart, or ""."""
     try:
         mine, theirs = (
-            jsonschema_rs.Draft202012Validator(one, validate_formats=False, offline=True) for one in (told, said)
+            jsonschema_rs.Draft202012Validator(with_exact_bounds(one), validate_formats=False, offline=True)
+            for one in (told, said)
         )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
         return "the validator cannot compile one of the two schemas"

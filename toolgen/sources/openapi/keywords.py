@@ -85,6 +85,14 @@ _WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+# What is added to an exclusive bound for the same bound in the other keyword, and taken from it.
+_BOUNDS = {"minimum": -1, "maximum": 1, "exclusiveMinimum": 1, "exclusiveMaximum": -1}
+_OTHER = {
+    "minimum": "exclusiveMinimum",
+    "maximum": "exclusiveMaximum",
+    "exclusiveMinimum": "minimum",
+    "exclusiveMaximum": "maximum",
+}
 # What does not narrow what is accepted.
 _NO_CONSTRAINTS = frozenset({"default", "deprecated", "writeOnly"})
 
@@ -98,7 +106,10 @@ def keyword(built: dict[str, Any], key: str, value: Any, note: Note) -> None:
     elif key == "required":
         _required(built, value, note)
     elif (fits := _WELL_FORMED.get(key)) and fits(value):
-        built[key] = int(value) if key in _COUNTS else _bounded(value)
+        if key in _BOUNDS:
+            _bound(built, key, value)
+        else:
+            built[key] = int(value) if key in _COUNTS else _bounded(value)
     elif fits and key not in _NO_CONSTRAINTS and not (key == "uniqueItems" and value is False):
         malformed(key, value, note)
 
@@ -118,16 +129,31 @@ def _required(built: dict[str, Any], value: Any, note: Note) -> None:
         malformed("required", value, note)
 
 
+def _bound(built: dict[str, Any], key: str, value: float) -> None:
+    """Adds a bound. One beyond 2**53 has no canonical form as an integer (RFC 8785 knows doubles), and many are no double.
+
+    `maximum: 2**63 - 1` is `exclusiveMaximum: 2**63`, which no value of JSON tells from it: beyond 2**53 all are whole.
+    """
+    step = _BOUNDS[key]
+    if isinstance(value, int) and int(float(value)) != value and int(float(value + step)) == value + step:
+        key, value = _OTHER[key], value + step
+    value = _bounded(value)
+    if key in built:  # from the other keyword: the narrower one holds
+        value = min(value, built[key]) if key.endswith("aximum") else max(value, built[key])
+    built[key] = value
+
+
 def _bounded(value: Any) -> Any:
-    """A bound such as int64's largest has no canonical form as an integer (RFC 8785 knows doubles); as a double it is as good."""
+    """A number beyond 2**53 as a double."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
 
 
 def modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
     """What 3.0 and 2.0 say in words of their own: `nullable`, and `exclusiveMinimum: true`."""
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if raw.get(exclusive) is True and bound in built:
-            built[exclusive] = built.pop(bound)
+        if raw.get(exclusive) is True and (bound in built or exclusive in built):
+            del built[bound if bound in built else exclusive]
+            _bound(built, exclusive, raw[bound])
     if raw.get("nullable") is not True and raw.get("x-nullable") is not True:
         return
     if "enum" in built and None not in built["enum"]:

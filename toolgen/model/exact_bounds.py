@@ -1,0 +1,28 @@
+"""Bounds of numbers beyond 2**53 as integers, for validators: a manifest has them as doubles, as RFC 8785 knows nothing else.
+
+jsonschema-rs compares integers with integers exactly, and those beyond 2**63 with doubles roughly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["EXACT", "with_exact_bounds"]
+
+EXACT = 2**53
+"""A double beyond it is whole, and stands for several integers."""
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+
+
+def with_exact_bounds(schema: Any) -> Any:
+    """The schema with integers as bounds where it has doubles beyond 2**53."""
+    if isinstance(schema, Mapping):
+        return {
+            key: int(value)
+            if key in _BOUNDS and type(value) is float and abs(value) >= EXACT and math.isfinite(value)
+            else with_exact_bounds(value)
+            for key, value in schema.items()
+        }
+    return [with_exact_bounds(one) for one in schema] if isinstance(schema, (list, tuple)) else schema

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.builder.callability import names_in_short, unpaid
+from toolgen.builder.credential_arguments import credential_arguments
 from toolgen.cli.output import print_table, printable
 from toolgen.emit.formats import remarks, render
 from toolgen.emit.schema_budget import as_listed, cost, shares_definitions
@@ -122,6 +123,8 @@ def summarize(
         said["formats"] = (f"no model takes {count:,} tools at once, so none was written; --format writes one",)
     if told := _calls(manifest, credentials):
         said["calls"] = told
+    if carried := tuple(map(str, credential_arguments(manifest))):
+        said["credentials"] = carried
     by_source: dict[str, list[Tool]] = {name: [] for name in built.operations}
     for tool in manifest.tools.values() if listed is None else listed:
         by_source[tool.source].append(tool)

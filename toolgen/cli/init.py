@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from toolgen.builder.credential_arguments import credential_arguments
 from toolgen.builder.starter import PRINCIPAL
 from toolgen.cli.greeting import unaddressed
 from toolgen.cli.new_project import NewProject, is_description, make_project, make_sample
@@ -58,6 +59,8 @@ def describe(made: NewProject, *, wants: bool = True) -> None:
         )
     for line in unaddressed(made.manifest) if wants else ():
         click.echo(f"set before calls: {line}", err=True)
+    for carried in credential_arguments(made.manifest):
+        click.echo(carried, err=True)
     for name, wanted in made.variables.items() if wants else ():
         if unset := [variable for variable in wanted if variable not in os.environ]:
             click.echo(f"set before calls to {name}: {', '.join(unset)}", err=True)

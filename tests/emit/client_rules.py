@@ -14,8 +14,11 @@ from typing import Any
 __all__ = ["CLIENTS", "RULES", "Rule", "broken", "schemas"]
 
 CLIENTS = (
+    "Amazon Bedrock",
     "AutoGen",
+    "Claude API",
     "CrewAI",
+    "Cursor",
     "DSPy",
     "Gemini API",
     "LangChain with Gemini",
@@ -23,10 +26,22 @@ CLIENTS = (
     "Mastra 0.14",
     "OpenAI API",
     "Semantic Kernel",
+    "VS Code",
     "google-genai",
     "smolagents",
 )
-"""The eleven converters whose rules are here."""
+"""The converters and clients whose rules are here."""
+NAMES = {
+    "Amazon Bedrock": (r"[A-Za-z0-9_-]{1,64}", ""),
+    "Claude API": (r"[A-Za-z0-9_-]{1,64}", ""),
+    "Claude Code": (r"[A-Za-z0-9_-]{1,64}", "mcp__toolgen__"),
+    "Cursor": (r"[A-Za-z0-9_:-]{1,60}", "toolgen:"),
+    "Gemini API": (r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}", ""),
+    "OpenAI API": (r"[A-Za-z0-9_-]{1,64}", ""),
+    "VS Code": (r"[a-zA-Z0-9_-]{1,64}", "mcp_toolgen_"),
+}
+"""What each takes as a tool's name, and what it puts before that of a server called toolgen."""
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 # Pydantic's types for formats, as AutoGen maps them.
@@ -161,7 +176,7 @@ RULES = (
     ),
     Rule(
         name="an array without items",
-        clients=("OpenAI API", "Gemini API", "Semantic Kernel"),
+        clients=("OpenAI API", "Gemini API", "Semantic Kernel", "VS Code", "Cursor"),
         refuses=lambda one: one.get("type") == "array" and "items" not in one,
         example={"type": "array"},
     ),
@@ -211,14 +226,21 @@ RULES = (
     ),
     Rule(
         name="a root that is no object",
-        clients=("OpenAI API", "Gemini API", "Semantic Kernel"),
+        clients=("OpenAI API", "Gemini API", "Semantic Kernel", "Claude API", "Amazon Bedrock", "VS Code"),
         refuses=lambda one: one.get("type") != "object" or "properties" not in one,
         example={"type": "string"},
         place="root",
     ),
     Rule(
+        name="a name of an argument beyond ASCII or 64 characters",
+        clients=("Claude API", "Amazon Bedrock"),
+        refuses=lambda one: not all(map(_ARGUMENT.match, one.get("properties", ()))),
+        example={"type": "object", "properties": {"größe": {"type": "string"}}},
+        place="root",
+    ),
+    Rule(
         name="a union at the root",
-        clients=("OpenAI API",),
+        clients=("OpenAI API", "Claude API", "Amazon Bedrock"),
         refuses=lambda one: bool({"anyOf", "oneOf", "allOf", "not", "enum"} & one.keys()),
         example={"anyOf": [{"type": "object"}]},
         place="root",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,16 @@ import jsonschema_rs
 import pytest
 
 from tests.catalogs import http_tool
-from tests.emit.client_rules import CLIENTS, RULES, Rule, broken
+from tests.emit.client_rules import CLIENTS, NAMES, RULES, Rule, broken
 from tests.golden.small import small_manifest
 from toolgen.builder.build import build
 from toolgen.emit.formats import FORMATS, mcp_tool, render
 from toolgen.emit.schema_budget import listed
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.manifest import Manifest, load
+from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME
 from toolgen.model.tool import Tool
+from toolgen.sources.naming import assign
 from toolgen.verify.examples import Examples
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +41,17 @@ def test_every_client_has_a_rule() -> None:
     assert {client for rule in RULES for client in rule.clients} == set(CLIENTS)
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert FORMATS.keys() - FORM.keys() == {"gemini", "openai-strict"}
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_the_longest_name_fits_each_client(client: str) -> None:
+    pattern, prefix = NAMES[client]
+    longest = assign("s", {"a": [("list", *("configurations",) * 12)]})["a"]
+    most = "s" * 20 + "__" + "a" * (MAX_NAME_LENGTH - 22)
+    assert len(most) == MAX_NAME_LENGTH >= len(longest)
+    for name in (longest, most):
+        assert TOOL_NAME.match(name)
+        assert re.fullmatch(pattern, prefix + name)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from toolgen.builder.build import build
 from toolgen.emit.listed_output import lenient, listed_output
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, FunctionBinding, NoBinding, OutputForm, Tool
+from toolgen.verify.examples import Examples
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("abxyz", max_size=3),
@@ -205,3 +210,44 @@ def test_the_note_has_a_name_that_the_schema_has_not() -> None:
 )
 def test_a_schema_that_cannot_be_kept_is_not_listed(schema: Any) -> None:
     assert listed_output(tool(schema, "strict")) is None
+
+
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "openapi"
+DESCRIPTIONS = sorted(path.name for path in CORPUS.iterdir() if path.is_file()) if CORPUS.is_dir() else []
+_MOST_TOOLS = 40
+
+
+def changed(chance: random.Random, value: Any) -> Any:
+    """An answer as the gateway may change it, and as services do: redacted, cut, null, with members that are new, or other at all."""
+    if chance.random() < 0.15:
+        return chance.choice(["[redacted]", None, [], {}, 7, "text"])
+    if isinstance(value, dict):
+        kept = {name: changed(chance, one) for name, one in value.items() if chance.random() < 0.85}
+        return {**kept, "new": 1} if chance.random() < 0.2 else kept
+    if isinstance(value, list):
+        return [changed(chance, one) for one in value[: chance.randint(0, len(value))]]
+    return value
+
+
+@pytest.mark.parametrize(
+    "name", DESCRIPTIONS or [pytest.param("", marks=pytest.mark.skip(reason="the corpus is not here"))]
+)
+def test_what_people_describe_is_a_promise_that_is_kept(name: str) -> None:
+    """For tools of a description, in both forms: the schema that is listed accepts each answer, however it was changed."""
+    found = [
+        one for one in build({"s": {"openapi": str(CORPUS / name)}}, partial=True).tools.values() if one.output_schema
+    ]
+    chance = random.Random(name)
+    for one in found[:: len(found) // _MOST_TOOLS + 1]:
+        examples = [*Examples(one.output_schema or {}, seed=one.name).take(2)]
+        for form in FORMS:
+            out = listed_output(msgspec.structs.replace(one, listed_output=form), any_root=True)
+            if out is None:
+                continue
+            listed = jsonschema_rs.validator_for(dict(out.schema), offline=True)
+            for answer in (*examples, None, [], "text", *(changed(chance, one) for one in examples for _ in range(10))):
+                for said in ("", "It was cut."):
+                    made = out.structured(answer, said, lambda answer=answer: json.dumps(answer))
+                    assert listed.is_valid(made), (one.name, form, answer)
+                    told = made.get(out.note, "") if isinstance(made, dict) else ""
+                    assert told in {"", said, json.dumps(answer)}

@@ -13,6 +13,7 @@ from toolgen.model.call import Statement
 from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.guard import DIALECTS, guard
+from toolgen.policy.sql.pagination import page_of, text_digest
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 
@@ -165,6 +166,10 @@ TIES = [
     "SELECT kind FROM places UNION ALL SELECT client FROM invoices ORDER BY 1",
     "SELECT DISTINCT client, currency FROM invoices ORDER BY currency",
     "WITH v AS (SELECT visitor, page, id FROM visits) SELECT page, visitor FROM v ORDER BY visitor",
+    "WITH v AS (SELECT visitor, page, id FROM visits) SELECT * FROM v ORDER BY visitor",
+    "WITH v AS (SELECT currency, client FROM invoices) SELECT 1 AS one, v.*, v.client AS again FROM v ORDER BY currency",
+    "SELECT * FROM (SELECT sensor_id, value FROM readings) r JOIN (SELECT 2 AS two) t ON 1 = 1 ORDER BY sensor_id",
+    "WITH v AS (SELECT kind FROM places) SELECT * FROM v UNION ALL SELECT client FROM invoices ORDER BY 1",
     "SELECT visitor, id, detail FROM visits ORDER BY visitor",
     "SELECT currency, count(*) AS n FROM invoices GROUP BY currency ORDER BY n DESC",
     "SELECT client, paid, amount FROM invoices ORDER BY currency DESC",
@@ -201,7 +206,12 @@ ORDERS = [
     ("SELECT status, total FROM orders ORDER BY status", "ORDER BY status, 1, 2 LIMIT 10"),
     ("SELECT status, sum(total) FROM orders GROUP BY status ORDER BY 2", "ORDER BY 2, 1 LIMIT 10"),
     ("SELECT id, lower(status) FROM orders ORDER BY status", "ORDER BY status, 1, 2 LIMIT 10"),
-    ("SELECT c.id, q.* FROM customers c JOIN (SELECT 1 AS a) q ON 1 = 1 ORDER BY q.a", "ORDER BY q.a, 1 LIMIT 10"),
+    ("SELECT c.id, q.* FROM customers c JOIN (SELECT 1 AS a) q ON 1 = 1 ORDER BY q.a", "ORDER BY q.a, 1, 2 LIMIT 10"),
+    ("WITH q AS (SELECT status, total FROM orders) SELECT * FROM q ORDER BY status", "ORDER BY status, 1, 2 LIMIT 10"),
+    (
+        "WITH q AS (SELECT status, total FROM orders) SELECT 1, q.*, 2 FROM q ORDER BY status",
+        "ORDER BY status, 2, 3, 4 LIMIT 10",
+    ),
 ]
 
 
@@ -211,6 +221,23 @@ def test_an_order_is_completed_where_there_may_be_pages_and_ties(sql: str, end: 
 
     assert isinstance(statement, Statement)
     assert statement.sql.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("sql", "dialect"),
+    [
+        ("SELECT * FROM (SELECT 1 AS a, 2 AS b) q JOIN (SELECT 1 AS a) z USING (a) ORDER BY b", "sqlite"),
+        ("WITH q AS (SELECT to_json(id) AS j, status FROM orders) SELECT * FROM q ORDER BY status", "postgres"),
+    ],
+)
+def test_a_result_that_cannot_be_ordered_to_the_last_row_has_no_pages(sql: str, dialect: str) -> None:
+    statement = page(sql, dialect=dialect)
+    later = page(sql, cursor=f"10-{page_of(text_digest(sql), ())}", dialect=dialect)
+
+    assert isinstance(statement, Statement)
+    assert statement.page == ""
+    assert isinstance(later, Deny)
+    assert later.rule == "sql:cursor"
 
 
 def test_an_order_is_completed_with_what_can_be_sorted_alone() -> None:

@@ -29,10 +29,7 @@ from toolgen.execute.sql.result_rows import (
     Answer,
     Column,
     failed,
-    iso_interval,
-    iso_timestamp,
     not_a_query,
-    shortest_float,
     timed_out,
     unavailable,
 )
@@ -41,6 +38,8 @@ from toolgen.model.result import Delivery, Failed, Success
 
 try:
     import duckdb
+
+    from toolgen.execute.sql.duckdb_values import cast_type, is_ambiguous, read_value
 except ImportError as error:
     raise ConfigError(
         "the driver of DuckDB is not installed", suggestion='install it with: pip install "toolgen[duckdb]"'
@@ -71,8 +70,6 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 _CHANGES: Final = (duckdb.StatementType.INSERT, duckdb.StatementType.UPDATE, duckdb.StatementType.DELETE)
 _FETCHED: Final = 64  # rows at a time
 _RETRY_S: Final = 1.0
-# Python has no such value, or one that says less: months of an interval, nanoseconds, and zones without an optional package.
-_AS_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE", "BIT"})
 # By DuckDB's own classes of errors; what else they say may quote the data.
 _REASONS: Final = (
     (duckdb.ConstraintException, BROKEN_RULE),
@@ -162,24 +159,34 @@ def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: s
     parsed = connection.extract_statements(statement.sql)
     if len(parsed) != 1 or parsed[0].type is not duckdb.StatementType.SELECT:
         return not_a_query(statement)
+    answer = _answer(connection, statement, prefix, watch, dates=False)
+    if answer is None and not watch.stop():
+        answer = _answer(connection, statement, prefix, watch, dates=True)
+    return timed_out(statement) if answer is None else answer.success()
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: Watch, *, dates: bool
+) -> Answer | None:
+    """The rows, or None if a date may be infinity and `dates` are not read as texts, or if the time is up."""
     connection.execute(prefix + statement.sql, list(statement.parameters))
-    described = [(str(name), str(kind)) for name, kind, *_ in connection.description or ()]
-    if any(kind in _AS_TEXT for _, kind in described):
+    described = [(str(name), kind) for name, kind, *_ in connection.description or ()]
+    casts = [cast_type(kind, dates=dates) for _, kind in described]
+    if any(casts):
         # `#1` is the first column of what stands in FROM, whose order DuckDB keeps.
-        seen = ", ".join(
-            f"CAST(#{place} AS VARCHAR)" if kind in _AS_TEXT else f"#{place}"
-            for place, (_, kind) in enumerate(described, 1)
-        )
+        seen = ", ".join(f"CAST(#{place} AS {cast})" if cast else f"#{place}" for place, cast in enumerate(casts, 1))
         connection.execute(f"SELECT {seen} FROM ({statement.sql})", list(statement.parameters))  # noqa: S608 - the guard's text
     kinds = [kind for _, kind in described]
-    answer = Answer(statement, [Column(name=name, type=kind.strip('"').lower()) for name, kind in described])
+    answer = Answer(statement, [Column(name=name, type=str(kind).strip('"').lower()) for name, kind in described])
     while rows := connection.fetchmany(_FETCHED):
         if watch.stop():
-            return timed_out(statement)
+            return None
         for row in rows:
-            if not answer.take(map(_value, row, kinds)):
-                return answer.success()
-    return answer.success()
+            if not dates and any(map(is_ambiguous, row)):
+                return None
+            if not answer.take(map(read_value, row, kinds)):
+                return answer
+    return answer
 
 
 def _write(
@@ -202,18 +209,6 @@ def _write(
     committing()
     connection.execute("COMMIT")
     return change.done(rows)
-
-
-def _value(value: object, kind: str) -> object:
-    match value:
-        case str() if kind == "INTERVAL":
-            return iso_interval(value)
-        case str() if kind.startswith("TIMESTAMP"):
-            return iso_timestamp(value)
-        case float() if kind == "FLOAT":
-            return shortest_float(value)
-        case _:
-            return value
 
 
 def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Failed:

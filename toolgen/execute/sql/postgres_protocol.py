@@ -27,7 +27,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.waiting import wait_async
 
 from toolgen.execute.sql.connections import TooLargeError
-from toolgen.execute.sql.result_rows import iso_interval, iso_timestamp
+from toolgen.execute.sql.result_rows import exact_number, iso_interval, iso_timestamp
 from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade
@@ -253,13 +253,16 @@ class _Interval(Loader):
         return iso_interval(_text(data))
 
 
+_DOCUMENTS: Final = msgspec.json.Decoder(float_hook=exact_number)
+
+
 class _Json(Loader):
-    """JSON document; one that is not read (a number beyond a double, too many levels) is text."""
+    """JSON document with numbers that a double does not say exactly as texts; one that is not read (too many levels) is text."""
 
     def load(self, data: Buffer) -> object:
         document = bytes(data)
         try:
-            return _text(data) if deeper_than(document, MAX_DEPTH) else msgspec.json.decode(document)
+            return _text(data) if deeper_than(document, MAX_DEPTH) else _DOCUMENTS.decode(document)
         except ValueError:
             return _text(data)
 

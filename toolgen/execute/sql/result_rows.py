@@ -29,6 +29,7 @@ from toolgen.model.schema import Json, JsonObject
 __all__ = [
     "Answer",
     "Column",
+    "exact_number",
     "failed",
     "iso_interval",
     "iso_timestamp",
@@ -40,8 +41,9 @@ __all__ = [
     "with_samples",
 ]
 
-_MAX_INTEGER: Final = 2**63 - 1  # what JSON writers and readers agree on; larger ones are text
+_MAX_INTEGER: Final = 2**53 - 1  # RFC 8259, section 6: what every reader of JSON takes as it is; larger ones are text
 _MAX_EXACT: Final = 2**53
+_LONG_FRACTION: Final = 16  # digits that PostgreSQL gives a division that does not end
 _MAX_DEPTH: Final = 32
 _INTERVAL: Final = re.compile(
     r"(?:(-?\d+) years? ?|(-?\d+) mon(?:th)?s? ?|(-?\d+) days? ?|([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)", re.ASCII
@@ -180,7 +182,7 @@ def _plain(value: object, column: Column) -> Json:
     """A scalar that is neither text nor bytes. What JSON has no form for is text in the engine's or ISO 8601's."""
     match value:
         case int():
-            return value if -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER else str(value)
+            return value if -_MAX_INTEGER <= value <= _MAX_INTEGER else str(value)
         case float():
             return value if math.isfinite(value) else _not_finite(value)
         case Decimal():
@@ -206,21 +208,32 @@ def _not_finite(value: float) -> str:
 def _decimal(value: Decimal, column: Column) -> Json:
     """A number when a double says exactly that number, else text with every digit.
 
-    A quotient that has more digits than a double only because a division does not end (PostgreSQL gives at least 16) is a number all the
-    same, and its column says `rounded`; a cast to text gives all of its digits.
+    A computed number with a fraction of 16 digits or more, as a division gives that does not end, is a number all the same, and its column
+    says `rounded`; a cast to text gives all of its digits.
     """
     if not value.is_finite():
         return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
     if value == value.to_integral_value():
-        whole = int(value) if abs(value.adjusted()) < 20 else None
+        whole = int(value) if value.adjusted() < 20 else None
         return whole if whole is not None and abs(whole) <= _MAX_INTEGER else format(value, "f")
     double = float(value)
     if Decimal(repr(double)) == value:
         return double
-    if column.computed and abs(double) < _MAX_EXACT and len(value.as_tuple().digits) > 15:
+    parts = value.as_tuple()
+    fraction = -parts.exponent if isinstance(parts.exponent, int) else 0
+    if column.computed and abs(double) < _MAX_EXACT and fraction >= _LONG_FRACTION and len(parts.digits) > 15:
         column.rounded = True
         return double
     return format(value, "f")
+
+
+def exact_number(text: str) -> float | str:
+    """A number of a JSON document: a double if it says exactly that number, else its text with every digit."""
+    double = float(text)
+    written = repr(double)
+    if written == text or (math.isfinite(double) and Decimal(written) == Decimal(text)):
+        return double
+    return text
 
 
 def iso_duration(months: int, days: int, microseconds: int) -> str:

@@ -117,7 +117,7 @@ def install(place: Filtered, used: Container[str], dialect: str, first: int) -> 
         from_=exp.From(this=_bare(node)),
         where=exp.Where(this=condition) if condition is not None else None,
     )
-    if condition is not None:
+    if condition is not None or (dialect == "mysql" and _is_rolled_up(node)):
         inner.set(*_fence(dialect))
     seen = exp.Subquery(this=inner, alias=alias, joins=joins)
     conceal(seen)
@@ -128,6 +128,25 @@ def install(place: Filtered, used: Container[str], dialect: str, first: int) -> 
 def _bare(node: exp.Table) -> exp.Table:
     """The table itself, with whatever belongs to it alone: a sample, hints for an index. `node` is left without them."""
     return exp.Table(**{name: value for name, value in node.args.items() if name not in {"alias", "joins"}})
+
+
+def _is_rolled_up(node: exp.Expr) -> bool:
+    """True below a GROUP BY … WITH ROLLUP.
+
+    With DISTINCT or a window function, MariaDB merges the subquery and takes columns of rows for those of groups: totals have a key in
+    place of NULL. With HAVING beside a window function it loses rows either way.
+    """
+    query = node.find_ancestor(exp.Select)
+    group = query.args.get("group") if query is not None else None
+    if query is None or group is None or not group.args.get("rollup"):
+        return False
+    if query.args.get("having") is not None and any(item.find(exp.Window) for item in query.expressions):
+        refuse(
+            "syntax",
+            "WITH ROLLUP, HAVING and a window function stand in one query, which MariaDB answers with other rows each way",
+            "group in a subquery, and use the window function outside of it",
+        )
+    return True
 
 
 def _constant() -> exp.Expr:

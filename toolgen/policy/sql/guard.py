@@ -129,7 +129,13 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured
     advice = corrections(root, columns, called_functions, database, scope)
     comparisons = label_comparisons(root, frozenset(columns), database, scope)
     if ordered and (limited or skip or "limit" in counts.values()):
-        complete_order(root, database, columns)
+        ordered = complete_order(root, database, columns, resolver.width)
+        if skip and not ordered:
+            refuse(
+                "cursor",
+                "the columns of this query are not known, so it has no pages",
+                "name its columns in place of *",
+            )
     attributes: list[str] = []
     used = frozenset(columns)
     for place in resolver.filtered:

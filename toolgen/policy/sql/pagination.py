@@ -29,32 +29,48 @@ _UNSORTED_CALL = re.compile(
 )
 
 
-def complete_order(root: exp.Expr, database: Database, used: Iterable[str]) -> None:
+def complete_order(root: exp.Expr, database: Database, used: Iterable[str], width: int | None) -> bool:
     """Adds the key of the one table, or else every column of the result, to the end of ORDER BY, where the order may have ties.
 
-    `used` are the columns the statement touches, as `table.column`; `*` has been written out. Columns that PostgreSQL may not be able to
-    sort are left out.
+    `used` are the columns the statement touches, as `table.column`. `width` is the number of columns of the result, if it is known: a `*`
+    of a common table expression or a subquery stands for several. Columns that PostgreSQL may not be able to sort are left out. Returns
+    False for a result whose columns are not known, or not known to have an order: it has no pages.
     """
     order = root.args["order"]
     if any(_orders_all(item) for item in order.expressions):
-        return
+        return True
     if (key := _key_of(root, database)) and _sorts(root, database, used):
         present = {item.this.name for item in order.expressions if isinstance(item.this, exp.Column)}
         added: list[exp.Expr] = [column for column in key if column.name not in present]
     else:
         present = {item.this.name for item in order.expressions if _is_ordinal(item.this)}
         sortable = _sorts(root, database, used)
-        added = [
-            exp.Literal.number(place)
-            for place, item in _columns(root)
-            if str(place) not in present and (sortable or _is_plain(item, database, used))
-        ]
+        places = [place for place, item in _columns(root) if sortable or _is_plain(item, database, used)]
+        if (first := _first_star(root)) > 0:
+            if width is None or not sortable:
+                return False
+            places.extend(range(first, width + 1))
+        added = [exp.Literal.number(place) for place in places if str(place) not in present]
     # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
     nulls_first = database.dialect in {"sqlite", "mysql"}
     order.set(
         "expressions",
         [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
     )
+    return True
+
+
+def _first_star(root: exp.Expr) -> int:
+    """The place of the first `*` among the columns of the result; 0 for none."""
+    return next((place for place, item in enumerate(_items(root), 1) if item.is_star), 0)
+
+
+def _items(root: exp.Expr) -> Sequence[exp.Expr]:
+    """What is selected, of a set operation by its first query."""
+    query = root
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    return query.expressions if isinstance(query, exp.Select) else []
 
 
 def _orders_all(item: exp.Expr) -> bool:
@@ -100,10 +116,7 @@ def _table_of(source: exp.Table, database: Database) -> Table | None:
 
 def _columns(root: exp.Expr) -> Iterator[tuple[int, exp.Expr]]:
     """The columns of the result that are not one constant, by place, up to the first whose place is not known."""
-    query = root
-    while isinstance(query, (exp.SetOperation, exp.Subquery)):
-        query = query.this
-    for place, item in enumerate(query.expressions if isinstance(query, exp.Select) else [], 1):
+    for place, item in enumerate(_items(root), 1):
         if item.is_star:
             return
         bare = item.unalias()

@@ -55,12 +55,21 @@ class Resolver:
         self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
         self._queries = 0
         self._sources = 0
+        self.width: int | None = None  # columns of the result, if that is known
         self.tables: set[str] = set()
         self.filtered: list[Filtered] = []
 
     def resolve(self, root: exp.Expr) -> None:
         """Checks every name and expands every `*`, in place. Raises `Refusal`."""
-        self._query(root, None, {})
+        names = self._query(root, None, {})
+        query = root
+        while isinstance(query, (exp.SetOperation, exp.Subquery)):
+            query = query.this
+        # USING and NATURAL make one of two columns.
+        merged = any(isinstance(item, exp.Star) for item in query.expressions) and any(
+            join.args.get("using") or join.args.get("method") for join in query.find_all(exp.Join)
+        )
+        self.width = None if merged or not isinstance(query, exp.Select) else len(names)
 
     @property
     def columns(self) -> frozenset[str]:

@@ -21,7 +21,7 @@ from toolgen.policy.sql import guard as module
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
-TICKETS = '(SELECT "body" FROM "main"."tickets" WHERE (tenant = ?) LIMIT -1) AS "tickets"'
+TICKETS = '(SELECT "body" FROM "main"."tickets" WHERE (tenant = ?)) AS "tickets"'
 
 REWRITTEN = [
     (  # no column of orders has the name of the one that is hidden

@@ -91,12 +91,15 @@ def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ..
     return tuple(found)
 
 
-def install(place: Filtered, used: Container[str], dialect: str, first: int) -> tuple[tuple[str, ...], frozenset[str]]:
+def install(
+    place: Filtered, used: Container[str], dialect: str, first: int, *, fenced: bool, asked: Sequence[exp.Expr] = ()
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """Puts filter and masks in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
 
     Of the granted columns it has those that are `used` (`table.column`): nothing is read that the statement does not touch.
-    The subquery of a filter has a limit that limits nothing: no optimizer moves a condition into it, where it would be asked about rows
-    the filter leaves out, and an error (`1 / 0`, a cast) would tell of them. Without a filter the engines pull the subquery up.
+    The subquery of a filter that is `fenced` has a limit that limits nothing: no optimizer moves a condition into it, where it would be
+    asked about rows the filter leaves out, and an error (`1 / 0`, a cast) would tell of them. Conditions that are `asked` there cannot
+    fail. Without a fence the engines pull the subquery up.
 
     Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
     """
@@ -112,12 +115,13 @@ def install(place: Filtered, used: Container[str], dialect: str, first: int) -> 
     owner = full_name(place.table)
     read = [_seen(name, place.masks) for name in place.columns if f"{owner}.{name}" in used]
     read.extend(exp.Column(this=exp.to_identifier(name)) for name in dict.fromkeys(place.row_ids))
+    where = _all([condition, *asked]) if condition is not None else None
     inner = exp.Select(
         expressions=read or [_constant()],
         from_=exp.From(this=_bare(node)),
-        where=exp.Where(this=condition) if condition is not None else None,
+        where=exp.Where(this=where) if where is not None else None,
     )
-    if condition is not None or (dialect == "mysql" and _is_rolled_up(node)):
+    if (condition is not None and fenced) or (dialect == "mysql" and _is_rolled_up(node)):
         inner.set(*_fence(dialect))
     seen = exp.Subquery(this=inner, alias=alias, joins=joins)
     conceal(seen)

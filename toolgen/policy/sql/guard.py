@@ -36,6 +36,7 @@ from toolgen.policy.sql.grants import (
     visible_columns,
 )
 from toolgen.policy.sql.label_comparisons import label_comparisons
+from toolgen.policy.sql.leakproof import is_leakproof, key_conditions
 from toolgen.policy.sql.literals import MAX_LENGTH
 from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
 from toolgen.policy.sql.parameter_sizes import Measure, measures
@@ -138,8 +139,11 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured
             )
     attributes: list[str] = []
     used = frozenset(columns)
-    for place in resolver.filtered:
-        names, found = install(place, used, dialect, parsed.asked + len(repeated) + len(attributes))
+    fenced = any(place.rows is not None for place in resolver.filtered) and not is_leakproof(root, database)
+    asked = [key_conditions(place, database) if fenced else () for place in resolver.filtered]
+    for place, conditions in zip(resolver.filtered, asked, strict=True):
+        first = parsed.asked + len(repeated) + len(attributes)
+        names, found = install(place, used, dialect, first, fenced=fenced, asked=conditions)
         attributes.extend(names)
         columns |= found
     functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Container, Mapping, Set
 from contextlib import ExitStack
@@ -37,7 +36,7 @@ from toolgen.emit.formats import DEFAULT_FORMATS, MAX_WRITTEN
 from toolgen.emit.schema_budget import as_listed
 from toolgen.emit.writer import FILES, MANIFEST, check, refuse_foreign, render_all, write
 from toolgen.errors import DescriptionError, ManifestError
-from toolgen.garbage import uncollected
+from toolgen.garbage import freeze_objects, uncollected
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest, tool_names
 from toolgen.model.manifest import load as load_manifest
@@ -135,7 +134,7 @@ def command(
         steps = len(job.sources) + sum(is_networked(source.config) for source in job.sources.values()) + 1
         began = stack.enter_context(progress(steps))
         summary, unlisted = (_checked(job, began), ()) if only_check else _built(job, accept, began, stack, rename)
-        gc.freeze()  # the process ends soon: what is left of the build need not be looked through
+        freeze_objects()  # the process ends soon: what is left of the build need not be looked through
     if as_json:
         print_json(to_dict(summary))
     else:

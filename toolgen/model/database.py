@@ -143,6 +143,7 @@ MYSQL_TABLE_NAMES = "SELECT @@lower_case_table_names"
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A column as the engine names and types it. `computed`: an update may change it without setting it (GENERATED, ON UPDATE).
+    `invisible`: `*` does not stand for it (MariaDB, MySQL).
 
     `labels` are the only values of an enum; `default` is the expression that gives a value where an INSERT has none.
     """
@@ -154,6 +155,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     computed: bool = False
     default: str = ""
     labels: tuple[str, ...] = ()
+    invisible: bool = False
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):

@@ -25,6 +25,7 @@ from toolgen.config.gateway import Networks, TlsFiles
 from toolgen.config.settings import ClientCertificates, Settings
 from toolgen.console.app import console_of
 from toolgen.errors import ConfigError, place_of
+from toolgen.garbage import freeze_objects
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import MAX_COUNT, RESERVE, Connections, HttpServer
@@ -281,7 +282,7 @@ def spare_the_collector() -> None:
     Without this it takes a tenth of a call. A policy that is replaced later stays in memory once: the first one, which was frozen. What
     loading left behind in circles, some thousand objects, stays too: to look for them would take a sixth of the start.
     """
-    gc.freeze()
+    freeze_objects()
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
 
 

@@ -188,11 +188,11 @@ CREATE TABLE tickets (id integer PRIMARY KEY, status {status} NOT NULL, tags {ta
 INSERT INTO tickets VALUES (1, 'open', 'a', 'x'), (2, 'paid', 'b', 'y');
 """
 _STATUS = "status one of 'open', 'paid', 'lost'"
-_BOTH = f"no row has 'opne': {_STATUS}; no row has 'z': kind one of 'x', 'y'"
+_BOTH = f"the schema has no value 'opne': {_STATUS}; the schema has no value 'z': kind one of 'x', 'y'"
 _NOTES = [
-    ("SELECT id FROM tickets WHERE status = 'opne'", 0, f"no row has 'opne': {_STATUS}"),
+    ("SELECT id FROM tickets WHERE status = 'opne'", 0, f"the schema has no value 'opne': {_STATUS}"),
     ("SELECT id FROM tickets t WHERE 'opne' = t.status OR t.kind IN ('x', 'z')", 1, _BOTH),
-    ("SELECT count(*) AS n FROM tickets WHERE status IN ('closed', 'paid')", 1, f"no row has 'closed': {_STATUS}"),
+    ("SELECT count(*) AS n FROM tickets WHERE status IN ('closed', 'paid')", 1, f"the schema has no value 'closed': {_STATUS}"),
     ("SELECT id FROM tickets WHERE status = 'paid' AND kind = 'y'", 1, None),
     ("SELECT id FROM tickets WHERE status <> 'archived'", 2, None),
     ("SELECT id FROM tickets WHERE status LIKE 'op%'", 1, None),
@@ -203,12 +203,12 @@ _NOTES = [
 
 
 _BOUND: list[tuple[str, tuple[Json, ...], int, str | None]] = [
-    ("SELECT id FROM tickets WHERE kind = ?", ("z",), 0, "no row has 'z': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE kind = ?", ("z",), 0, "the schema has no value 'z': kind one of 'x', 'y'"),
     ("SELECT id FROM tickets WHERE kind = ?", ("x",), 1, None),
-    ("SELECT id FROM tickets WHERE :kind = kind", ("z",), 0, "no row has 'z': kind one of 'x', 'y'"),
-    ("SELECT id FROM tickets WHERE id = ? AND kind IN (?, ?)", (1, "x", "z"), 1, "no row has 'z': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE :kind = kind", ("z",), 0, "the schema has no value 'z': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE id = ? AND kind IN (?, ?)", (1, "x", "z"), 1, "the schema has no value 'z': kind one of 'x', 'y'"),
     ("SELECT id FROM tickets WHERE kind <> ?", ("z",), 2, None),
-    ("SELECT id FROM tickets WHERE kind = ? OR kind = 'q'", (None,), 0, "no row has 'q': kind one of 'x', 'y'"),
+    ("SELECT id FROM tickets WHERE kind = ? OR kind = 'q'", (None,), 0, "the schema has no value 'q': kind one of 'x', 'y'"),
 ]  # fmt: skip
 
 
@@ -255,14 +255,21 @@ def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Path, en
         if engine == "postgres":
             asked = "SELECT id FROM tickets WHERE kind = ANY(?)"
             told = noted(location, database, asked, parameters=[["x", "z"]])
-            assert told == [(1, "no row has 'z': kind one of 'x', 'y'")]
+            assert told == [(1, "the schema has no value 'z': kind one of 'x', 'y'")]
         masked = SqlScope(tables={"tickets": TableScope(masks={"status": "status"})}, max_rows=5)
         told = noted(location, database, "SELECT status FROM tickets WHERE id = 1", scope=masked)
         assert [note for _, note in told] == [None]
         if engine == "mysql":
             asked = ("tags = 'b'", "tags = 'a,b'", "tags = 'c'", "status = 'PAID'", "status = ''", "status = '2'")
             told = noted(location, database, *(f"SELECT id FROM tickets WHERE {one}" for one in asked))
-            assert [note for _, note in told] == [None, None, "no row has 'c': tags one of 'a', 'b'", None, None, None]
+            assert [note for _, note in told] == [
+                None,
+                None,
+                "the schema has no value 'c': tags one of 'a', 'b'",
+                None,
+                None,
+                None,
+            ]
 
 
 def test_the_values_of_a_masked_column_are_not_told(locations: dict[str, tuple[str, Database]]) -> None:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import mysql_database
+from tests.databases import mysql_database, statement
 from tests.policy.sql.analysts import answers, bare, database, location, open_scope
+from toolgen.execute.sql.engine import explain_errno
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, TableScope
+from toolgen.sources.base import SourceConfig
+from toolgen.sources.sql import read_sql
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 
@@ -128,3 +131,55 @@ def test_rollup_with_having_and_a_window_is_refused_with_what_to_write() -> None
     assert isinstance(verdict, Deny)
     assert "subquery" in verdict.suggestion
     assert isinstance(guard(sql, [], database=known, scope=open_scope(known), attributes={}), Statement)
+
+
+INVISIBLE = """CREATE TABLE t (a INT PRIMARY KEY, b INT INVISIBLE, c INT, d INT);
+INSERT INTO t (a, b, c, d) VALUES (1, 2, 3, 4);"""
+
+
+def test_a_star_does_not_stand_for_invisible_columns() -> None:
+    """https://mariadb.com/kb/en/invisible-columns/"""
+    hiding = SqlScope(tables={"t": TableScope(columns=("a", "b", "c"))}, max_rows=10)
+    with mysql_database(INVISIBLE) as place:
+        known = read_sql(SourceConfig(name="lab", kind="sql", location=place)).info.database
+        statements = [
+            guard(sql, [], database=known, scope=hiding, attributes={})
+            for sql in ("SELECT * FROM t", "SELECT t.*, b FROM t", "SELECT * FROM (SELECT * FROM t) q")
+        ]
+        allowed = [verdict for verdict in statements if isinstance(verdict, Statement)]
+        assert len(allowed) == len(statements), statements
+        answered = answers(place, allowed, "mysql")
+    rows = [answer.data["rows"] for answer in answered if isinstance(answer, Success)]  # type: ignore[index,call-overload]
+    assert rows == [[[1, 3]], [[1, 3, 2]], [[1, 3]]]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_row_numbers_below_a_row_filter_are_refused_because_they_count_hidden_rows(dialect: str) -> None:
+    known = Database(
+        dialect=dialect,
+        tables=(Table(name="t", columns=(Column(name="a", type="TEXT"), Column(name="tenant", type="TEXT"))),),
+    )
+    filtered = SqlScope(tables={"t": TableScope(rows="tenant = 'acme'")}, max_rows=10)
+    everything = SqlScope(tables={"t": TableScope()}, max_rows=10)
+    for sql in ("SELECT rowid FROM t", "SELECT a FROM t ORDER BY rowid", "SELECT count(*) FROM t WHERE rowid > 3"):
+        verdict = guard(sql, [], database=known, scope=filtered, attributes={})
+        assert isinstance(verdict, Deny)
+        assert verdict.rule == "sql:column"
+        assert isinstance(guard(sql, [], database=known, scope=everything, attributes={}), Statement)
+
+
+def test_the_number_of_a_row_that_is_a_visible_key_is_that_key() -> None:
+    known = database("sqlite")
+    verdict = guard("SELECT rowid FROM places", [], database=known, scope=open_scope(known, "id > 3"), attributes={})
+    assert isinstance(verdict, Statement)
+
+
+def test_a_statement_beyond_the_memory_of_a_session_is_told_to_ask_for_less() -> None:
+    """The server's words for it, of which the number alone also stands for a missing privilege."""
+    limit = (
+        "The MariaDB server is running with the --max-session-mem-used=65536 option so it cannot execute this statement"
+    )
+    files = "The MariaDB server is running with the --secure-file-priv option so it cannot execute this statement"
+    beyond, denied = (explain_errno(1290, statement("SELECT 1"), message) for message in (limit, files))
+    assert beyond.error.code == "response_too_large"
+    assert denied.error.code != beyond.error.code

@@ -323,8 +323,14 @@ def explain_sqlstate(state: str, statement: Statement) -> Failed:
     return told(next((reason for reason in found if reason is not None), UNKNOWN), statement)
 
 
-def explain_errno(number: int, statement: Statement) -> Failed:
-    """The failure a MySQL or MariaDB error number stands for."""
+_OPTION: Final = 1290  # the server runs with an option that does not let it execute the statement
+_MEMORY_OPTION: Final = "mem-used"  # of the options that limit memory: max_session_mem_used
+
+
+def explain_errno(number: int, statement: Statement, message: str = "") -> Failed:
+    """The failure a MySQL or MariaDB error number stands for. Of its message, only the name of an option counts."""
+    if number == _OPTION and _MEMORY_OPTION in message:
+        return told(_TOO_MUCH, statement)
     return timed_out(statement) if number in _TIMED_OUT else told(_NUMBERS.get(number, UNKNOWN), statement)
 
 

@@ -263,7 +263,7 @@ def _explained(error: MySQLError, session: _Session, statement: Statement) -> Fa
     if number in _LOST or isinstance(error, InterfaceError) or session.connection.closed:
         raise error
     session.streams = False  # an error ends the stream
-    return explain_errno(number, statement)
+    return explain_errno(number, statement, str(error))
 
 
 async def _change(session: _Session, change: Change) -> Success | Failed:

@@ -138,7 +138,10 @@ class Columns:
                 "* stands for a subquery without an alias or with unnamed columns",
                 "give it an alias, or name the columns",
             )
-        return relation.columns if relation.table else tuple(name for name in relation.names if name)
+        if relation.table is None:
+            return tuple(name for name in relation.names if name)
+        invisible = _invisible(relation)
+        return tuple(name for name in relation.columns if name not in invisible)
 
     def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[Relation], merged: bool) -> list[exp.Expr]:
         if not relations:
@@ -152,7 +155,7 @@ class Columns:
             self.use_all(relation)
         if not any(relation.table for relation in relations) and not changes:
             return [item]
-        hides = any(relation.hidden for relation in relations) or bool(changes)
+        hides = any(relation.hidden or _invisible(relation) for relation in relations) or bool(changes)
         if merged and hides:
             refuse(
                 "column",
@@ -419,10 +422,22 @@ class Columns:
                 return (None,)
 
 
-def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope) -> list[str] | None:
-    """Where to write down which row numbers are asked for; None for a view, and where one may be a column not to be seen as it is."""
+def _invisible(relation: Relation) -> frozenset[str]:
+    """The columns of a table that `*` does not stand for."""
+    if relation.table is None:
+        return frozenset()
+    return frozenset(column.name for column in relation.table.columns if column.invisible)
+
+
+def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect: str) -> list[str] | None:
+    """Where to write down which row numbers are asked for.
+
+    None for a view, where one may be a column not to be seen as it is, and below a row filter: numbers that are left out count the hidden
+    rows. In SQLite the number may be a column of the table by another name.
+    """
     told = any(name not in columns or name in scope.masks for name in table.primary_key)
-    return None if table.view or told else []
+    counts = scope.rows is not None and not (dialect == "sqlite" and _row_key(table))
+    return None if table.view or told or counts else []
 
 
 def _row_key(table: Table) -> str:

@@ -63,7 +63,7 @@ def label_note(comparisons: Iterable[Comparison], parameters: Sequence[Json]) ->
         for text in value if isinstance(value, list) else (value,):
             if isinstance(text, str) and not _may_be(text, one.column, one.dialect):
                 told.setdefault(f"'{shown(text)}'", labels_told(one.column))
-    return "; ".join(f"no row has {text}: {labels}" for text, labels in [*told.items()][:_MAX_TOLD])
+    return "; ".join(f"the schema has no value {text}: {labels}" for text, labels in [*told.items()][:_MAX_TOLD])
 
 
 def _labelled(database: Database, scope: SqlScope, used: frozenset[str]) -> dict[str, Column]:

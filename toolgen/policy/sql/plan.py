@@ -90,7 +90,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()  # of the columns, where only values would tell
     table_names: str = ""  # as of the database
     advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
-    comparisons: tuple[Comparison, ...] = ()  # that may be with a text that no row has
+    comparisons: tuple[Comparison, ...] = ()  # that may be with a text that the schema does not have
     paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
 
 

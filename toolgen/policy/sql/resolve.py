@@ -316,7 +316,7 @@ class Resolver:
         default = table.schema or DEFAULT_SCHEMA[self._dialect]
         node.set("db", exp.to_identifier(default, quoted=True) if default else None)
         node.set("this", exp.to_identifier(table.name, quoted=True))
-        row_ids = row_ids_of(table, found.columns, found.scope)
+        row_ids = row_ids_of(table, found.columns, found.scope, self._dialect)
         if found.narrowed and not found.is_narrow(node):
             # A table with anything to hide is seen through a subquery of granted columns: whatever the engine takes a name for, there is
             # nothing else of the table to be found.

@@ -76,7 +76,9 @@ WHERE t.table_schema = %s ORDER BY t.table_name LIMIT %s
 _COLUMNS: Final = """
 SELECT table_name, column_name, column_type, is_nullable, column_comment,
   coalesce(generation_expression, '') <> '' OR extra LIKE '%%on update%%',
-  CASE WHEN extra LIKE '%%auto_increment%%' THEN 'auto_increment' WHEN column_default = 'NULL' THEN '' ELSE coalesce(column_default, '') END
+  CASE WHEN extra LIKE '%%auto_increment%%' THEN 'auto_increment' WHEN column_default = 'NULL' THEN ''
+    ELSE coalesce(column_default, '') END,
+  extra LIKE '%%INVISIBLE%%'
 FROM information_schema.columns WHERE table_schema = %s ORDER BY table_name, ordinal_position
 """
 _KEYS: Final = """
@@ -212,9 +214,10 @@ def _found(cursor: Cursor, database: str) -> Found:
                 computed=computed == "1",
                 default=plain_default(default),
                 labels=enum_labels(kind),
+                invisible=invisible == "1",
             ),
         )
-        for table, name, kind, nullable, comment, computed, default in texts(cursor)
+        for table, name, kind, nullable, comment, computed, default, invisible in texts(cursor)
         if table in relations
     ]
     with_columns = {table for table, _ in columns}

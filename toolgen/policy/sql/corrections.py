@@ -6,7 +6,7 @@ Read off the statement and the schema alone; what an engine says of a statement 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from sqlglot import exp
@@ -52,12 +52,13 @@ def alias_advice(identifier: exp.Expr, dialect: str) -> str:
 
 
 def corrections(
-    root: exp.Expr, columns: Iterable[str], functions: Iterable[str], database: Database, scope: SqlScope
+    root: exp.Expr, columns: Iterable[str], functions: Collection[str], database: Database, scope: SqlScope
 ) -> dict[str, str]:
     """What to tell of a statement, by what an engine may find wrong with it: `grouping`, `function`, `types`."""
     dialect = database.dialect
     found: dict[str, str] = {}
-    if grouping := next(_grouping(root, dialect), ""):
+    grouped = not _AGGREGATES.isdisjoint(functions) or root.find(exp.Group, exp.Window, exp.AggFunc, exp.WithinGroup)
+    if grouped and (grouping := next(_grouping(root, dialect), "")):
         found["grouping"] = grouping
     foreign = sorted(name for name in functions if name in EQUIVALENTS[dialect])
     if foreign:

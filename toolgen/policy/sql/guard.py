@@ -146,7 +146,12 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured
         names, found = install(place, used, dialect, first, fenced=fenced, asked=conditions)
         attributes.extend(names)
         columns |= found
-    functions = frozenset(called(node) for node in root.find_all(exp.Anonymous))
+    # A row filter may call others.
+    functions = (
+        frozenset(called(node) for node in root.find_all(exp.Anonymous))
+        if fenced or resolver.filtered
+        else frozenset(called_functions)
+    )
     types = value_types(root, database) if dialect == "sqlite" else ()
     given = names_of(root) if dialect == "postgres" and AVAILABLE else frozenset()
     text, order = render(root, dialect)

@@ -27,14 +27,21 @@ _MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR:
 
 def settle(root: exp.Expr, dialect: str) -> None:
     """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
-    kinds = set(map(type, root.walk()))
-    for rewrite in RECORDS[dialect].tree_rewrites:
-        if any(issubclass(kind, rewrite.kinds) for kind in kinds):
+    kinds: set[type] = set()
+    names: set[str] = set()
+    for node in root.walk():
+        kinds.add(type(node))
+        if type(node) is exp.Identifier:
+            names.add(node.this.lower())
+    for rewrite, concerned in _REWRITES[dialect]:
+        if not concerned.isdisjoint(kinds) and not (rewrite.names and rewrite.names.isdisjoint(names)):
             rewrite.rewrite(root)
             if rewrite.makes_nodes:
                 kinds.update(map(type, root.walk()))
     for step, concerned, dialects in _STEPS:
         if dialect in dialects and not concerned.isdisjoint(kinds):
+            if step is _settle_dual and "dual" not in names:
+                continue
             step(root, dialect)
             kinds.update(map(type, root.walk()))  # one step may make what concerns another
 
@@ -198,6 +205,11 @@ def _concerning(*kinds: type[exp.Expr]) -> frozenset[type]:
     return frozenset(kinds).union(*(_concerning(*kind.__subclasses__()) for kind in kinds))
 
 
+# The kinds of nodes that each rewrite of a dialect is about, with all that derive from them.
+_REWRITES: Final = {
+    name: tuple((rewrite, _concerning(*rewrite.kinds)) for rewrite in record.tree_rewrites)
+    for name, record in RECORDS.items()
+}
 _Step: TypeAlias = Callable[[exp.Expr, str], None]
 _EVERYWHERE: Final = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 # In order, and which kinds of nodes each is about: nearly every statement has none of most of them.

@@ -13,7 +13,7 @@ from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
 from toolgen.policy.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
 from toolgen.policy.sql.dialects.duckdb_pivots import rewrite_pivots
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
-from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names
+from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.policy.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
 
 __all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
@@ -114,6 +114,8 @@ DUCKDB: Final = Dialect(
         TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
-        TreeRewrite((exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False),
+        TreeRewrite(
+            (exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False, names=reserved_names("duckdb")
+        ),
     ),
 )

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.policy.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
-from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names
+from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.policy.sql.dialects.token_rewrites import enclose_interval_values
 from toolgen.policy.sql.marks import CALL
 
@@ -133,6 +133,6 @@ MYSQL: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Interval,), _restore_values),
         TreeRewrite((exp.GroupConcat,), _replace_before_gathering),
-        TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False),
+        TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),
 )

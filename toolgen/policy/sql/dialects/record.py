@@ -27,12 +27,14 @@ class TokenRewrite(Struct, frozen=True):
 class TreeRewrite(Struct, frozen=True):
     """Rewrite of the parsed tree in place. It runs if the tree has a node of one of `kinds`, or of a class derived from them.
 
-    `makes_nodes`: other rewrites may have to look at what it made.
+    `makes_nodes`: other rewrites may have to look at what it made. `names`: it runs only if an identifier has one of these names, in lower
+    case.
     """
 
     kinds: tuple[type[exp.Expr], ...]
     rewrite: _Tree
     makes_nodes: bool = True
+    names: frozenset[str] = frozenset()
 
 
 class Dialect(Struct, frozen=True, kw_only=True):

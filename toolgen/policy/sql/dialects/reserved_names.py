@@ -10,7 +10,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from toolgen.policy.sql.dialects.record import words
 
-__all__ = ["quote_reserved_names"]
+__all__ = ["quote_reserved_names", "reserved_names"]
 
 # Functions without parentheses, and the table that is none. In quotes they are ordinary names.
 _FUNCTIONS: Final = words(
@@ -21,9 +21,14 @@ _FUNCTIONS: Final = words(
 )
 
 
+def reserved_names(dialect: str) -> frozenset[str]:
+    """The names that the generator quotes, in lower case."""
+    return frozenset(Dialect.get_or_raise(dialect).generator_class.RESERVED_KEYWORDS)
+
+
 def quote_reserved_names(dialect: str) -> Callable[[exp.Expr], None]:
     """A rewrite that quotes such names in the tree too: `rank() AS rank` in MariaDB, `x AS at` in DuckDB. Both engines ignore case."""
-    reserved = frozenset(Dialect.get_or_raise(dialect).generator_class.RESERVED_KEYWORDS)
+    reserved = reserved_names(dialect)
 
     def quote(root: exp.Expr) -> None:
         for name in root.find_all(exp.Identifier):

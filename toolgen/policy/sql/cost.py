@@ -303,6 +303,8 @@ class _Row:
             memory += (60.0 if more > _SMALL_WORK else 1.0) * size
         work += _NODE_WORK + self._work_of(node, cost, values, total + size, large)
         memory += _NODE_MEMORY + cost.memory * max(size, total if cost.memory > 1 else 0)
+        if cost.result == "filter":
+            size = values[0].size
         if cost.pair_memory:
             smaller, largest = sorted((_NOTHING, _NOTHING, *values), key=lambda value: value.size)[-2:]
             memory += cost.pair_memory * smaller.size * largest.size * largest.built

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -69,10 +70,62 @@ def _pad(call: Arguments) -> float:
     return max(call.size(0), min(call.number, MAX_DIGITS))
 
 
+_STEPS_A_DAY: Final = MappingProxyType(
+    {
+        "DAY": 1,
+        "WEEK": 1,
+        "MONTH": 1,
+        "QUARTER": 1,
+        "YEAR": 1,
+        "HOUR": 24,
+        "MINUTE": 1_440,
+        "SECOND": 86_400,
+        "MILLISECOND": 86_400_000,
+        "MICROSECOND": 86_400_000_000,
+    }
+)
+_INTERVAL: Final = re.compile(r"\s*[1-9][0-9]{0,5}\s*([a-zA-Z]+?)S?\s*\Z", re.IGNORECASE)
+
+
+def _days(arguments: Sequence[exp.Expr]) -> float | None:
+    """How many elements a series of written dates has at most; None for any other series."""
+    if len(arguments) != 3:
+        return None
+    first, last = map(_written_date, arguments[:2])
+    step = _steps_a_day(arguments[2])
+    if first is None or last is None or not step:
+        return None
+    return float((abs((last - first).days) + 2) * step)
+
+
+def _written_date(node: exp.Expr) -> date | None:
+    text = bare(node)
+    if not (isinstance(text, exp.Literal) and text.is_string):
+        return None
+    try:
+        return date.fromisoformat(text.name[:10])
+    except ValueError:
+        return None
+
+
+def _steps_a_day(node: exp.Expr) -> int:
+    """Steps of an interval that is written out, if a day has so few; else 0."""
+    inner = bare(node)
+    if isinstance(inner, exp.Interval):
+        number, unit = bare(inner.this), inner.args.get("unit")
+        text = f"{number.name if number is not None else ''} {unit.name if unit is not None else ''}"
+    else:
+        text = inner.name if isinstance(inner, exp.Literal) and inner.is_string else ""
+    found = _INTERVAL.match(text)
+    return _STEPS_A_DAY.get(found[1].upper(), 0) if found is not None else 0
+
+
 def _series(call: Arguments) -> float:
     arguments = call.node.expressions
     if isinstance(call.node.parent, (exp.Table, exp.Lateral)):
         return NUMBER / call.cost.factor  # rows, one after the other
+    if (days := _days(arguments)) is not None:
+        return days
     if call.cost.count == 1 and arguments and isinstance(bare(arguments[-1]), exp.Literal):
         return min(written_number(arguments[min(1, len(arguments) - 1)]), _SERIES)
     return min(call.number, _SERIES) if call.cost.count != 1 else _SERIES
@@ -206,6 +259,7 @@ RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProx
         "join_rest": _join_rest,
         "template": _template,
         "map": _mapped,
+        "filter": _mapped,
         "gather": _gathered,
         "collect": _gathered,
         "document": _document,

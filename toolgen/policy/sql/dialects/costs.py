@@ -30,6 +30,7 @@ Result: TypeAlias = Literal[
     "join_rest",  # the others, with the first between them
     "template",  # the first, in which each place is one of the others, or has a width
     "map",  # for each element of the first, the second
+    "filter",  # a part of the first, while the second is made for each of its elements
     "gather",  # values of many rows
     "collect",  # a JSON document of values of many rows
     "document",  # a JSON document with the arguments in it

@@ -92,11 +92,9 @@ DUCKDB_FUNCTIONS: Final = table(
         (Cost(result="join"), "array_to_string list_string_agg"),
         (
             Cost(result="map"),
-            """
-            apply array_apply array_filter array_reduce array_transform filter list_apply list_filter list_reduce
-            list_transform reduce
-            """,
+            "apply array_apply array_reduce array_transform list_apply list_reduce list_transform reduce",
         ),
+        (Cost(result="filter"), "array_filter filter list_filter"),
         (
             Cost(result="gather", work=0),
             """

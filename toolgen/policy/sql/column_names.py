@@ -8,6 +8,7 @@ https://www.sqlite.org/datatype3.html: values have types, columns have affinitie
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -257,6 +258,7 @@ def value_types(root: exp.Expr, database: Database) -> tuple[str, ...]:
     return tuple(kind for _, kind in _query(root, {}, tables))
 
 
+@lru_cache(maxsize=1_000)
 def declared_type(declared: str) -> str:
     """The storage class that a column of this declared type has for sure (section 3.1), otherwise the declared type."""
     upper = declared.upper()

@@ -15,7 +15,7 @@ from toolgen.model.database import Column, Database
 from toolgen.model.excerpt import bounded
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import SqlScope, find_table, full_name
+from toolgen.policy.sql.grants import SqlScope, full_name, scoped_tables
 from toolgen.policy.sql.label_comparisons import labels_told
 from toolgen.policy.sql.placeholders import CALL, SLOT
 from toolgen.policy.sql.refusal import shown
@@ -73,10 +73,9 @@ def corrections(
 def _typed(database: Database, scope: SqlScope, used: frozenset[str]) -> Iterator[str]:
     """The columns of a statement with their types, those of few values first. Of a masked one the values are not told."""
     told: list[tuple[bool, str]] = []
-    for name, entry in scope.tables.items():
-        if (table := find_table(database, name)) is not None:
-            columns = (one for one in table.columns if f"{full_name(table)}.{one.name}" in used)
-            told += (_described(one, masked=one.name in entry.masks) for one in columns)
+    for table, entry in scoped_tables(database, scope):
+        columns = (one for one in table.columns if f"{full_name(table)}.{one.name}" in used)
+        told += (_described(one, masked=one.name in entry.masks) for one in columns)
     return (text for _plain, text in sorted(told, key=lambda item: item[0]))
 
 

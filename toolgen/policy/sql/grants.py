@@ -40,6 +40,7 @@ __all__ = [
     "name_of",
     "names_of",
     "renamed",
+    "scoped_tables",
     "visible",
     "visible_columns",
 ]
@@ -223,6 +224,19 @@ class ByIdentity(Generic[_Value]):
             self._entries[id(database), id(scope), text] = (database, scope, value)
             while len(self._entries) > self._size:
                 self._entries.popitem(last=False)
+
+
+_SCOPED: Final[ByIdentity[tuple[tuple[Table, TableScope], ...]]] = ByIdentity(200)
+
+
+def scoped_tables(database: Database, scope: SqlScope) -> tuple[tuple[Table, TableScope], ...]:
+    """The tables of the database that the scope opens, each with what is open of it."""
+    known = _SCOPED.get(database, scope)
+    if known is None:
+        found = ((find_table(database, name), entry) for name, entry in scope.tables.items())
+        known = tuple((table, entry) for table, entry in found if table is not None)
+        _SCOPED.put(database, scope, known)
+    return known
 
 
 Names: TypeAlias = tuple[str | None, ...]

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from toolgen.model.database import Column, Database
 from toolgen.model.schema import Json
-from toolgen.policy.sql.grants import SqlScope, find_table, full_name
+from toolgen.policy.sql.grants import SqlScope, full_name, scoped_tables
 from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import shown
 
@@ -69,11 +69,10 @@ def label_note(comparisons: Iterable[Comparison], parameters: Sequence[Json]) ->
 def _labelled(database: Database, scope: SqlScope, used: frozenset[str]) -> dict[str, Column]:
     """The columns of few values by name, where no other column of the query has that name."""
     found: dict[str, list[tuple[Column, bool]]] = {}
-    for name, entry in scope.tables.items():
-        if (table := find_table(database, name)) is not None:
-            for one in table.columns:
-                if f"{full_name(table)}.{one.name}" in used:
-                    found.setdefault(one.name.lower(), []).append((one, one.name in entry.masks))
+    for table, entry in scoped_tables(database, scope):
+        for one in table.columns:
+            if f"{full_name(table)}.{one.name}" in used:
+                found.setdefault(one.name.lower(), []).append((one, one.name in entry.masks))
     return {name: same[0][0] for name, same in found.items() if len(same) == 1 and same[0][0].labels and not same[0][1]}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["digest_of", "read_file"]
+__all__ = ["digest_of", "open_file", "read_file"]
 
 _STEP = 64 * 1024
 
@@ -21,7 +21,7 @@ def read_file(path: str | Path, most: int) -> bytes:
     Raises `OSError`, with an `strerror` for people, for whatever is no regular file: a FIFO would wait for a writer for ever and a device
     has no end. What was opened is what is asked, so nobody can put another thing in its place in between.
     """
-    with _opened(path) as (descriptor, size):
+    with open_file(path) as (descriptor, size):
         chunks: list[bytes] = []
         left, step = most + 1, size + 1
         while left > 0 and (chunk := os.read(descriptor, min(left, step))):
@@ -33,7 +33,7 @@ def read_file(path: str | Path, most: int) -> bytes:
 def digest_of(path: str | Path, most: int) -> str:
     """`sha256:…` of what `read_file` gives, without holding it. Raises `OSError` as that does."""
     total, left = hashlib.sha256(), most + 1
-    with _opened(path) as (descriptor, _):
+    with open_file(path) as (descriptor, _):
         while left > 0 and (chunk := os.read(descriptor, min(left, _STEP))):
             total.update(chunk)
             left -= len(chunk)
@@ -41,8 +41,8 @@ def digest_of(path: str | Path, most: int) -> str:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[tuple[int, int]]:
-    """The descriptor of a regular file, and its size."""
+def open_file(path: str | Path) -> Iterator[tuple[int, int]]:
+    """The descriptor of a regular file, and its size. Raises `OSError` as `read_file` does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except ValueError as error:  # a NUL in the name, or a lone surrogate

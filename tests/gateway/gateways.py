@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -20,11 +20,13 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
+from toolgen.gateway.file_uploads import Uploaded
 from toolgen.gateway.identity import Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import Snapshot, rendered
 from toolgen.gateway.tracing import Spans
 from toolgen.model.call import Principal
+from toolgen.model.files import FileInfo
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
@@ -209,6 +211,21 @@ class FakeGateway:
     @property
     def resource_links(self) -> bool:
         return False
+
+    @property
+    def uploads(self) -> Self:
+        return self
+
+    @property
+    def largest(self) -> int:
+        return 1_000_000
+
+    async def take(
+        self, principal: Principal, pieces: AsyncIterator[bytes], *, media_type: str = "", filename: str = ""
+    ) -> Uploaded | Error:
+        size = sum([len(piece) async for piece in pieces])
+        info = FileInfo(size=size, media_type=media_type or "text/plain", sha256="0" * 64, filename=filename)
+        return Uploaded(uri="toolgen://files/" + "A" * 64, info=info, expires_s=60.0)
 
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None

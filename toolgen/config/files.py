@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 from msgspec import Struct
 
@@ -24,17 +26,20 @@ class GivenFiles(msgspec.Struct, forbid_unknown_fields=True):
     total: str = "2GiB"
     expires: str = "1h"
     shown: str = "1MiB"
+    roots: list[str] = []
 
 
 class FileSettings(Struct, frozen=True, kw_only=True):
-    """What is kept, and the most bytes of a picture or a recording that a model is given (`shown`)."""
+    """What is kept, and the most bytes of a picture or a recording that a model is given (`shown`). `roots` are the folders that callers on
+    this machine may name files of."""
 
     budget: FileBudget = FileBudget()
     shown: int = DEFAULT_SHOWN
+    roots: tuple[Path, ...] = ()
 
 
-def read_files(given: GivenFiles, document: Document) -> FileSettings:
-    """The settings of files. Raises `ConfigError`."""
+def read_files(given: GivenFiles, document: Document, root: Path) -> FileSettings:
+    """The settings of files; `root` is the project's folder. Raises `ConfigError`."""
 
     def size(key: str, text: str, least: int, most: int, spelled: str) -> int:
         found = parse_size(text)
@@ -55,4 +60,4 @@ def read_files(given: GivenFiles, document: Document) -> FileSettings:
             "expires: takes a time like 1h, from 10s to 168h", where=document.where("gateway", "files", "expires")
         )
     budget = FileBudget(largest=largest, each=each, total=total, expires_s=expires_s)
-    return FileSettings(budget=budget, shown=shown)
+    return FileSettings(budget=budget, shown=shown, roots=tuple(root / one for one in given.roots))

@@ -353,7 +353,7 @@ def _settings(document: Document, path: Path) -> Settings:
         search=file.gateway.search,
         spans=file.gateway.spans,
         resource_links=file.gateway.mcp.resource_links,
-        files=read_files(file.gateway.files, document),
+        files=read_files(file.gateway.files, document, root),
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=read_client_certificates(document, file.gateway.client_certificates),
         trusted_proxies=read_networks(

@@ -13,7 +13,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.model.call import Call
+from toolgen.model.call import Call, Principal
+from toolgen.model.files import OpenFile
 from toolgen.model.result import Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
@@ -26,6 +27,7 @@ __all__ = [
     "ChecksFirst",
     "Destination",
     "Executor",
+    "FileSource",
     "FunctionCounts",
     "InnerCalls",
     "Monitored",
@@ -70,6 +72,13 @@ class Answered(Struct, frozen=True, kw_only=True):
 
     envelope: Envelope
     http_status: int | None = None
+
+
+class FileSource(Protocol):
+    """Files that callers may send."""
+
+    async def open(self, principal: Principal, uri: str) -> OpenFile | None:
+        """The file of a URI; None where this principal has none by it (any more). Raises `StateError`."""
 
 
 class InnerCalls(Protocol):

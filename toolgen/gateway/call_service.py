@@ -21,6 +21,7 @@ from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.file_links import READ_FILE
 from toolgen.gateway.file_reading import Files
+from toolgen.gateway.file_uploads import FileArguments
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
@@ -202,8 +203,10 @@ class Calls:
         turns: Turns | None,
         make_seal: Callable[[], Seal],
         files: Files,
+        file_arguments: FileArguments,
     ) -> None:
         self.files = files
+        self.file_arguments = file_arguments
         self._running, self._answering, self._discovery = running, answering, discovery
         self.fallbacks, self._turns, self._make_seal = fallbacks, turns, make_seal
         self.approvals, self.devices = approvals, devices
@@ -324,6 +327,8 @@ class Calls:
         )
         if restored is not NONE:
             call = restored.of(call)
+        if call.tool.digest not in self.file_arguments.without:
+            call = await self.file_arguments.described(call, local=presence.local)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         del arguments, asked, given, restored  # the call has what it needs of them
@@ -347,7 +352,7 @@ class Calls:
         reading, given = governance.reading(asked.name, asked.arguments, asked.principal)
         if isinstance(reading, Error):
             return unmade(asked.name, reading)
-        call = governance.call(asked.name, given, asked.principal)
+        call = await self.file_arguments.described(governance.call(asked.name, given, asked.principal), local=True)
         return await self.dry_run(governance, call)
 
     async def asked(

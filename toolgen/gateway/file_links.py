@@ -15,6 +15,7 @@ __all__ = [
     "MAX_LINKS",
     "READ_FILE",
     "SCHEME",
+    "UPLOADS",
     "Place",
     "is_reference",
     "linked_file",
@@ -25,6 +26,7 @@ __all__ = [
 
 READ_FILE = "read_file"
 SCHEME = "toolgen://answers/"
+UPLOADS = "toolgen://files/"
 MAX_LINKS = 100
 """How many links of one answer can be read here."""
 _URI = re.compile(re.escape(SCHEME) + r"([^/]{1,128})/([A-Za-z0-9_-]{64})(?:/([0-9]{1,2}))?\Z")

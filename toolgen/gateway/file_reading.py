@@ -10,7 +10,8 @@ from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
-from toolgen.gateway.file_links import READ_FILE, SCHEME
+from toolgen.gateway.file_links import READ_FILE, SCHEME, UPLOADS
+from toolgen.gateway.file_uploads import GatewayFiles, Uploads
 from toolgen.gateway.json_body import ended
 from toolgen.gateway.response_shaping import SHOWN, Answering
 from toolgen.model.call import Principal
@@ -42,6 +43,11 @@ _INPUT: Schema = {
     },
     "required": ["uri"],
 }
+_NO_UPLOAD = Error(
+    code="expired",
+    message="this file is not here (any more): an upload is kept for a while, for the caller that sent it",
+    suggestion="upload it again",
+)
 _TOOL = seal(
     Tool(
         name=READ_FILE,
@@ -85,10 +91,22 @@ def _declares_bytes(tool: Tool) -> bool:
 
 
 class Files:
-    """The files of one gateway's callers. `resource_links`: MCP clients are given links as blocks too."""
+    """The files of one gateway's callers. `sent` are those they uploaded, `resource_links`: MCP clients are
+    given links as blocks too."""
 
-    def __init__(self, answering: Answering, current: CurrentPolicy, clock: Clock, *, resource_links: bool) -> None:
+    def __init__(
+        self,
+        answering: Answering,
+        current: CurrentPolicy,
+        clock: Clock,
+        *,
+        uploads: Uploads,
+        sent: GatewayFiles,
+        resource_links: bool,
+    ) -> None:
         self._answering = answering
+        self._sent = sent
+        self.uploads = uploads
         self._current = current
         self._clock = clock
         self._validator = Validator(_INPUT)
@@ -102,7 +120,18 @@ class Files:
         self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
-        return await self._answering.read(self._current.governance, principal, uri, session=session, presence=presence)
+        return await self._read(self._current.governance, principal, uri, session, presence)
+
+    async def _read(
+        self, governance: Governance, principal: Principal, uri: str, session: str, presence: Presence | None
+    ) -> tuple[KeptFile | HeldFile, ...] | Error:
+        if uri.startswith(UPLOADS):
+            try:
+                sent = await self._sent.open(principal, uri)
+            except StateError as error:
+                return fault_error(error)
+            return _NO_UPLOAD if sent is None else (sent,)
+        return await self._answering.read(governance, principal, uri, session=session, presence=presence)
 
     async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
         """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
@@ -134,7 +163,7 @@ class Files:
         given = arguments if fault else repair(_INPUT, arguments).arguments
         if faults := (fault,) if fault else self._validator.faults(given):
             return Refused(error=_invalid("; ".join(faults)))
-        found = await self._answering.read(governance, principal, str(given["uri"]), session=session, presence=presence)
+        found = await self._read(governance, principal, str(given["uri"]), session, presence)
         if isinstance(found, Error):
             return Refused(error=found)
         span = given.get("range")

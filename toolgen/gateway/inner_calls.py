@@ -60,6 +60,8 @@ class NestedCalls:
         except StateError:
             return Answered(envelope=unmade(asked.name, _UNSIGNED))
         made = governance.call(asked.name, restored.arguments, asked.principal, outer.session, outer.client)
+        if made.tool.digest not in self.calls.file_arguments.without:
+            made = await self.calls.file_arguments.described(made)
         made = inside(restored.of(msgspec.structs.replace(made, restored=outer.restored)), outer)
         if (error := nesting_error(made, governance.tool)) is not None:
             return Answered(envelope=unmade(asked.name, error))

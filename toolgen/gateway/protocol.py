@@ -6,7 +6,7 @@ The console and the command line take a `Project`, which is what was loaded, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Protocol, Self
@@ -17,6 +17,7 @@ from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Records
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls
+from toolgen.gateway.file_uploads import Uploaded
 from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.monitoring import Monitoring
@@ -82,12 +83,29 @@ class CallerLookup(Protocol):
         """Records a request that was refused before anybody was known. `client` is an address."""
 
 
+class Uploads(Protocol):
+    """What takes files of callers."""
+
+    @property
+    def largest(self) -> int:
+        """The most bytes of one file."""
+
+    async def take(
+        self, principal: Principal, pieces: AsyncIterator[bytes], *, media_type: str = "", filename: str = ""
+    ) -> Uploaded | Error:
+        """Keeps a file that arrives in pieces, or says why not. What `pieces` raises goes through; then nothing is kept."""
+
+
 class Files(Protocol):
     """Files that calls of callers answered with links to: `files` of the tool calls."""
 
     @property
     def resource_links(self) -> bool:
         """Whether MCP clients are given links as blocks too."""
+
+    @property
+    def uploads(self) -> Uploads:
+        """What takes files of callers."""
 
     async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
         """A file that the tool `name` that this principal was given a link to, or why it has none."""

@@ -30,6 +30,7 @@ from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_reading import Files
+from toolgen.gateway.file_uploads import FileArguments, GatewayFiles, Uploads
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.monitoring import Monitoring
@@ -156,6 +157,8 @@ class Gateway(Standing):
             pending_after_s=settings.pending_after_s,
         )
         self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
+        kept = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
+        files = AnswerFiles(kept, shown=settings.files.shown)
         backing = Backing(
             assigned=current.assigned,
             folder=settings.oauth_dir,
@@ -164,20 +167,20 @@ class Gateway(Standing):
             commands=None if above is None else make_command_client(above.commands),
             inner=(inner := NestedCalls(current)),
             devices=self._devices,
+            files=(sent := GatewayFiles(files, current)),
         )
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
         self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
         stored = StoredAnswers(settings.state_dir / "answers.db", clock)
-        files = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
         self._answering = Answering(
             store=stored,
-            files=AnswerFiles(files, shown=settings.files.shown),
+            files=files,
             pauses=shared.pauses,
             pagings=pagings,
             record=log.append,
             run=self._running.run,
         )
-        self.tool_calls = inner.calls = self._made_calls(clock)
+        self.tool_calls = inner.calls = self._made_calls(clock, sent, Uploads(files, log.append))
         self._runner = Runner(
             approvals=self.approvals,
             pauses=shared.pauses,
@@ -217,7 +220,7 @@ class Gateway(Standing):
         )
         self.tools = runtime_tools(catalog, shared, settings, log.append, clock, in_process=bool(key))
 
-    def _made_calls(self, clock: Clock) -> Calls:
+    def _made_calls(self, clock: Clock, sent: GatewayFiles, uploads: Uploads) -> Calls:
         return Calls(
             running=self._running,
             answering=self._answering,
@@ -234,7 +237,15 @@ class Gateway(Standing):
             current=self.current,
             turns=self._shared.turns,
             make_seal=lambda: seal_of(seal_file(self.settings)),
-            files=Files(self._answering, self.current, clock, resource_links=self.settings.resource_links),
+            files=Files(
+                self._answering,
+                self.current,
+                clock,
+                uploads=uploads,
+                sent=sent,
+                resource_links=self.settings.resource_links,
+            ),
+            file_arguments=FileArguments(sent, uploads, self.settings.files.roots),
         )
 
     def _made_runtime(
@@ -439,6 +450,9 @@ class Gateway(Standing):
     ) -> Envelope:
         """As `ToolCalls.call`, by the only principal if none is given. Raises `ConfigError` where that is not one, once closed."""
         self._refuse_closed()
+        if presence is None:
+            presence = Presence()
+            presence.local = True
         return await self.tool_calls.call(
             name,
             arguments or {},

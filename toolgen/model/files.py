@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Protocol
+
 from msgspec import Struct
 
-__all__ = ["DEFAULT_SHOWN", "FileBudget", "FileInfo"]
+__all__ = ["DEFAULT_SHOWN", "INLINE_UPLOAD", "FileBudget", "FileInfo", "OpenFile"]
 
 DEFAULT_SHOWN = 1024 * 1024
 """The most bytes of a picture or a recording that a model is given."""
+
+
+INLINE_UPLOAD = 64 * 1024
+"""The most bytes of a file that an argument has in base64."""
 
 
 class FileBudget(Struct, frozen=True, kw_only=True):
@@ -27,3 +34,17 @@ class FileInfo(Struct, frozen=True, kw_only=True):
     sha256: str
     filename: str = ""
     call_id: str = ""
+
+
+class OpenFile(Protocol):
+    """A file that can be read, more than once."""
+
+    @property
+    def info(self) -> FileInfo:
+        """What is known of it."""
+
+    def parts(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """Its bytes, in parts of at most 512 KiB. Raises `StateError` where they cannot be read."""
+
+    async def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """Its bytes from `start` up to `end`. Raises `StateError`."""

@@ -10,6 +10,7 @@ from toolgen.model.result import text_in
 __all__ = [
     "INLINE",
     "PICTURES",
+    "agrees",
     "is_media_type",
     "may_hold_files",
     "media_type_of",
@@ -40,6 +41,8 @@ _OTHERS: Mapping[str, re.Pattern[bytes]] = {
     "application/vnd.sqlite3": re.compile(rb"SQLite format 3\x00"),
     "application/x-executable": re.compile(rb"\x7fELF|MZ"),
 }
+_CERTAIN = frozenset({*PICTURES, "application/pdf", "application/zip", "application/gzip"})
+"""Types whose bytes always begin as above. Other formats may be made of them, as documents of offices are archives."""
 _TEXT_SAMPLE = 4_096
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 
@@ -52,6 +55,16 @@ def is_media_type(text: str) -> bool:
 def picture_type(body: bytes) -> str:
     """The media type of a picture that models read; "" for all else."""
     return next((kind for kind, signature in PICTURES.items() if signature.match(body)), "")
+
+
+def agrees(said: str, found: str) -> bool:
+    """Whether bytes of the type `found` (`media_type_of`) may be what `said` says. Formats that bytes tell for certain are those alone."""
+    said = said.partition(";")[0].strip().lower()
+    if said in {found, "application/octet-stream"}:
+        return True
+    if said in _CERTAIN or found in PICTURES:
+        return False
+    return found in {"application/octet-stream", "text/plain"} or found in _OTHERS
 
 
 def shown_type(body: bytes, media_type: str) -> str:

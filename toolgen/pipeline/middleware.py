@@ -52,7 +52,7 @@ class Presence:
     becomes. `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for
     it, or False. `under_way` is that call, and `alone` says that it is made in a task of its own, which nobody cancels who waits for it.
     `pends` is after how many seconds it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be
-    kept. `on_leave` is told when the caller leaves.
+    kept. `on_leave` is told when the caller leaves. `local`: the caller runs on this machine, as its user.
     """
 
     __slots__ = (
@@ -67,6 +67,7 @@ class Presence:
         "elicits",
         "follows",
         "line",
+        "local",
         "on_leave",
         "pends",
         "task",
@@ -79,7 +80,7 @@ class Presence:
     listens: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.elicits = False
+        self.elicits = self.local = False
         self.line: Line | None = None
         self.task: TaskWish | None = None
         self.trace: Trace | None = None

@@ -71,6 +71,7 @@ _MAX_DEPTH = 60
 _MAX_VALUE_DEPTH = 20
 _SAID = frozenset({"title", "description", "example", "examples", "deprecated", "readOnly", "writeOnly", "default"})
 _FILE: Mapping[str, Any] = {
+    "uri": {"type": "string"},
     "base64": {"type": "string", "contentEncoding": "base64"},
     "filename": {"type": "string"},
     "media_type": {"type": "string"},
@@ -231,7 +232,7 @@ def fills_token(name: str, written: Any, binding: HttpBinding) -> bool:
 
 
 def is_file_argument(words: Mapping[str, Any]) -> bool:
-    """Whether a tool's schema is that of a file: base64 that is required, a name and a media type."""
+    """Whether a tool's schema is that of a file: its URI or base64, a name and a media type."""
     properties = words.get("properties") or {}
     said = {
         name: {key: one for key, one in schema.items() if key != "description"}
@@ -241,8 +242,7 @@ def is_file_argument(words: Mapping[str, Any]) -> bool:
     return (
         words.get("type") in ({"object"}, {"object", "null"})
         and said == _FILE
-        and words.get("required") == {"base64"}
-        and words.keys() == {"type", "properties", "required"}
+        and words.keys() == {"type", "properties", "minProperties"}
     )
 
 

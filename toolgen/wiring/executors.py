@@ -17,7 +17,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.config.tools import ToolSettings, of_tools
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.execute.base import Destination, Executor, InnerCalls, Permit, PollConfig, SourcePermit
+from toolgen.execute.base import Destination, Executor, FileSource, InnerCalls, Permit, PollConfig, SourcePermit
 from toolgen.execute.device import DeviceExecutor, DeviceQueue
 from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
@@ -70,7 +70,7 @@ class Backing(Struct, frozen=True, kw_only=True):
     what runs its functions, where requests of devices are kept and, in one of several workers, the way to the commands of MCP servers,
     which another process holds.
 
-    `assigned` is asked with a source and the caller. `inner` makes the calls that calls make.
+    `assigned` is asked with a source and the caller. `inner` makes the calls that calls make. `files` are those that callers may send.
     """
 
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
@@ -80,6 +80,7 @@ class Backing(Struct, frozen=True, kw_only=True):
     commands: CommandClient | None = None
     inner: InnerCalls | None = None
     devices: DeviceQueue | None = None
+    files: FileSource | None = None
 
 
 def make_executors(
@@ -182,11 +183,12 @@ def _make(
     backing: Backing | None,
 ) -> Executor:
     config = source.config
+    files = None if backing is None else backing.files
     match config.kind:
         case "openapi":
-            return _polling(source, manifest, partial(_http, source, manifest, secrets, permit, provision))
+            return _polling(source, manifest, partial(_http, source, manifest, secrets, permit, provision, files))
         case "graphql":
-            return _resilient(_graphql(source, manifest, secrets, permit, provision), source)
+            return _resilient(_graphql(source, manifest, secrets, permit, provision, files), source)
         case "sql":
             password = source.auth.get("password")
             reference = password if isinstance(password, SecretReference) else None
@@ -236,6 +238,7 @@ def _http(
     secrets: Secrets,
     permit: Permit,
     provision: Provision | None,
+    files: FileSource | None,
     reader: Reader = result,
 ) -> HttpExecutor:
     known, auth = with_headers(manifest.sources[source.config.name].security_schemes, source.auth)
@@ -252,6 +255,7 @@ def _http(
         largest=source.resilience.largest,
         listen=pieces_of,
         reader=reader,
+        files=files,
     )
 
 
@@ -269,7 +273,12 @@ def _polling(source: SourceSettings, manifest: Manifest, make: Callable[..., Htt
 
 
 def _graphql(
-    source: SourceSettings, manifest: Manifest, secrets: Secrets, permit: Permit, provision: Provision | None
+    source: SourceSettings,
+    manifest: Manifest,
+    secrets: Secrets,
+    permit: Permit,
+    provision: Provision | None,
+    files: FileSource | None,
 ) -> GraphQLExecutor:
     from toolgen.execute.graphql import GraphQLExecutor  # noqa: PLC0415 - where there is such a source
 
@@ -287,6 +296,7 @@ def _graphql(
         http2=source.http2,
         largest=source.resilience.largest,
         provision=provision,
+        files=files,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.sources.openapi.readings import document, only, operation, read
 
 BINARY = {"type": "string", "format": "binary"}
-FILE = ["base64", "filename", "media_type"]
+FILE = ["uri", "base64", "filename", "media_type"]
 
 
 def posted(schema: Any, media_type: str = "multipart/form-data", **media: Any) -> dict[str, Any]:

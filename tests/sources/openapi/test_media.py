@@ -117,7 +117,7 @@ def test_a_multipart_body_without_parts_is_one_file_and_never_nothing(
     reading = read(tmp_path, posting("multipart/form-data", schema, required=required))
     tool, binding = only(reading)
     assert tool.input_schema["required"] == ["file"]
-    assert list(tool.input_schema["properties"]["file"]["properties"]) == ["base64", "filename", "media_type"]
+    assert list(tool.input_schema["properties"]["file"]["properties"]) == ["uri", "base64", "filename", "media_type"]
     content = base64.b64encode(b"abc").decode()
     request = bind(binding, {"file": {"base64": content, "filename": "a.txt"}}, tool.input_schema)
     assert request.body is not None

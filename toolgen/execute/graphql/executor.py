@@ -15,7 +15,7 @@ from graphql import DocumentNode, parse
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
-from toolgen.execute.base import Permit
+from toolgen.execute.base import FileSource, Permit
 from toolgen.execute.graphql.budget import Budget, report_of
 from toolgen.execute.graphql.failed_fields import FailedFields, without
 from toolgen.execute.graphql.mutation_outcome import Asked
@@ -137,6 +137,7 @@ class GraphQLExecutor:
         traces: bool = False,
         http2: bool = False,
         largest: int = MAX_ANSWER_SIZE,
+        files: FileSource | None = None,
     ) -> None:
         schemes, auth = with_headers(schemes, auth)
         self._security = (tuple(sorted(auth)),) if auth else ()
@@ -160,6 +161,7 @@ class GraphQLExecutor:
             traces=traces,
             http2=http2,
             largest=largest,
+            files=files,
         )
         selector = CredentialSelector(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
         self._listener = Listener(selector=selector, permit=permit, resolver=resolver, clock=clock)

@@ -8,13 +8,14 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
+from toolgen.model.file_arguments import is_file_schema
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 
 __all__ = ["Upload", "extract", "multipart"]
 
 _MAX_FILES = 20
-_FILE = "base64"
+_CONTENTS = frozenset({"base64", "uri"})
 # Servers that refuse what a browser could be tricked into sending want a header that no form has.
 _PREFLIGHT = HttpParameter(
     argument="preflight", in_="header", name="Apollo-Require-Preflight", style="simple", explode=False
@@ -30,10 +31,12 @@ class Upload(Struct, frozen=True, kw_only=True):
     def about(self) -> dict[str, Json]:
         """What a dry run shows of it."""
         shown: dict[str, Json] = {
-            key: value for key in ("filename", "media_type") if (value := self.content.get(key)) is not None
+            key: value
+            for key in ("filename", "media_type", "size", "sha256")
+            if (value := self.content.get(key)) is not None
         }
-        encoded = self.content.get(_FILE)
-        return {**shown, "base64_characters": len(encoded) if isinstance(encoded, str) else 0}
+        encoded = self.content.get("base64")
+        return {**shown, "base64_characters": len(encoded)} if isinstance(encoded, str) else shown
 
 
 class _Finder(Struct):
@@ -42,7 +45,7 @@ class _Finder(Struct):
 
     def take(self, schema: Schema, value: Json, path: str) -> Json:
         """The value with null in place of every file."""
-        if isinstance(value, Mapping) and _FILE in value and _is_file(schema):
+        if isinstance(value, Mapping) and value.keys() & _CONTENTS and is_file_schema(schema):
             if len(self.found) >= _MAX_FILES:
                 raise UnbindableError(f"the arguments hold more than {_MAX_FILES} files")
             self.found.append(Upload(path=path, content=value))
@@ -60,11 +63,6 @@ class _Finder(Struct):
         if isinstance(value, list) and "items" in schema:
             return [self.take(schema["items"], one, f"{path}.{index}") for index, one in enumerate(value)]
         return value
-
-
-def _is_file(schema: Schema) -> bool:
-    inner = schema.get("properties", {}).get(_FILE, {})
-    return isinstance(inner, Mapping) and inner.get("contentEncoding") == "base64"
 
 
 def extract(

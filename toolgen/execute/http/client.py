@@ -114,7 +114,8 @@ class Http1Client:
         until: float = math.inf,
         listener: Listener | None = None,
     ) -> Reply:
-        last = request.body is not None and not _keeps(request.body)
+        stream = request.stream
+        last = stream is not None or (request.body is not None and not _keeps(request.body))
         data = request_bytes(request, self._authority, last=last)
         now = asyncio.get_running_loop().time()
         if until <= now:
@@ -124,7 +125,14 @@ class Http1Client:
         self._busy.add(connection)
         try:
             answer = connection.exchange(
-                data, method=request.method, limit=limit, places=places, until=until, listener=listener, last=last
+                data,
+                method=request.method,
+                limit=limit,
+                places=places,
+                until=until,
+                listener=listener,
+                last=last,
+                more=None if stream is None else stream.parts(),
             )
             del data, request  # while the answer is awaited, nobody needs what was sent
             return await answer
@@ -208,7 +216,9 @@ def request_bytes(request: Request, authority: str, *, last: bool = False) -> by
         raise ValueError("a header holds a control character")
     if not _TARGET.match(target):
         raise ValueError("the URL holds what cannot be sent as it is")
-    if body is not None or method in _EXPECTS_BODY:  # RFC 9110, section 8.6
+    if request.stream is not None:
+        lines.append(f"Content-Length: {request.stream.size}")
+    elif body is not None or method in _EXPECTS_BODY:  # RFC 9110, section 8.6
         lines.append(f"Content-Length: {len(body or b'')}")
     if last:
         lines.append("Connection: close")

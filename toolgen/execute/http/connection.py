@@ -11,10 +11,12 @@ import math
 import re
 import select
 import ssl
+from collections.abc import AsyncIterator
 from typing import cast
 
 import httptools
 
+from toolgen.errors import StateError
 from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.message import Body, Head, UndecodableError, could_begin, read_head
 from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
@@ -43,6 +45,7 @@ class Connection(asyncio.Protocol):
         "_active",
         "_body",
         "_carried",
+        "_drained",
         "_due",
         "_head",
         "_heads_size",
@@ -76,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._due = self._until = self._heard = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._active = False
+        self._drained: asyncio.Future[None] | None = None  # where what was written is not taken
         self._begin("", 0, None)
 
     def _begin(self, method: str, limit: int, listener: Listener | None) -> None:
@@ -113,7 +117,7 @@ class Connection(asyncio.Protocol):
         finally:
             poll.unregister(descriptor)  # the others are asked about with it too
 
-    async def exchange(
+    async def exchange(  # noqa: PLR0913 - one request, and how long it may take
         self,
         data: bytes,
         *,
@@ -123,11 +127,13 @@ class Connection(asyncio.Protocol):
         until: float = math.inf,
         listener: Listener | None = None,
         last: bool = False,
+        more: AsyncIterator[bytes] | None = None,
     ) -> Reply:
         """Sends the bytes of one request and returns its answer, with at most `limit` bytes of body, before `until` (the loop's time).
 
-        With `last` the connection is not used again. Raises `UnsentError` where the connection had ended before, `BrokenError`,
-        `TimedOutError` and `UndecodableError`; after each of them, and when it is cancelled, the connection is closed.
+        `more` is the rest of its body, which is sent as the server takes it. With `last` the connection is not used again. Raises
+        `UnsentError` where the connection had ended before, `BrokenError`, `TimedOutError` and `UndecodableError`; after each of them, and
+        when it is cancelled, the connection is closed.
         """
         transport = self._transport
         if transport is None or transport.is_closing() or self._active:
@@ -137,9 +143,12 @@ class Connection(asyncio.Protocol):
         self._heard, self._until = self._loop.time(), until
         if self._step is None or until < self._due:  # whose limit only ever moved on, until now
             self.look()
+        rest: asyncio.Task[None] | None = None
         try:
             transport.write(data)
             del data  # nothing is sent twice
+            if more is not None:
+                rest = self._loop.create_task(self._send(transport, more))
             while (outcome := self._outcome) is None:
                 self._waiter = self._loop.create_future()
                 await self._waiter
@@ -152,6 +161,8 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         finally:
+            if rest is not None:
+                rest.cancel()
             # A server that answers before it has read a request may take what is left of it for the next one.
             if last or not self._keep or transport.get_write_buffer_size():
                 self.close()
@@ -161,6 +172,27 @@ class Connection(asyncio.Protocol):
             self._heard = self._loop.time()
             # The parser and this hold each other: what they have would stay until the collector comes.
             self._parser = self._body = self._outcome = self._waiter = self._listener = self._pending = None
+
+    async def _send(self, transport: asyncio.Transport, more: AsyncIterator[bytes]) -> None:
+        """Sends the rest of a body, the next part when the last is taken; until the server answers, or something goes wrong."""
+        try:
+            async for part in more:
+                if self._outcome is not None or transport.is_closing():
+                    return
+                transport.write(part)
+                self._heard = self._loop.time()
+                if self._drained is not None:
+                    await self._drained
+        except StateError:  # a part of it cannot be read: the server is not told that the request is whole
+            self._settle(BrokenError())
+
+    def pause_writing(self) -> None:
+        self._drained = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
 
     async def _take_turn(self, places: asyncio.Semaphore) -> None:
         """Reads on once there is a place; until then the body waits at its server."""
@@ -189,6 +221,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._settle(BrokenError())
+        self.resume_writing()
         self.close()
 
     def eof_received(self) -> None:

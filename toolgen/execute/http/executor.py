@@ -11,9 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
-from toolgen.errors import SecretError, ToolgenError, distrust_advice
-from toolgen.execute.base import Destination, Permit
+from toolgen.errors import SecretError, StateError, ToolgenError, distrust_advice
+from toolgen.execute.base import Destination, FileSource, Permit
+from toolgen.execute.http.bodies import with_open_files
 from toolgen.execute.http.client import PLACES
+from toolgen.execute.http.connection import ORDINARY
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision, Signed
 from toolgen.execute.http.message import UndecodableError
@@ -29,11 +31,14 @@ from toolgen.execute.rejection import rejection_in
 from toolgen.execute.secrets import Secrets
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
+from toolgen.model.file_arguments import with_files
+from toolgen.model.files import OpenFile
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.media import may_hold_files
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import HttpBinding
+from toolgen.model.tool import HttpBinding, HttpBody
+from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Allow
 
 __all__ = ["HttpExecutor", "Reader", "pieces_of"]
@@ -81,7 +86,9 @@ class HttpExecutor:
         reader: Reader = result,
         largest: int = MAX_ANSWER_SIZE,
         listen: Callable[[Call, Scrubber], Listener | None] | None = None,
+        files: FileSource | None = None,
     ) -> None:
+        self._files = files
         self._largest = largest
         self._listen = listen
         self._reader = reader
@@ -105,9 +112,13 @@ class HttpExecutor:
         if not isinstance(binding, HttpBinding):
             raise _unbound(call)
         try:
+            if (body := binding.body) is not None and (body.file or body.parts):
+                call = await self._with_files(body, call)
             request = self._request(binding, call)
         except UnbindableError as error:
             return _failed(error.code, error.message, error.suggestion)
+        except StateError as error:
+            return Failed(error=fault_error(error, "a file of the call cannot be read, so nothing was sent"))
         harmless = repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
         course = _Course(call=call, binding=binding, harmless=harmless, until=ends)
@@ -118,6 +129,21 @@ class HttpExecutor:
                 break
             request = further
         return outcome if not hop else _redirected(outcome, hop, harmless=harmless)
+
+    async def _with_files(self, body: HttpBody, call: Call) -> Call:
+        """The call with the files that its arguments name: opened, and a short one with its content. Raises `UnbindableError` for one that
+        is not there, and `StateError`."""
+
+        async def opened(uri: str) -> bytes | OpenFile:
+            found = None if self._files is None else await self._files.open(call.principal, uri)
+            if found is None:
+                raise UnbindableError(
+                    "a file of the arguments is not here (any more)",
+                    suggestion="make the call again that answered with it, or upload it again",
+                )
+            return await found.read() if found.info.size <= ORDINARY else found
+
+        return replace(call, arguments=await with_open_files(body, call.arguments, opened))
 
     def _request(self, binding: HttpBinding, call: Call) -> Request:
         """What the call says, unsigned. Raises `UnbindableError`."""
@@ -198,7 +224,7 @@ class HttpExecutor:
         binding = call.tool.binding
         if not isinstance(binding, HttpBinding):
             raise _unbound(call)
-        request = self._request(binding, call)
+        request = self._request(binding, replace(call, arguments=_named_files(binding, call)))
         return _shown(self._selector.mask(request, binding.security, call.principal))
 
     async def close(self) -> None:
@@ -248,6 +274,22 @@ class HttpExecutor:
 def pieces_of(call: Call, scrubber: Scrubber) -> Pieces | None:
     """What tells the pieces of the answer to a call; None where nobody listens."""
     return None if call.line is None or not call.line.listens else Pieces(call.line, scrubber)
+
+
+def _named_files(binding: HttpBinding, call: Call) -> JsonObject:
+    """The arguments with a text that names it in place of each file that stands there by its URI."""
+
+    def named(file: Mapping[str, Json]) -> Mapping[str, Json]:
+        if "uri" not in file:
+            return file
+        text = f"<{file.get('filename') or 'file'}, {file.get('size', '?')} bytes, sha256 {file.get('sha256', '?')}>"
+        rest = {key: value for key, value in file.items() if key != "uri"}
+        return {**rest, "base64": base64.b64encode(text.encode()).decode()}
+
+    body = binding.body
+    if body is None or not (body.file or body.parts):
+        return call.arguments
+    return with_files(call.tool.input_schema, call.arguments, named)
 
 
 def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:

@@ -86,7 +86,9 @@ class Http2Client:
             builder = builder.header(name, value, is_sensitive=True)
         if listener is not None:
             builder = builder.streamed_read_buffer_limit(0)  # it would wait for the beginning of the body to fill up
-        if request.body:
+        if request.stream is not None:
+            builder = builder.body_stream(request.stream.parts())
+        elif request.body:
             builder = builder.body_bytes(request.body)
         if until < math.inf:
             builder = builder.timeout(timedelta(seconds=max(0.0, until - asyncio.get_running_loop().time())))

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from toolgen.execute.http.bodies import encode_body
+from toolgen.execute.http.bodies import StreamedBody, encode_body
 from toolgen.execute.http.parameter_styles import (
     UnbindableError,
     content,
@@ -173,6 +173,7 @@ class Request(Unprinted, frozen=True, kw_only=True):
     url: str
     headers: Headers
     body: bytes | None
+    stream: StreamedBody | None = None
     free_names: tuple[str, ...] = ()  # in query, path, cookies and body: those that the arguments brought themselves
 
 
@@ -217,11 +218,14 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
         target += "?" + "&".join(query)
     if cookies:
         headers.append(("Cookie", "; ".join(cookies)))
-    body = None
+    body, stream = None, None
     if binding.body is not None and (encoded := encode_body(binding.body, arguments)) is not None:
         headers.append(("Content-Type", encoded.media_type))
-        body = encoded.content
-    return Request(method=binding.method, url=target, headers=tuple(headers), body=body, free_names=free)
+        if isinstance(encoded.content, bytes):
+            body = encoded.content
+        else:
+            stream = encoded.content
+    return Request(method=binding.method, url=target, headers=tuple(headers), body=body, stream=stream, free_names=free)
 
 
 @lru_cache(maxsize=4096)

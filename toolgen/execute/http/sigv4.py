@@ -34,7 +34,7 @@ class AwsKey(Unprinted, frozen=True, kw_only=True):
 def sign_aws(request: Request, key: AwsKey, now: float) -> Request:
     """The request with its signature. Nothing may be added to it afterwards. `now` is seconds since the epoch."""
     time = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-    body = hashlib.sha256(request.body or b"").hexdigest()
+    body = hashlib.sha256(request.body or b"").hexdigest() if request.stream is None else request.stream.sha256
     added = [("X-Amz-Date", time)]
     if key.service == "s3":
         added.append(("X-Amz-Content-SHA256", body))

@@ -38,6 +38,7 @@ from toolgen.gateway.rest.approvals import RestApprovals
 from toolgen.gateway.rest.audit import RestAudit
 from toolgen.gateway.rest.calls import CallEvents, RestCalls
 from toolgen.gateway.rest.devices import RestDevices
+from toolgen.gateway.rest.files import RestFiles
 from toolgen.gateway.rest.grants import RestGrants
 from toolgen.gateway.rest.openapi_document import openapi_json
 from toolgen.gateway.rest.tools import Rest
@@ -111,6 +112,7 @@ class App:
         self._calls = RestCalls(gateway.tool_calls.approvals)
         self._events = CallEvents(gateway)
         self._devices = RestDevices(gateway)
+        self._files = RestFiles(gateway.tool_calls.files)
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
         self._https = url.startswith("https://")
@@ -230,6 +232,8 @@ class App:
             case "/v1/tool_calls":
                 request.take("POST")
                 return await self._rest.tool_calls(request, principal)
+            case "/v1/files":
+                return await self._files.take(request, principal)
             case "/openapi.json":
                 request.take("GET")
                 return Response(body=openapi_json())

@@ -30,6 +30,9 @@ SLOWEST_HEAD_S = 15.0
 SLOWEST_READER_S = 30.0
 MAX_REST_S = 75.0
 MAX_UNREAD = 65_536
+LINGER_S = 10.0
+MAX_LINGERED = 256 * 1024 * 1024
+"""For how long, and of how many bytes, the rest of a body is read behind its answer."""
 _NEVER = float("inf")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
@@ -165,6 +168,7 @@ class HttpConnection(asyncio.Protocol):
         "_due",
         "_exchange",
         "_last",
+        "_lingers",
         "_loop",
         "_reader",
         "_reading",
@@ -192,6 +196,7 @@ class HttpConnection(asyncio.Protocol):
         self._exchange: _Exchange | None = None  # what is being answered
         self._crowded: Crowded | None = None
         self._last = False
+        self._lingers = 0  # how much of a body is still dropped behind its answer; 0 where none is
         self._used = False
         self.peer = ""
         self.proven = False
@@ -223,7 +228,11 @@ class HttpConnection(asyncio.Protocol):
     def eof_received(self) -> None: ...
 
     def data_received(self, data: bytes) -> None:
-        if not self._transport.is_closing():
+        if self._lingers:
+            self._lingers -= len(data)
+            if self._lingers <= 0:
+                self._transport.abort()
+        elif not self._transport.is_closing():
             self._reader.feed(data)
             self._advance()
 
@@ -259,13 +268,13 @@ class HttpConnection(asyncio.Protocol):
     def expendable(self) -> bool:
         """Whether no answer is awaited on it, but by somebody unknown who does not send a body, or does not take the answer."""
         exchange = self._exchange
-        if exchange is None or self._transport.is_closing():
+        if exchange is None or self._lingers or self._transport.is_closing():
             return True
         return not exchange.request.accepted and (exchange.more or self.drained is not None)
 
     def give_way(self) -> None:
         """Closes it. Who had begun a request is told why; on a connection that rests, an answer would be taken for that to another."""
-        if self._transport.get_write_buffer_size():  # which nobody takes
+        if self._lingers or self._transport.get_write_buffer_size():  # which nobody takes
             self._transport.abort()
         elif self._exchange is None and not self._reader.unread and self._used:
             self._close()
@@ -355,7 +364,9 @@ class HttpConnection(asyncio.Protocol):
         """The answer to a request is complete. One that came before its body was leaves nothing to go on with."""
         self._exchange = None
         self.proven = self.proven or exchange.request.accepted
-        if closes or exchange.more:
+        if exchange.more:
+            self._linger()
+        elif closes:
             self._close()
         if self._transport.is_closing():
             return
@@ -389,6 +400,21 @@ class HttpConnection(asyncio.Protocol):
         self._transport.close()
         if self._untaken is None:
             self._untaken = self._loop.call_later(SLOWEST_READER_S, self._transport.abort)
+
+    def _linger(self) -> None:
+        """Closes behind an answer that came before its request was whole.
+
+        A client that sends its whole body first would lose the answer to a reset: what it still sends is read and dropped, for a while.
+        """
+        if self._transport.is_closing():
+            return
+        self._lingers = MAX_LINGERED
+        self._exchange = None
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        if self._untaken is None:
+            self._untaken = self._loop.call_later(LINGER_S, self._transport.abort)
+        self.resume_reading()
 
     def _wait(self, seconds: float, *, from_first: bool = False) -> None:
         """Begins to wait for a head: for its beginning, or (`from_first`) for the rest of one whose first bytes are here."""

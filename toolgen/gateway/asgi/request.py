@@ -78,6 +78,8 @@ _NEVER_ENCODED = re.compile(
 _KEY_STRING = re.compile(r'"((?:[^"\\]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(r"\\(.)")
 _JSON = b"application/json"
+_UPLOAD = "upload files with POST /v1/files, and send their uri in place of their content"
+_SHORTER = "send a shorter file, or have the operator raise gateway.files.largest"
 _CLOSE: Headers = ((b"connection", b"close"),)
 _PLAIN: Headers = (
     (b"content-type", _JSON),
@@ -294,6 +296,33 @@ class Request:
         self.unread = False
         return body
 
+    async def pieces(self, most: int) -> AsyncIterator[bytes]:
+        """The body piece by piece, up to `most` bytes, each within 30 seconds. Raises `Rejected`."""
+        length = self.headers.get(b"content-length")
+        if length is not None and int(length) > most:
+            raise _too_large(most, _SHORTER)
+        body, size = self._body, 0
+        if isinstance(body, bytes):
+            self.unread = False
+            yield body
+            return
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(SLOWEST_BODY_S):
+                    piece = await body()
+            except TimeoutError:
+                raise Rejected(408, "bad_request", "the body did not arrive in time", headers=_CLOSE) from None
+            if piece is None:
+                raise Rejected(400, "bad_request", "the client left before its body was complete")
+            size += len(piece[0])
+            if size > most:
+                raise _too_large(most, _SHORTER)
+            more = piece[1]
+            self.unread = more
+            if piece[0]:
+                yield piece[0]
+
     def _pairs(self) -> list[tuple[str, str]]:
         try:
             return parse_qsl(self.query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32)
@@ -431,8 +460,14 @@ def too_crowded(crowded: Crowded = Crowded.ALL) -> Rejected:
     return Rejected(status, code, f"{crowded.value} now", retry_after_s=_CROWDED_S)
 
 
-def _too_large() -> Rejected:
-    return Rejected(413, "bad_request", f"the body is larger than {MAX_BODY_SIZE} bytes", headers=_CLOSE)
+def _too_large(most: int = MAX_BODY_SIZE, suggestion: str = _UPLOAD) -> Rejected:
+    return Rejected(
+        413,
+        "bad_request",
+        f"the body is larger than {most} bytes",
+        suggestion=suggestion,
+        headers=_CLOSE,
+    )
 
 
 def _known(known: tuple[str, ...]) -> str:

@@ -222,6 +222,7 @@ class _Session:
         if not isinstance(message.id, (int, str)):
             return None
         presence, reply = Presence(), failed(message.id, _FAILED)
+        presence.local = True
         self._open[presence] = message.id
         try:
             with _bounded():

@@ -126,8 +126,34 @@ def _answer_paths() -> Node:
             {**responses(file, "503"), "404": answer("There is nothing here for this caller.", "Refusal")},
             [path("name", {"type": "string", "maxLength": 128}), path("token", token)],
             "For the principal alone that made the call; `data.resource.path` of its envelope leads here.",
-        )
+        ),
+        "/v1/files": _upload(),
     }
+
+
+def _upload() -> Node:
+    binary: Node = {"schema": {"type": "string", "format": "binary"}}
+    form: Node = {"schema": {"type": "object", "properties": {"file": binary["schema"]}, "required": ["file"]}}
+    kept: Node = {
+        "type": "object",
+        "properties": {
+            "uri": {"type": "string"},
+            "size": {"type": "integer"},
+            "media_type": {"type": "string"},
+            "sha256": {"type": "string"},
+            "filename": {"type": "string"},
+            "expires_s": {"type": "number"},
+        },
+        "required": ["uri", "size", "media_type", "sha256", "expires_s"],
+    }
+    operation: Node = {
+        "operationId": "uploadFile",
+        "summary": "Keeps a file for the caller, whose calls may send it by its URI in place of its content",
+        "parameters": [query("filename", {"type": "string", "maxLength": 200})],
+        "requestBody": {"required": True, "content": {"*/*": binary, "multipart/form-data": form}},
+        "responses": {"201": shaped("The file is kept.", kept), **errors("503")},
+    }
+    return {"post": operation}
 
 
 def _waiting_paths() -> Node:

@@ -21,6 +21,7 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.argument_names import listed_arguments, own_arguments
 from toolgen.model.call import Call, Principal
+from toolgen.model.file_arguments import recorded_file, takes_files, with_files
 from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Shape, Success
@@ -106,6 +107,7 @@ class _Secrets(Struct, frozen=True, kw_only=True):
 
     by_schema: Concealer | None
     named: tuple[str, ...]
+    files: bool
 
 
 class AuditRedaction:
@@ -190,12 +192,13 @@ class AuditRedaction:
         if tool is None:
             return all_but(call.arguments, call.arguments, (), self._digest)
         secrets = self._secrets.get(tool.digest) or self._secrets_of(tool)
-        concealed = (
-            self._by_name(call.arguments, tool, secrets) if secrets.by_schema or secrets.named else call.arguments
-        )
+        arguments = call.arguments
+        if secrets.files:
+            arguments = with_files(tool.input_schema, arguments, recorded_file)
+        concealed = self._by_name(arguments, tool, secrets) if secrets.by_schema or secrets.named else arguments
         if self._policy.plain is None:
             return concealed
-        plainly = all_but(call.arguments, concealed, self._plain(tool), self._digest)
+        plainly = all_but(arguments, concealed, self._plain(tool), self._digest)
         return _object(union(plainly, concealed, self._keyed))
 
     def _plain(self, tool: Tool) -> tuple[str, ...]:
@@ -256,7 +259,9 @@ class AuditRedaction:
         if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
             graph = self._sources[tool.source].graph  # its scalars say where secrets stand in what an agent writes
             named = (*named, *(f"$..{name}" for name in graph.secrets)) if graph is not None else named
-        found = self._secrets[tool.digest] = _Secrets(by_schema=by_schema, named=named)
+        found = self._secrets[tool.digest] = _Secrets(
+            by_schema=by_schema, named=named, files=takes_files(tool.input_schema)
+        )
         return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from toolgen.model import graphql_schema
+from toolgen.model.file_arguments import FILE_SCHEMA
 from toolgen.model.schema import Schema
 
 __all__ = ["UPLOAD", "input_scalar", "is_upload", "output_scalar"]
@@ -50,16 +51,7 @@ _KNOWN: Mapping[str, Schema] = MappingProxyType(
 )
 
 # A file as contracts.md has it, for the multipart request specification; a text is passed on, for services that take a reference.
-UPLOAD: Schema = {
-    "type": ["object", "string"],
-    "properties": {
-        "base64": {"type": "string", "contentEncoding": "base64"},
-        "filename": _TEXT,
-        "media_type": _TEXT,
-    },
-    "required": ["base64"],
-    "additionalProperties": False,
-}
+UPLOAD: Schema = {**FILE_SCHEMA, "type": ["object", "string"]}
 
 
 def is_upload(name: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolgen.model.file_arguments import FILE_SCHEMA
 from toolgen.model.http import JSON, MEDIA_TYPE
 from toolgen.model.tool import HttpPart
 from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
@@ -29,17 +30,6 @@ _SAID = frozenset({"title", "description", "example", "examples", "deprecated", 
 _KEPT = ("readOnly", "writeOnly", "deprecated")
 _TEXT_ONLY = frozenset({"type", "format", "minLength", "maxLength", "pattern"})
 _MAX_SCHEMAS = 5_000
-
-
-_FILE: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "base64": {"type": "string", "contentEncoding": "base64", "description": "The content, base64-encoded."},
-        "filename": {"type": "string"},
-        "media_type": {"type": "string"},
-    },
-    "required": ["base64"],
-}
 
 
 def is_file(schema: Any) -> bool:
@@ -61,7 +51,7 @@ def is_file(schema: Any) -> bool:
 def file_schema(description: object) -> dict[str, Any]:
     """The schema of a file argument, with the author's words about it."""
     text = flatten(description, MAX_PARAMETER_LENGTH) if isinstance(description, str) else ""
-    return {**_FILE, "description": text} if text else dict(_FILE)
+    return {**FILE_SCHEMA, "description": text} if text else dict(FILE_SCHEMA)
 
 
 class Form:

@@ -1,0 +1,441 @@
+"""Files that callers send: uploaded, answered by another tool, named by a path or written in base64; what is judged, sent and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import random
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.clients import listening
+from tests.services.local import LocalServer, running
+from toolgen import Gateway
+from toolgen.cli import main as command_line
+from toolgen.gateway.asgi.app import App
+
+PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3_000)
+LARGE = random.Random(2).randbytes(3 * 1024 * 1024)
+BINARY = {"type": "string", "format": "binary"}
+API = {
+    "openapi": "3.1.0",
+    "info": {"title": "Store", "version": "1"},
+    "paths": {
+        "/photo": {
+            "get": {
+                "operationId": "get_photo",
+                "responses": {"200": {"description": "ok", "content": {"image/png": {}}}},
+            }
+        },
+        "/form": {
+            "post": {
+                "operationId": "send_form",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "multipart/form-data": {
+                            "schema": {
+                                "type": "object",
+                                "required": ["file"],
+                                "properties": {
+                                    "title": {"type": "string"},
+                                    "file": BINARY,
+                                    "more": {"type": "array", "items": BINARY},
+                                },
+                            }
+                        }
+                    },
+                },
+                "responses": {"200": {"description": "ok"}},
+            }
+        },
+        "/raw": {
+            "put": {
+                "operationId": "send_raw",
+                "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BINARY}}},
+                "responses": {"200": {"description": "ok"}},
+            }
+        },
+    },
+}
+POLICY: dict[str, Any] = {
+    "principals": {
+        name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), "roles": ["all"]}
+        for name in ("bot", "other")
+    },
+    "rules": [
+        {"id": "all", "to": ["all"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"},
+        {
+            "id": "small-pictures",
+            "to": ["all"],
+            "tools": ["store__send_raw"],
+            "when": "has(args.body.media_type) && args.body.media_type == 'application/pdf'",
+            "verdict": "deny",
+        },
+    ],
+    "egress": {"private_networks": "allow"},
+}
+
+
+class Upstream:
+    """Keeps the bodies that it was sent."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, str, bytes]] = []
+        upstream = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._answer("image/png", PNG)
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                upstream.received.append((self.path, self.headers["Content-Type"], body))
+                self._answer("application/json", b'{"ok": true}')
+
+            do_PUT = do_POST
+
+            def _answer(self, kind: str, body: bytes) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = LocalServer(("127.0.0.1", 0), Handler)
+
+
+Work = Callable[[Gateway, httpx.AsyncClient, Upstream], Awaitable[None]]
+
+
+def tried(root: Path, work: Work, **files: Any) -> None:
+    upstream = Upstream()
+
+    async def main(path: Path) -> None:
+        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            headers = {"authorization": "Bearer key-of-bot"}
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+                await work(gateway, http, upstream)
+
+    with running(upstream.server):
+        (root / "api.json").write_text(json.dumps(API), encoding="utf-8")
+        (root / "policies").mkdir()
+        (root / "policies" / "p.yaml").write_text(json.dumps(POLICY), encoding="utf-8")
+        path = root / "toolgen.yaml"
+        sources = {"store": {"openapi": "api.json", "server": upstream.server.url, "retries": "never"}}
+        path.write_text(json.dumps({"sources": sources, "gateway": {"files": files}}), encoding="utf-8")
+        with suppress(SystemExit):
+            command_line(["build", "--config", str(path)])
+        asyncio.run(main(path))
+
+
+async def uploaded(http: httpx.AsyncClient, body: bytes, kind: str = "", **query: str) -> str:
+    answer = await http.post("/v1/files", content=body, headers={"content-type": kind} if kind else {}, params=query)
+    assert answer.status_code == 201, answer.text
+    said = answer.json()
+    assert (said["size"], said["sha256"]) == (len(body), hashlib.sha256(body).hexdigest())
+    uri: str = said["uri"]
+    return uri
+
+
+async def called(http: httpx.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:
+    made: dict[str, Any] = (await http.post(f"/v1/tools/store__{tool}/call", json={"arguments": arguments})).json()
+    return made
+
+
+def recorded(root: Path) -> bytes:
+    return b"".join(one.read_bytes() for one in (root / "var" / "audit").rglob("*.jsonl"))
+
+
+def test_an_upload_is_sent_by_its_uri_and_the_record_has_its_digest(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        for body in (b"", b"small", PNG, LARGE):
+            uri = await uploaded(http, body, filename="a.bin")
+            made = await called(http, "send_raw", body={"uri": uri})
+            assert made["status"] == "ok", made
+            path, _, sent = upstream.received.pop()
+            assert (path, sent) == ("/raw", body)
+            made = await called(http, "send_form", title="T", file={"uri": uri, "filename": "b.bin"})
+            assert made["status"] == "ok", made
+            _, kind, sent = upstream.received.pop()
+            assert kind.startswith("multipart/form-data; boundary=")
+            assert b'name="file"; filename="b.bin"' in sent
+            assert b"\r\n\r\n" + body + b"\r\n--" in sent
+            log = recorded(tmp_path)
+            assert hashlib.sha256(body).hexdigest().encode() in log
+            assert uri.encode() not in log
+            assert uri.rpartition("/")[2][:30].encode() not in log
+
+    tried(tmp_path, work)
+
+
+def test_what_one_tool_answered_is_sent_with_another(tmp_path: Path) -> None:
+    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        uri = (await called(http, "get_photo"))["data"]["resource"]["uri"]
+        small = base64.b64encode(b"second").decode()
+        made = await called(http, "send_form", file={"uri": uri}, more=[{"uri": uri}, {"base64": small}])
+        assert made["status"] == "ok", made
+        (sent,) = [body for path, _, body in upstream.received if path == "/form"]
+        assert sent.count(PNG) == 2
+        assert b"Content-Type: image/png" in sent
+        assert b"second" in sent
+        assert base64.b64encode(PNG)[:60] not in recorded(tmp_path)
+        shown = (await gateway.preview("store__send_raw", {"body": {"uri": uri}}, principal="bot")).to_dict()
+        assert hashlib.sha256(PNG).hexdigest() in json.dumps(shown)
+        assert uri not in json.dumps(shown)
+        assert len(upstream.received) == 1
+
+    tried(tmp_path, work)
+
+
+def test_the_file_of_a_form_is_uploaded_alone(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+        for body in (b"", b"\r\n--x", LARGE, b"\r\n" * 5_000):
+            answer = await http.post("/v1/files", files={"file": ("Grüße.bin", body, "application/octet-stream")})
+            assert answer.status_code == 201, answer.text
+            said = answer.json()
+            assert (said["size"], said["sha256"]) == (len(body), hashlib.sha256(body).hexdigest())
+            assert said["filename"].endswith(".bin")
+        for files in ({"a": ("a", b"1"), "b": ("b", b"2")}, {"a": (None, b"1")}):
+            answer = await http.post("/v1/files", files=files)
+            assert answer.status_code == 400, answer.text
+        broken = b"--x\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\nnever ends"
+        for body, kind in ((broken, "x"), (b"no form", "x"), (broken, "y"), (b"--x--", "x")):
+            headers = {"content-type": f"multipart/form-data; boundary={kind}"}
+            assert (await http.post("/v1/files", content=body, headers=headers)).status_code == 400
+
+    tried(tmp_path, work)
+
+
+def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        mine = await uploaded(http, PNG)
+        other = await http.post("/v1/files", content=PNG, headers={"authorization": "Bearer key-of-other"})
+        theirs = other.json()["uri"]
+        for file, word in (
+            ({"uri": theirs}, "no such file"),
+            ({"uri": mine[:-4] + "AAAA"}, "no such file"),
+            ({"uri": mine.replace("files", "answers/store__get_photo")}, "no such file"),
+            ({"uri": "toolgen://files/" + "A" * 64}, "no such file"),
+            ({"uri": "https://example.org/x"}, "no such file"),
+            ({"uri": "file:///etc/passwd"}, "no such file"),
+            ({"path": "/etc/passwd"}, "has one of uri, base64"),
+            ({"uri": mine, "base64": "QQ=="}, "has one of uri, base64"),
+            ({"filename": "x"}, "has one of uri, base64"),
+            ({"base64": "??"}, "not valid base64"),
+            ({"base64": base64.b64encode(bytes(65_537)).decode()}, "65536 bytes"),
+            ({"uri": mine, "media_type": "image/jpeg"}, "are image/png"),
+            ({"uri": 5}, "uri of a file is a text"),
+        ):
+            made = await called(http, "send_form", file=file)
+            assert made["status"] == "refused", (file, made)
+            assert made["error"]["code"] == "validation"
+            assert word in made["error"]["message"], (file, made)
+            assert "/file" in made["error"]["message"]
+        assert upstream.received == []
+
+    tried(tmp_path, work)
+
+
+def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        uri = await uploaded(http, b"%PDF-1.7\nx", "application/octet-stream")
+        made = await called(http, "send_raw", body={"uri": uri})
+        assert made["status"] == "ok"  # its sender said what it is
+        uri = await uploaded(http, b"%PDF-1.7\nx")
+        made = await called(http, "send_raw", body={"uri": uri})
+        assert (made["status"], made["error"]["rule"]) == ("refused", "small-pictures")
+        assert len(upstream.received) == 1
+        wrong = await http.post("/v1/files", content=PNG, headers={"content-type": "image/jpeg"})
+        assert (wrong.status_code, "image/png" in wrong.json()["error"]["message"]) == (415, True)
+
+    tried(tmp_path, work)
+
+
+def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+        async def pieces() -> Any:
+            for _ in range(40):
+                yield bytes(65_536)
+
+        for content in (bytes(1024 * 1024 + 1), pieces()):
+            answer = await http.post("/v1/files", content=content)
+            assert answer.status_code == 413, answer.text
+            assert "gateway.files.largest" in answer.json()["error"]["suggestion"]
+        assert await uploaded(http, bytes(1024 * 1024))
+        kept = [one for one in (tmp_path / "var" / "state" / "files").iterdir() if len(one.name) == 32]
+        assert len(kept) == 1
+
+    tried(tmp_path, work, largest="1MiB")
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+        host, port = http.base_url.host, http.base_url.port
+        reader, writer = await asyncio.open_connection(host, port)
+        head = f"POST /v1/files HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer key-of-bot\r\nContent-Length: 5000000\r\n\r\n"
+        writer.write(head.encode() + bytes(1_000_000))
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        writer.close()
+        folder = tmp_path / "var" / "state" / "files"
+        for _ in range(200):
+            if not [one for one in folder.glob("*") if len(one.name) == 32]:
+                break
+            await asyncio.sleep(0.02)
+        assert not [one for one in folder.glob("*") if len(one.name) == 32]
+        del reader
+
+    tried(tmp_path, work)
+
+
+def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_path: Path) -> None:
+    opened, closed = tmp_path / "open", tmp_path / "closed"
+    opened.mkdir()
+    closed.mkdir()
+    (opened / "a.png").write_bytes(PNG)
+    (closed / "b.png").write_bytes(PNG)
+    (opened / "link.png").symlink_to(closed / "b.png")
+    (opened / "inside.png").symlink_to(opened / "a.png")
+    os.mkfifo(opened / "pipe")
+
+    async def work(gateway: Gateway, _http: httpx.AsyncClient, upstream: Upstream) -> None:
+        for path in ("a.png", str(opened / "a.png"), "inside.png"):
+            envelope = await gateway.call("store__send_raw", {"body": {"path": path}}, principal="bot")
+            assert envelope.status == "ok", envelope.error
+            assert upstream.received.pop()[2] == PNG
+        for path in (
+            "b.png",
+            str(closed / "b.png"),
+            "../closed/b.png",
+            "link.png",
+            "pipe",
+            ".",
+            "/dev/zero",
+            "/proc/self/environ",
+            "a.png\0",
+            "",
+        ):
+            envelope = await gateway.call("store__send_raw", {"body": {"path": path}}, principal="bot")
+            assert envelope.error is not None, path
+            assert envelope.error.code == "validation"
+            assert "closed" not in envelope.error.message
+        assert upstream.received == []
+
+    tried(tmp_path, work, roots=["open"])
+
+
+def test_without_open_folders_no_path_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+
+    async def work(gateway: Gateway, _http: httpx.AsyncClient, upstream: Upstream) -> None:
+        envelope = await gateway.call("store__send_raw", {"body": {"path": "a.png"}}, principal="bot")
+        assert envelope.error is not None
+        assert "gateway.files.roots" in envelope.error.suggestion
+        assert upstream.received == []
+
+    tried(tmp_path, work)
+
+
+@contextmanager
+def _deaf() -> Iterator[str]:
+    """A server that answers before it has read what it is sent."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            self.send_response(413)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            self.close_connection = True
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    with running(server):
+        yield server.url
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_memory_stays_small_while_a_large_file_is_sent(tmp_path: Path) -> None:
+    """The whole is 48 MiB; what is held of it at once is less than a sixth."""
+    size, step = 48 * 1024 * 1024, 256 * 1024
+
+    async def pieces() -> Any:
+        for _ in range(size // step):
+            yield bytes(step)
+
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        peak = 0
+        stop = threading.Event()
+
+        def watch() -> None:
+            nonlocal peak
+            while not stop.wait(0.005):
+                peak = max(peak, resident())
+
+        uri = (await http.post("/v1/files", content=pieces())).json()["uri"]
+        before = resident()
+        thread = threading.Thread(target=watch)
+        thread.start()
+        uri = (await http.post("/v1/files", content=pieces())).json()["uri"]
+        stop.set()
+        thread.join()
+        assert peak - before < size // 6
+        made = await called(http, "send_raw", body={"uri": uri})
+        assert made["status"] == "ok"
+        assert len(upstream.received.pop()[2]) == size
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize("size", [200_000, 4_000_000])
+def test_a_server_that_answers_before_it_has_read_a_file_is_heard(tmp_path: Path, size: int) -> None:
+    async def work(gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+        uri = await uploaded(http, bytes(size))
+        made = await called(http, "send_raw", body={"uri": uri})
+        assert made["status"] == "error"
+        assert made["error"]["code"] in {"upstream_error", "outcome_unknown"}
+        assert (await gateway.call("store__send_raw", {"body": {"uri": uri}}, principal="bot")).status == "error"
+
+    with _deaf() as url:
+        tried_at(tmp_path, work, json.dumps({**API, "servers": [{"url": url}]}))
+
+
+def tried_at(root: Path, work: Work, description: str) -> None:
+    """As `tried`, with a description that names its own server."""
+
+    async def main(path: Path) -> None:
+        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            headers = {"authorization": "Bearer key-of-bot"}
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+                upstream = Upstream()
+                upstream.server.server_close()
+                await work(gateway, http, upstream)
+
+    (root / "api.json").write_text(description, encoding="utf-8")
+    (root / "policies").mkdir()
+    (root / "policies" / "p.yaml").write_text(json.dumps(POLICY), encoding="utf-8")
+    path = root / "toolgen.yaml"
+    path.write_text(json.dumps({"sources": {"store": {"openapi": "api.json", "retries": "never"}}}), encoding="utf-8")
+    with suppress(SystemExit):
+        command_line(["build", "--config", str(path)])
+    asyncio.run(main(path))

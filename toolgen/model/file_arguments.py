@@ -1,0 +1,126 @@
+"""Arguments that are files: where they are by the schema of a tool, and what the record keeps of them.
+
+A file is an object with one of `uri` (an answer's or an upload's), `path` (on the machine of a caller in the same process, or over stdio)
+and `base64`, and with `filename` and `media_type` where they are known. Before a call is judged the gateway adds `size` and `sha256`, so
+that rules and approvers see what is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from toolgen.model.schema import Json, JsonObject, Schema
+
+__all__ = ["FILE_SCHEMA", "file_places", "is_file_schema", "recorded_file", "replaced_at", "takes_files", "with_files"]
+
+FILE_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "uri": {
+            "type": "string",
+            "description": "The toolgen:// URI of a file that another tool answered with, or that was uploaded. Better than base64.",
+        },
+        "base64": {
+            "type": "string",
+            "contentEncoding": "base64",
+            "description": "The content in base64, up to 64 KiB.",
+        },
+        "filename": {"type": "string"},
+        "media_type": {"type": "string"},
+    },
+    "minProperties": 1,
+}
+"""What tools of described systems take for a file."""
+
+_Path = tuple[str | int, ...]
+_CHOICES = ("anyOf", "oneOf", "allOf")
+_MAX_DEPTH = 40
+_NAMES = ("filename", "media_type", "size", "sha256")
+
+
+def is_file_schema(schema: Any) -> bool:
+    """Whether a schema is that of a file."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    inner = properties.get("base64") if isinstance(properties, Mapping) else None
+    return isinstance(inner, Mapping) and inner.get("contentEncoding") == "base64"
+
+
+def takes_files(schema: Any) -> bool:
+    """Whether some argument below a schema is a file."""
+    todo = [schema]
+    while todo:
+        match todo.pop():
+            case Mapping() as part:
+                if is_file_schema(part):
+                    return True
+                todo += part.values()
+            case list() | tuple() as parts:
+                todo += parts
+    return False
+
+
+def file_places(schema: Schema, arguments: JsonObject) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
+    """Each file among arguments, with the keys that lead to it."""
+    definitions = schema.get("$defs")
+    yield from _below(schema, arguments, (), definitions if isinstance(definitions, Mapping) else {}, 0)
+
+
+def _below(
+    schema: Any, value: Json, path: _Path, definitions: Mapping[str, Any], depth: int
+) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
+        return
+    if isinstance(value, Mapping) and is_file_schema(schema):
+        yield path, value
+        return
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+        yield from _below(definitions.get(name), value, path, definitions, depth + 1)
+    found: set[_Path] = set()
+    for key in _CHOICES:
+        options = schema.get(key)
+        for option in options if isinstance(options, list | tuple) else ():
+            for place, file in _below(option, value, path, definitions, depth + 1):
+                if place not in found:
+                    found.add(place)
+                    yield place, file
+    if isinstance(value, Mapping):
+        known = schema.get("properties")
+        others = schema.get("additionalProperties")
+        for name, one in value.items():
+            inner = known.get(name, others) if isinstance(known, Mapping) else others
+            if (*path, name) not in found:
+                yield from _below(inner, one, (*path, name), definitions, depth + 1)
+    else:
+        for index, one in enumerate(value):
+            yield from _below(schema.get("items"), one, (*path, index), definitions, depth + 1)
+
+
+def with_files(
+    schema: Schema, arguments: JsonObject, change: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+) -> JsonObject:
+    """The arguments with every file changed. The same object where there is none."""
+    changed: Any = arguments
+    for path, file in list(file_places(schema, arguments)):
+        changed = replaced_at(changed, path, change(file))
+    found: JsonObject = changed
+    return found
+
+
+def replaced_at(value: Any, path: _Path, by: Json) -> Any:
+    """The value with another part where these keys lead."""
+    if not path:
+        return by
+    step, rest = path[0], path[1:]
+    if isinstance(value, Mapping):
+        return {**value, str(step): replaced_at(value[str(step)], rest, by)}
+    listed = list(value)
+    listed[int(step)] = replaced_at(listed[int(step)], rest, by)
+    return listed
+
+
+def recorded_file(file: Mapping[str, Json]) -> Mapping[str, Json]:
+    """What the record keeps of a file: name, media type, size and digest. Its bytes, and the key in its URI, are left out."""
+    return {name: file[name] for name in _NAMES if name in file}

@@ -313,6 +313,8 @@ class Agent:
         said = re.search(r"read on with (\{.*?\})(?:[;.\s]|$)", text)
         if said:
             return {**json.loads(said[1])}
+        if "There are more rows than" in text:
+            return {"sql": f"{arguments['sql']} ORDER BY id"}
         if "top" in arguments.get("answer", {}):
             return None
         if "after" in properties:

@@ -229,7 +229,7 @@ LISTED = {
     "api__get_thing": {"id", "id_", "token"},
     "asks__send": {"name"},
     "far__tell": {"meta", "a"},
-    "finds__find": {"name"},
+    "finds__find": {"name", "answer"},
     "flows__both": {"kind"},
     "some__stored": {"name"},
     "graph__get_thing": {"id"},

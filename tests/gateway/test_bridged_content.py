@@ -167,3 +167,40 @@ def test_an_answer_that_does_not_say_whether_it_worked_is_an_error(tmp_path: Pat
         assert envelope.error is not None
         assert (envelope.error.code, shown["isError"]) == ("upstream_error", True)
         assert "neither true nor false" in envelope.error.message
+
+
+def test_a_page_of_a_bridged_list_says_how_to_read_on_and_gives_the_items_that_were_asked_for(
+    tmp_path: Path, toolgen: Run
+) -> None:
+    pages = {"inputSchema": {"type": "object", "properties": {"result": {}, "cursor": {"type": "string"}}}}
+    reads = {**pages, "annotations": {"readOnlyHint": True}}
+    path = write_project(
+        tmp_path, POLICY, mcp={"command": hostile(tmp_path, *listed("says", **reads)), "annotations": "trusted"}
+    )
+    assert toolgen("build").code == 0
+    page = {"items": [{"id": number, "size": number * 3 % 5, "x": "y"} for number in range(4)], "next_cursor": "c2"}
+    results = [
+        {"content": texts(json.dumps(page)), "structuredContent": page},
+        {"content": texts(json.dumps(page))},
+        {"content": texts(json.dumps({**page, "next_cursor": None}))},
+    ]
+
+    async def work(gateway: Gateway) -> list[Envelope]:
+        (tool,) = (one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == "far__says")
+        assert {"fields", "where", "sort", "top", "pages"} == tool.input_schema["properties"]["answer"][
+            "properties"
+        ].keys()
+        asked = {"fields": ["items.id"], "sort": "-size", "top": 1}
+        return [
+            *[await gateway.call("far__says", {"result": one}, principal="bot") for one in results],
+            await gateway.call("far__says", {"result": results[0], "answer": asked}, principal="bot"),
+        ]
+
+    whole, text, last, chosen = with_gateway(path, work)
+    for envelope in (whole, text):
+        assert envelope.meta.more is not None
+        assert envelope.meta.more.arguments == {"cursor": "c2"}
+    assert last.meta.more is None
+    assert chosen.data == {"items": [{"id": 3}]}
+    assert chosen.meta.more is not None
+    assert (chosen.meta.more.read, chosen.meta.more.shown) == (4, 1)

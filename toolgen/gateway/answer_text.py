@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from toolgen.gateway.file_links import linked_file, reading_hint
 from toolgen.gateway.json_body import encode
 from toolgen.model.excerpt import bounded
-from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error
+from toolgen.model.result import SUCCESS_FLAGS, Envelope, Error, More
 from toolgen.model.schema import Json
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.responses.answer_argument import ARGUMENT
@@ -59,7 +59,9 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
         notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if meta.note:
         notes.append(f"Who agreed to this call said: {meta.note}")
-    if meta.truncated or meta.next_cursor:
+    if meta.more is not None and (said := more_text(meta.more)):
+        notes.append(said)
+    if (meta.truncated or meta.next_cursor) and not (meta.more is not None and not meta.cut_at):
         where = f" at {meta.cut_at}" if meta.cut_at else ""
         note = f"The answer was cut short{where}." if meta.truncated else "There is more."
         if meta.next_cursor:
@@ -68,6 +70,33 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
                 note += f" (call again with the same arguments and {envelope.cursor_argument or ARGUMENT}.cursor)"
         notes.append(note)
     return tuple(notes)
+
+
+def more_text(more: More) -> str:
+    """The sentences about what there is beside an answer."""
+    said = []
+    if more.shown is not None and more.read is not None:
+        of = (
+            f"{more.read} items that were read"
+            if more.matching is None
+            else f"{more.matching} that fit, among {more.read} that were read"
+        )
+        said.append(f"{more.shown} of {of} {'is' if more.shown == 1 else 'are'} shown.")
+    count = f" ({more.read} of {more.total} so far)" if more.total is not None and more.read is not None else ""
+    count = count or (f" ({more.total} in all)" if more.total is not None else "")
+    if more.arguments is not None:
+        several = f" ({more.option}.pages reads several pages at once)" if more.option else ""
+        said.append(
+            f"There {'may be' if more.possible else 'is'} more{count}; read on with {written(more.arguments)}{several}."
+        )
+    elif more.advice:
+        rows = (
+            f"There are more rows than the {more.read} that were read"
+            if more.read is not None
+            else "Not all rows were read"
+        )
+        said.append(f"{rows}: {more.advice}.")
+    return " ".join(said)
 
 
 def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:

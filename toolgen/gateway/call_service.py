@@ -44,6 +44,7 @@ from toolgen.pipeline.stages.results import told
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.responses.answer_argument import WHOLE, Reading
+from toolgen.responses.pagination import Pagings
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import Turns
 
@@ -440,9 +441,9 @@ class Calls:
         if call.restored and mask is not None:
             result = told(result, mask)
         trail.http_status = result.delivery.status if isinstance(result, Success | Failed) else None
-        if isinstance(result, Success) and _is_shaped(call, result, reading):
+        if isinstance(result, Success) and _is_shaped(call, result, reading, self._answering.pagings):
             result = await self._answering.presented(governance, call, result, reading, trail.presence)
-        elif isinstance(result, Success | Failed) and result.delivery.files:
+        if isinstance(result, Success | Failed) and result.delivery.files:
             if result.shape is Shape.CONTENT:
                 result = await self._answering.with_links(governance, call, result)
             result = await self._answering.files.referenced(governance, call, result)
@@ -488,10 +489,15 @@ async def _within(mask: CallMasking, carried: Coroutine[Any, Any, Envelope]) -> 
         return await carried
 
 
-def _is_shaped(call: Call, result: Success, reading: Reading) -> bool:
-    """Whether an answer is given otherwise than it came: somebody asked for less or more of it, it was kept, or it is long."""
-    if not isinstance(call.tool.binding, HttpBinding):
-        return False
+def _is_shaped(call: Call, result: Success, reading: Reading, pagings: Pagings) -> bool:
+    """True for an answer that is given otherwise than it came: somebody asked for less or more of it, there is more, or it is long."""
+    tool = call.tool
+    if reading is not WHOLE or result.next_cursor or result.truncated:
+        return True
+    paged = pagings.paged.get(tool.digest)
+    if paged is None:
+        paged = pagings.of(tool) is not None and tool.effect is Effect.READ
+    if paged or not isinstance(tool.binding, HttpBinding):
+        return paged
     size = result.delivery.bytes
-    asked = reading.mask is not None or reading.pages > 0
-    return asked or result.delivery.cache != "" or (isinstance(size, int) and size > SHOWN)
+    return result.delivery.cache != "" or (isinstance(size, int) and size > SHOWN)

@@ -215,6 +215,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
             cut_at=result.cut_at,
             age_s=result.age_s,
             partial=partial,
+            more=result.more,
         )
     else:
         error = result.error

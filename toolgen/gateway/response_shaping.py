@@ -26,13 +26,16 @@ from toolgen.gateway.json_body import encode, ended
 from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.result import Envelope, Error, Failed, Refused, Result, Success
+from toolgen.model.mcp import plain_data
+from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
-from toolgen.model.tool import Effect, Tool
+from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.unavailable import fault_error, unavailable
 from toolgen.pipeline.middleware import Next, Presence, Trail
-from toolgen.responses.answer_argument import Position, Reading, cut, option_name, path_text, size_of
-from toolgen.responses.pagination import Pagings, joined, next_link
+from toolgen.responses.answer_argument import WHOLE, Position, Reading, cut, may_offer, option_name, path_text, size_of
+from toolgen.responses.choice import ChoiceError, paths_in
+from toolgen.responses.more import more_behind, more_of_page
+from toolgen.responses.pagination import Pagings, items_of, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 from toolgen.state.stored_files import FileTooLargeError
@@ -90,14 +93,20 @@ class Answering:
 
     async def presented(
         self, governance: Governance, call: Call, result: Success, reading: Reading, presence: Presence
-    ) -> Success:
+    ) -> Success | Failed:
         """The part of an answer that is shown now. More pages are read for as long as `presence` says that the caller waits."""
-        if reading.pages:
-            result = await self._more(governance, call, result, reading.pages, presence)
-        if reading.mask is not None:
-            result = replace(result, data=reading.mask.apply(result.data))
-        if result.delivery.files:
+        if reading is not WHOLE and result.shape is Shape.CONTENT:
+            result = replace(result, data=_plain(result), shape=Shape.WHOLE)
+        result = await self._paged(governance, call, result, reading.pages, presence)
+        try:
+            result = chosen(call.tool, result, reading)
+        except ChoiceError as error:
+            suggestion = f"correct {option_name(call.tool)}, or leave it out"
+            return Failed(error=Error(code="validation", message=str(error), suggestion=suggestion, rule="arguments"))
+        if result.shape is not Shape.CONTENT and result.delivery.files:
             result = await self.files.referenced(governance, call, result)
+        if not isinstance(call.tool.binding, HttpBinding):
+            return result
         if size_of(result.data) <= SHOWN:
             return result
         kept = _Kept(call_id=call.id, truncated=result.truncated, body=encode(result.data))
@@ -258,17 +267,20 @@ class Answering:
             return fault_error(error, "nothing is read on, because it could not be recorded")
         return None
 
-    async def _more(
+    async def _paged(
         self, governance: Governance, call: Call, result: Success, most: int, presence: Presence
     ) -> Success:
-        """The pages after the first, each a call of its own with the first one's id as its parent: limited, judged and recorded like it."""
+        """The answer with as many pages as were asked for, and with what there is behind the last one.
+
+        Each page after the first is a call of its own with the first one's id as its parent: limited, judged and recorded like it.
+        """
         tool = call.tool
         paging = self.pagings.of(tool) if tool.effect is Effect.READ else None
         if paging is None or any("." in name for name in call.bound):
-            return result
+            return replace(result, more=more_behind(tool, result))
         arguments = {name: value for name, value in call.arguments.items() if name not in call.bound}
-        pages, size = [result.data], _bytes(result)
-        page = result
+        pages, size = [_plain(result)], _bytes(result)
+        page = replace(result, data=pages[0])
         for _ in range(most - 1):
             changes = paging.following(arguments, page.data, next_link(page.delivery.link))
             if not changes or size > _MAX_JOINED_SIZE or page.truncated:
@@ -281,12 +293,54 @@ class Answering:
             )
             further = replace(further, restored=call.restored, ancestry=call.ancestry)
             outcome = await self._run(governance.run, further, Trail(presence=presence))
-            if not isinstance(outcome, Success) or type(outcome.data) is not type(result.data):
+            if not isinstance(outcome, Success) or type(_plain(outcome)) is not type(pages[0]):
                 return replace(result, data=joined(pages), truncated=True)
-            page = outcome
+            page = replace(outcome, data=_plain(outcome))
             size += _bytes(page)
             pages.append(page.data)
-        return replace(result, data=joined(pages), truncated=page.truncated) if len(pages) > 1 else result
+        before = sum(len(items_of(one)[1]) for one in pages[:-1])
+        more = more_of_page(paging, arguments, page, before + (paging.begin(call.arguments) or 0 if before else 0))
+        if more is not None and not set(call.bound).isdisjoint(more.arguments or ()):
+            more = None
+        if more is not None and may_offer(tool, self.pagings):
+            more = replace(more, option=option_name(tool))
+        if len(pages) == 1:
+            return replace(result, more=more)
+        return replace(result, data=joined(pages), truncated=page.truncated, more=more)
+
+
+def chosen(tool: Tool, result: Success, reading: Reading) -> Success:
+    """The items and fields of an answer that were asked for. Raises `ChoiceError` where it has nothing of the kind."""
+    if reading is WHOLE:
+        return result
+    if result.shape is Shape.GRAPHQL and isinstance(result.data, Mapping):  # with errors beside it
+        inner = chosen(tool, replace(result, data=result.data.get("data"), shape=Shape.WHOLE), reading)
+        return replace(result, data={**result.data, "data": inner.data}, more=inner.more)
+    if reading.choice is not None:
+        picked = reading.choice.apply(result.data)
+        more = result.more or More()
+        if picked.shown < picked.read:
+            matching = picked.matching if picked.matching < picked.read else None
+            more = replace(more, read=picked.read, matching=matching, shown=picked.shown)
+        result = replace(result, data=picked.data, more=more if more != More() else None)
+    mask = reading.mask
+    if mask is None:
+        return result
+    if not mask.fits(result.data) and (told := paths_in(result.data)):
+        raise ChoiceError(f"{option_name(tool)}.fields: none of these is in the answer, which has: {', '.join(told)}")
+    return replace(result, data=mask.apply(result.data))
+
+
+def _plain(result: Success) -> Json:
+    """The data of a page; of an MCP server's answer what it holds, also where that is JSON that is written as text."""
+    if result.shape is not Shape.CONTENT:
+        return result.data
+    data = plain_data(result.data)
+    if isinstance(data, str) and data.lstrip()[:1] in ("{", "[") and len(data) <= _MAX_JOINED_SIZE:
+        with suppress(ValueError, RecursionError):
+            parsed: Json = decode_json(data.encode("utf-8", "surrogatepass"))
+            return parsed
+    return data
 
 
 def _read_on_with(tool: Tool, result: Success) -> Success:

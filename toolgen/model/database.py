@@ -167,7 +167,9 @@ class Index(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write. `checks` are expressions
-    that hold for every row."""
+    that hold for every row. `writes` are the kinds of changes that a caller may make to it, and `writable` the columns they may set: only
+    in what a caller is shown.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -179,6 +181,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cascades: tuple[Cascade, ...] = ()
     indexes: tuple[Index, ...] = ()
     checks: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

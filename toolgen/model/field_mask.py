@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json
 
-__all__ = ["MAX_FIELDS", "Mask"]
+__all__ = ["MAX_FIELDS", "Mask", "steps_of"]
 
 MAX_FIELDS = 50
 _MAX_LENGTH = 200
@@ -42,6 +42,18 @@ class Mask(Struct, frozen=True, kw_only=True):
         except RecursionError:  # lists in lists in lists, which no path leads out of
             return value
         return kept if found else value
+
+    def fits(self, value: Json) -> bool:
+        """True if a path leads to anything in the value."""
+        try:
+            return _kept(value, _levels(self.paths), 0, (1 << len(self.paths)) - 1)[0]
+        except RecursionError:
+            return False
+
+
+def steps_of(text: str) -> _Path:
+    """The names in a path like `items.owner.login`. Raises `ValueError`."""
+    return _read(text)
 
 
 def _read(text: str) -> _Path:

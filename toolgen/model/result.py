@@ -76,7 +76,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     - `attempts`: how often it was sent, None where nothing tried to. `retried` has code and duration of every attempt but the last.
     - `unsent`: nothing of it reached the system. `broken`: it was sent, and its answer did not come, or not whole.
-    - `status`, `location`, `link`: of an answer over HTTP. `rates`: what it says of the calls that are left (`rate_limits.Upstreams`).
+    - `status`, `location`, `link`: of an answer over HTTP. `total`: what a header of it counts of a list of which it is a part. `rates`:
+      what it says of the calls that are left (`rate_limits.Upstreams`).
     - `lifetime_s`: for how long the answer may be kept. `cache`: how one that was kept came to be given, `hit`, `stale`, `shared` or
       `replayed`.
     - `session`: the id that a server of MCP gave a conversation.
@@ -96,6 +97,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     link: str = ""
     rates: Mapping[str, float] | None = None
     lifetime_s: float | None = None
+    total: int | None = None
     cache: str = ""
     session: str = ""
     headers: Mapping[str, str] | None = None
@@ -104,6 +106,24 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 UNTRIED = Delivery()
 """Of a call that no executor knows anything of."""
+
+
+class More(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What there is beside the part of an answer that is given, and how to read it.
+
+    `arguments` are what changes in the arguments for the next part. `read` items were read so far, of `total` where the system says so;
+    `matching` of them met the conditions of the caller, and `shown` are given. `possible`: whether there is more is not known.
+    `option` is the argument of the tool that follows several pages at once. `advice` is what else can be done.
+    """
+
+    arguments: Mapping[str, object] | None = None
+    read: int | None = None
+    total: int | None = None
+    matching: int | None = None
+    shown: int | None = None
+    possible: bool = False
+    option: str = ""
+    advice: str = ""
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +144,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     age_s: float | None = None
     shape: Shape = Shape.WHOLE
     media: Mapping[str, Json] | None = None
+    more: More | None = None
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +190,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `partial` are the errors beside an answer that is there in part: `{"message", "path", "code", "count"}`.
     `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
-    `note` is what the people said who agreed to the call. `joined`: the call was made before, by an equal one, and not again.
+    `note` is what the people said who agreed to the call. `joined`: the call was made before, by an equal one, and not again. `more` is
+    there where the answer is not all there is.
     """
 
     duration_ms: float
@@ -182,6 +204,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dropped: tuple[Mapping[str, str], ...] = ()
     note: str = ""
     joined: bool = False
+    more: More | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

@@ -174,6 +174,7 @@ class Caching:
             shape=result.shape,
             next_cursor=result.next_cursor,
             link=result.delivery.link,
+            total=result.delivery.total,
             rows=result.delivery.rows,
             made=now,
             fresh_until=now + lifetime,
@@ -188,6 +189,7 @@ class Caching:
             cache=how,
             rows=kept.rows,
             link=kept.link,  # where the next page is
+            total=kept.total,
             attempts=tried.attempts,
             retried=tried.retried,
         )

@@ -20,7 +20,8 @@ from toolgen.model.field_mask import MAX_FIELDS, Mask
 from toolgen.model.parameter_names import members
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shown_schema import shown
-from toolgen.model.tool import Effect, HttpBinding, Tool
+from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, McpBinding, SqlBinding, Tool
+from toolgen.responses.choice import MAX_TOP, Choice, choice_of
 from toolgen.responses.pagination import MAX_PAGES, Pagings
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Reading",
     "cut",
     "may_have_options",
+    "may_offer",
     "offering",
     "option_name",
     "option_names",
@@ -45,7 +47,7 @@ FORMER = "_answer"
 """The former name, which Pydantic takes for no field: accepted where it is no argument of the tool's own."""
 _ALTERNATIVE = "answer_options"
 _MAX_CURSOR_LENGTH = 16_384
-_KEYS = frozenset({"fields", "pages", "cursor"})
+_KEYS = frozenset({"fields", "pages", "cursor", "where", "sort", "top"})
 _FIELDS: Schema = {
     "type": "array",
     "items": {"type": "string"},
@@ -53,7 +55,16 @@ _FIELDS: Schema = {
     "description": "Keep only these, as items.name",
 }
 _PAGES: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGES, "description": "Follow as many pages"}
+_WHERE: Schema = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Keep items with all of these: size > 5, user.login = ada, name contains x",
+}
+_SORT: Schema = {"type": "string", "description": "Path in an item; -size: largest first"}
+_TOP: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "description": "Keep so many items"}
+_CHOICE: Schema = {"where": _WHERE, "sort": _SORT, "top": _TOP}
 _CURSOR: Schema = {"type": "string", "description": "Read on from meta.next_cursor, with the same arguments"}
+_CONNECTION_DEPTH = 2  # the field of an operation, and the edges of its connection
 _DROPPED = frozenset(
     {
         "required",
@@ -74,9 +85,10 @@ _VALUES = frozenset({"const", "enum", "default", "examples", "example"})
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """`mask` keeps some fields, `pages` follows as many pages (0: none was asked for), `cursor` reads on."""
+    """`mask` keeps some fields, `choice` some items, `pages` follows as many pages (0: none was asked for), `cursor` reads on."""
 
     mask: Mask | None = None
+    choice: Choice | None = None
     pages: int = 0
     cursor: str = ""
 
@@ -98,10 +110,23 @@ def option_name(tool: Tool) -> str:
 
 def option_names(tool: Tool) -> tuple[str, ...]:
     """The names under which a call may have the options of its answer, the listed one first; none for a tool that takes no options."""
-    if not isinstance(tool.binding, HttpBinding):
+    if not _takes(tool):
         return ()
     former = () if FORMER in members(tool.input_schema, tool.input_schema) else (FORMER,)
     return (option_name(tool), *former)
+
+
+def _takes(tool: Tool) -> bool:
+    """True for a tool whose answers may hold lists that the gateway can choose from: of HTTP, and reads of GraphQL, SQL and MCP servers."""
+    match tool.binding:
+        case HttpBinding():
+            return True
+        case GraphQLBinding(type="query") | McpBinding():
+            return tool.effect is Effect.READ
+        case SqlBinding(operation="query" | "named"):
+            return tool.effect is Effect.READ
+        case _:
+            return False
 
 
 def may_have_options(arguments: JsonObject) -> bool:
@@ -115,14 +140,14 @@ def may_have_options(arguments: JsonObject) -> bool:
 def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[Reading, JsonObject]:
     """The options of the answer, and the arguments without them. Raises `ValueError`, saying what is wrong with which argument.
 
-    A tool that is not HTTP has its own ways to read less. Where the options are not listed, an argument of their name that does not look
+    Where the options are not listed, an argument of their name that does not look
     like them is left, as any other argument that the tool does not have.
     """
     names = option_names(tool)
     found = [name for name in names if name in arguments]
     if not found:
         return WHOLE, arguments
-    if found == [names[0]] and not _looks_like_options(arguments[names[0]]) and not _offers(tool, pagings):
+    if found == [names[0]] and not _looks_like_options(arguments[names[0]]) and not may_offer(tool, pagings):
         return WHOLE, arguments
     rest = {name: value for name, value in arguments.items() if name not in found}
     if len(found) > 1 and arguments[found[0]] != arguments[found[1]]:
@@ -153,7 +178,7 @@ def _read(given: Json) -> Reading:
         raise ValueError("it must be an object")  # noqa: TRY004 - what was sent, not what we passed
     said = {name: value for name, value in given.items() if value is not None}
     if unknown := said.keys() - _KEYS:
-        raise ValueError(f"'{bounded(min(unknown), 40)}' is none of fields, pages and cursor")
+        raise ValueError(f"'{bounded(min(unknown), 40)}' is none of fields, where, sort, top, pages and cursor")
     fields, pages, cursor = said.get("fields"), said.get("pages", 0), said.get("cursor", "")
     if fields is not None and not (isinstance(fields, list) and all(isinstance(one, str) for one in fields)):
         raise ValueError("fields must be an array of paths like items.name")
@@ -161,7 +186,8 @@ def _read(given: Json) -> Reading:
         raise ValueError(f"pages must be a whole number from 1 to {MAX_PAGES}")
     if not isinstance(cursor, str) or len(cursor) > _MAX_CURSOR_LENGTH or ("cursor" in said and not cursor):
         raise ValueError("cursor must be what meta.next_cursor said")
-    return Reading(mask=Mask.of([str(one) for one in fields]) if fields else None, pages=pages, cursor=cursor)
+    mask = Mask.of([str(one) for one in fields]) if fields else None
+    return Reading(mask=mask, choice=choice_of(said), pages=pages, cursor=cursor)
 
 
 def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
@@ -170,37 +196,48 @@ def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:
     `narrowed` is the tool without the arguments that a policy sets. The digest stays that of the tool itself, which is what is called.
     """
     narrowed = shown(narrowed)
-    if not _offers(tool, pagings):
+    if not may_offer(tool, pagings):
         return narrowed
     properties = narrowed.input_schema.get("properties", {})
     paged = pagings.of(tool) is not None
-    asked = {"fields": _FIELDS, **({"pages": _PAGES} if paged else {}), "cursor": _CURSOR}
+    rows = isinstance(tool.binding, SqlBinding)
+    asked = {
+        **({} if rows else {"fields": _FIELDS}),
+        **_CHOICE,
+        **({"pages": _PAGES} if paged else {}),
+        **({"cursor": _CURSOR} if isinstance(tool.binding, HttpBinding) else {}),
+    }
     answer = {"type": "object", "description": "How much of the answer to read", "properties": asked}
     schema = {**narrowed.input_schema, "properties": {**properties, option_name(tool): answer}}
     output = None if narrowed.output_schema is None else _relaxed(narrowed.output_schema)
     return msgspec.structs.replace(narrowed, input_schema=schema, output_schema=output)
 
 
-def _offers(tool: Tool, pagings: Pagings) -> bool:
-    """True for a tool that is listed with the options of its answers: a read of HTTP whose answers are lists or pages."""
+def may_offer(tool: Tool, pagings: Pagings) -> bool:
+    """True for a tool that is listed with the options of its answers: one that only reads, and whose answers are lists or pages."""
     properties = tool.input_schema.get("properties", {})
-    if (
-        not isinstance(tool.binding, HttpBinding)
-        or tool.effect is not Effect.READ
-        or not isinstance(properties, Mapping)
-    ):
+    if not _takes(tool) or tool.effect is not Effect.READ or not isinstance(properties, Mapping):
         return False
-    return pagings.of(tool) is not None or _lists(tool.output_schema)
+    if isinstance(tool.binding, SqlBinding):
+        return True
+    if pagings.of(tool) is not None:
+        return True
+    depth = _CONNECTION_DEPTH if isinstance(tool.binding, GraphQLBinding) else 1
+    return _lists(tool.output_schema, depth)
 
 
-def _lists(schema: Schema | None) -> bool:
-    """Whether an answer is a list, or an object that holds one."""
-    if schema is None:
-        return False
-    at = _resolved(schema, schema)
+def _lists(schema: Schema | None, depth: int) -> bool:
+    """True for an answer that is a list, or an object that holds one so many levels down."""
+    return schema is not None and _holds_list(schema, schema, depth)
+
+
+def _holds_list(node: Mapping[str, Any], root: Schema, depth: int) -> bool:
+    at = _resolved(node, root)
+    if _is_list(at):
+        return True
     properties = at.get("properties")
-    below = properties.values() if isinstance(properties, Mapping) else ()
-    return _is_list(at) or any(isinstance(one, Mapping) and _is_list(_resolved(one, schema)) for one in below)
+    below = properties.values() if depth and isinstance(properties, Mapping) else ()
+    return any(isinstance(one, Mapping) and _holds_list(one, root, depth - 1) for one in below)
 
 
 def _is_list(schema: Mapping[str, Any]) -> bool:

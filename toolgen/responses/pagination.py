@@ -16,9 +16,22 @@ from msgspec import Struct
 
 from toolgen.config.tools import PagesBy
 from toolgen.model.schema import Json, JsonObject
-from toolgen.model.tool import HttpBinding, Tool
+from toolgen.model.tool import Effect, HttpBinding, McpBinding, Tool
 
-__all__ = ["MAX_PAGES", "Paging", "Pagings", "joined", "next_link", "paging_of"]
+__all__ = [
+    "LIST_NAMES",
+    "MAX_PAGES",
+    "NO_LINK",
+    "Paging",
+    "Pagings",
+    "has_more",
+    "items_of",
+    "joined",
+    "next_link",
+    "paging_of",
+    "told_of",
+    "total_of",
+]
 
 MAX_PAGES = 20
 _CURSORS = frozenset(
@@ -70,7 +83,7 @@ _HOLDERS = frozenset(
         "pages",
     }
 )
-_LISTS = (
+LIST_NAMES = (
     "items",
     "data",
     "results",
@@ -110,8 +123,8 @@ class Paging(Struct, frozen=True, kw_only=True):
         """What changes in the arguments for the next page; None where there is none, or nobody can say."""
         if self.next:
             return self._by_place(arguments, data)
-        _, items = _items(data)
-        told = _told(data)
+        _, items = items_of(data)
+        told = told_of(data)
         if any(told.get(name) is False for name in _MORE):
             return None
         for url in (link, *(told[name] for name in _URLS if isinstance(told.get(name), str))):
@@ -125,7 +138,7 @@ class Paging(Struct, frozen=True, kw_only=True):
             return self._by_page(arguments, told, items)
         if self.offset:
             begin = arguments.get(self.offset, 0)
-            wanted = self._wanted(arguments)
+            wanted = self.wanted(arguments)
             if (
                 not isinstance(begin, int)
                 or (wanted is not None and len(items) < wanted)
@@ -134,6 +147,19 @@ class Paging(Struct, frozen=True, kw_only=True):
                 return None
             return {self.offset: begin + len(items)}
         return None
+
+    def begin(self, arguments: JsonObject) -> int | None:
+        """How many items come before a page, where its arguments say that; for a cursor only before the first page."""
+        if self.cursor and arguments.get(self.cursor) is not None:
+            return None
+        if self.offset and not self.page:
+            offset = arguments.get(self.offset, 0)
+            return offset if isinstance(offset, int) and not isinstance(offset, bool) else None
+        page = arguments.get(self.page, self.first_page) if self.page else self.first_page
+        if page == self.first_page:
+            return 0
+        size = self.wanted(arguments)
+        return None if size is None or not isinstance(page, int) else (page - self.first_page) * size
 
     def _by_place(self, arguments: JsonObject, data: Json) -> JsonObject | None:
         """As the one place of an answer says that toolgen.yaml names: a next URL, a cursor, or the number of a page."""
@@ -178,11 +204,12 @@ class Paging(Struct, frozen=True, kw_only=True):
         )
         if isinstance(last, int) and page - self.first_page + 1 >= last:
             return None
-        wanted = self._wanted(arguments)
+        wanted = self.wanted(arguments)
         short = wanted is not None and len(items) < wanted
         return None if short and not any(told.get(name) is True for name in _MORE) else {self.page: page + 1}
 
-    def _wanted(self, arguments: JsonObject) -> int | None:
+    def wanted(self, arguments: JsonObject) -> int | None:
+        """How many items a page has at most, where its arguments or their defaults say that."""
         wanted = arguments.get(self.size, self.size_default) if self.size else None
         return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
 
@@ -214,10 +241,12 @@ NO_LINK = "-"
 def paging_of(tool: Tool) -> Paging | None:
     """How the pages of a tool are asked for; None where its parameters do not say."""
     binding = tool.binding
-    if not isinstance(binding, HttpBinding) or not binding.servers:
-        return None
     properties = tool.input_schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
+    if isinstance(binding, McpBinding):
+        return _bridged_paging(properties)
+    if not isinstance(binding, HttpBinding) or not binding.servers:
+        return None
     found: dict[str, str] = {}
     names: dict[str, str] = {}
     for parameter in binding.parameters:
@@ -232,6 +261,16 @@ def paging_of(tool: Tool) -> Paging | None:
     if not found.keys() & {"cursor", "page", "offset"}:
         return None
     return _paging(binding, properties, found, names)
+
+
+def _bridged_paging(properties: Mapping[str, Json]) -> Paging | None:
+    """How the pages of a tool of an MCP server are asked for, as far as the names of its arguments say. No URL is followed."""
+    found: dict[str, str] = {}
+    for name, schema in properties.items():
+        kind = _kind(_word(name), schema) if isinstance(schema, Mapping) else ""
+        if kind:
+            found.setdefault(kind, name)
+    return _paging(None, properties, found, {}) if found.keys() & {"cursor", "page", "offset"} else None
 
 
 def _configured(tool: Tool, by: PagesBy) -> Paging | None:
@@ -253,16 +292,20 @@ class Pagings:
         self._configured = configured
         self._known: dict[str, Paging | None] = {}
 
+        self.paged: dict[str, bool] = {}
+        """Whether a tool is read and has pages, by its digest: for the path of calls, which asks no function for it."""
+
     def of(self, tool: Tool) -> Paging | None:
         """None for a tool whose answers are no pages that anybody could ask for."""
         if tool.digest not in self._known:
             by = self._configured.get(tool.name)
-            self._known[tool.digest] = paging_of(tool) if by is None else _configured(tool, by)
+            found = self._known[tool.digest] = paging_of(tool) if by is None else _configured(tool, by)
+            self.paged[tool.digest] = found is not None and tool.effect is Effect.READ
         return self._known[tool.digest]
 
 
 def _paging(
-    binding: HttpBinding,
+    binding: HttpBinding | None,
     properties: Mapping[str, Json],
     found: Mapping[str, str],
     names: Mapping[str, str],
@@ -276,7 +319,7 @@ def _paging(
         first_page=0 if _whole(properties, found.get("page"), "default") == 0 else 1,
         size_default=_whole(properties, found.get("size"), "default"),
         names=names,
-        server=binding.servers[0],
+        server="" if binding is None else binding.servers[0],
         next=following,
     )
 
@@ -311,7 +354,7 @@ def _word(name: str) -> str:
     return _WORD.sub("", name.lower())
 
 
-def _told(data: Json) -> dict[str, Json]:
+def told_of(data: Json) -> dict[str, Json]:
     """What an answer says beside its items, at the top and in the objects that such things are kept in, by plain words."""
     told: dict[str, Json] = {}
     if not isinstance(data, Mapping):
@@ -338,25 +381,36 @@ def _plain(link: Json) -> Json:
 
 
 def _reached(told: Mapping[str, Json], seen: int) -> bool:
-    totals = (told.get(name) for name in ("total", "totalcount", "totalresults", "totalitems"))
-    return any(isinstance(total, int) and not isinstance(total, bool) and seen >= total for total in totals)
+    total = total_of(told)
+    return total is not None and seen >= total
 
 
-def _items(data: Json) -> tuple[tuple[str, ...], Sequence[Json]]:
+def total_of(told: Mapping[str, Json]) -> int | None:
+    """How many items there are in all, as an answer says beside them."""
+    totals = (told.get(name) for name in ("total", "totalcount", "totalresults", "totalitems", "totalsize"))
+    return next((total for total in totals if isinstance(total, int) and not isinstance(total, bool)), None)
+
+
+def has_more(told: Mapping[str, Json]) -> bool:
+    """True if an answer says that there is more, or where the next page is."""
+    return any(told.get(name) is True for name in _MORE) or any(isinstance(told.get(name), str) for name in _URLS)
+
+
+def items_of(data: Json) -> tuple[tuple[str, ...], Sequence[Json]]:
     """Where the items of a page stand, and what they are: the answer itself, or the one list in it that can be meant."""
     if isinstance(data, list):
         return (), data
     if not isinstance(data, Mapping):
         return (), []
     lists = {name: item for name, item in data.items() if isinstance(item, list)}
-    named = next((name for word in _LISTS for name in lists if _word(name) == word), None)
+    named = next((name for word in LIST_NAMES for name in lists if _word(name) == word), None)
     if named is None and len(lists) == 1:
         named = next(iter(lists))
     if named is not None:
         return (named,), lists[named]
     for name, item in data.items():
         if _word(name) in {"data", "result", "response", "embedded"} and isinstance(item, Mapping):
-            path, found = _items(item)
+            path, found = items_of(item)
             if path:
                 return (name, *path), found
     return (), []
@@ -364,8 +418,8 @@ def _items(data: Json) -> tuple[tuple[str, ...], Sequence[Json]]:
 
 def joined(pages: Sequence[Json]) -> Json:
     """Several pages as one: the items of all of them, and around them what the last one said."""
-    path, _ = _items(pages[-1])
-    items: list[Json] = [item for page in pages for item in _items(page)[1]]
+    path, _ = items_of(pages[-1])
+    items: list[Json] = [item for page in pages for item in items_of(page)[1]]
     return _with(pages[-1], path, items)
 
 

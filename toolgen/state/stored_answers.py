@@ -124,6 +124,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     fresh_until: float
     stale_until: float
     shape: Shape = Shape.WHOLE
+    total: int | None = None
 
 
 class Flight:

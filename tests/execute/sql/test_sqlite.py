@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from toolgen.model.result import Failed, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, NoBinding, SqlBinding, Tool
 from toolgen.policy.sql.scope import visible
+from toolgen.responses.more import more_behind
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
 
@@ -300,12 +302,60 @@ def test_many_statements_run_side_by_side(executor: SqlExecutor) -> None:
 def test_tables_are_listed_as_far_as_they_may_be_seen(executor: SqlExecutor) -> None:
     result = succeeded(asyncio.run(executor.execute(call("list_tables", database=visible(DATABASE, SCOPE)))))
     assert isinstance(result.data, dict)
-    assert [(table["name"], table["kind"], table["columns"]) for table in result.data["tables"]] == [
-        ("customers", "table", 3),
-        ("germans", "view", 2),
-        ("orders", "table", 6),
-        ("tickets", "table", 3),
+    assert result.data["tables"] == [
+        {"name": "customers", "columns": 3},
+        {"name": "germans", "columns": 2, "kind": "view"},
+        {"name": "orders", "columns": 6},
+        {"name": "tickets", "columns": 3},
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names", "cursor"),
+    [
+        ({"pattern": "ER"}, ["customers", "germans", "orders"], ""),
+        ({"pattern": "*er*"}, ["customers", "germans", "orders"], ""),
+        ({"pattern": "order?"}, ["orders"], ""),
+        ({"pattern": "order"}, ["orders"], ""),
+        ({"pattern": "t*s"}, ["tickets"], ""),
+        ({"pattern": "*" * 100 + "x"}, [], ""),
+        ({"limit": 3}, ["customers", "germans", "orders"], "3"),
+        ({"limit": 3, "cursor": "3"}, ["tickets"], ""),
+        ({"limit": 1, "pattern": "er", "cursor": "1"}, ["germans"], "2"),
+        ({"cursor": "99"}, [], ""),
+    ],
+)
+def test_tables_are_listed_by_a_pattern_and_in_pages(
+    executor: SqlExecutor, arguments: dict[str, Any], names: list[str], cursor: str
+) -> None:
+    asked = call("list_tables", database=visible(DATABASE, SCOPE), arguments=arguments)
+    result = succeeded(asyncio.run(executor.execute(asked)))
+    assert isinstance(result.data, dict)
+    assert [table["name"] for table in result.data["tables"]] == names
+    assert result.next_cursor == cursor
+    behind = more_behind(asked.tool, result)
+    assert (behind is not None) is bool(cursor)
+
+
+def test_a_cursor_that_nobody_gave_is_refused(executor: SqlExecutor) -> None:
+    asked = call("list_tables", database=visible(DATABASE, SCOPE), arguments={"cursor": "-1"})
+    result = asyncio.run(executor.execute(asked))
+    assert isinstance(result, Failed)
+    assert result.error.code == "validation"
+
+
+def test_several_tables_are_described_at_once_without_what_is_empty(executor: SqlExecutor) -> None:
+    several = call("describe_table", database=visible(DATABASE, SCOPE), arguments={"table": "orders, Customers"})
+    result = succeeded(asyncio.run(executor.execute(several)))
+    assert isinstance(result.data, dict)
+    assert [table["name"] for table in result.data["tables"]] == ["orders", "customers"]
+    for table in result.data["tables"]:
+        assert all(value or value is False for value in table.values())
+        assert all(value != "" and value is not True for column in table["columns"] for value in column.values())
+    hidden = call("describe_table", database=visible(DATABASE, SCOPE), arguments={"table": "orders,no_such"})
+    refused = asyncio.run(executor.execute(hidden))
+    assert isinstance(refused, Failed)
+    assert "table no_such is not available" in refused.error.message
 
 
 def test_a_table_is_described_as_far_as_it_may_be_seen(executor: SqlExecutor) -> None:

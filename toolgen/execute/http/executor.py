@@ -26,6 +26,7 @@ from toolgen.execute.http.request_builder import Request, bind, keyed, repeatabl
 from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, lifetime, result, retry_after, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.http.streamed import Pieces
+from toolgen.execute.http.totals import TOTALS, total_in
 from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.execute.rejection import rejection_in
 from toolgen.execute.secrets import Secrets
@@ -241,6 +242,7 @@ class HttpExecutor:
             status=answer.status,
             rates=answer.rates or None,
             link=answer.headers.get("link", ""),
+            total=None if TOTALS.isdisjoint(answer.headers) else total_in(answer.headers),
             location=answer.location,
             lifetime_s=answer.lifetime_s,
             files=not answer.content_type.startswith(_JSON) or may_hold_files(answer.body),

@@ -15,8 +15,6 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Final, assert_never
 
-from msgspec.structs import replace
-
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ConfigError
 from toolgen.execute.base import Permit
@@ -25,11 +23,11 @@ from toolgen.execute.sql.connections import Reach
 from toolgen.execute.sql.engine import EXPLAIN, Change, Engine
 from toolgen.execute.sql.result_rows import failed, with_samples
 from toolgen.execute.sql.sandbox_pool import FileEngine
+from toolgen.execute.sql.table_descriptions import describe_table, list_tables, with_estimate
 from toolgen.model.call import Call, Statement
-from toolgen.model.database import Column, Database, Table
+from toolgen.model.database import Database, Table
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
-from toolgen.model.names import nearest
-from toolgen.model.result import Delivery, Error, Failed, Success
+from toolgen.model.result import Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import SqlBinding
 
@@ -133,25 +131,6 @@ def _full(table: Table) -> str:
     return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
-_MAX_REFERRING = 40
-
-
-def list_tables(database: Database | None) -> Success | Failed:
-    """Every table that may be seen, with its kind and how many columns of it may be."""
-    if database is None:
-        return failed("internal", "nothing said which tables may be seen", "")
-    tables: list[Json] = [
-        {
-            "name": _name(table),
-            "kind": "view" if table.view else "table",
-            "columns": len(table.columns),
-            "comment": table.comment,
-        }
-        for table in database.tables
-    ]
-    return Success(data={"dialect": database.dialect, "tables": tables}, delivery=Delivery(rows=len(tables)))
-
-
 def found_tables(database: Database | None, arguments: JsonObject) -> Success | Failed:
     """The tables and columns that fit some words, of those that may be seen."""
     if database is None:
@@ -159,83 +138,6 @@ def found_tables(database: Database | None, arguments: JsonObject) -> Success | 
     query, limit = arguments.get("query"), arguments.get("limit", DEFAULT_TABLES)
     found = search_schema(database, str(query), limit if isinstance(limit, int) else DEFAULT_TABLES)
     return Success(data=found)
-
-
-def describe_table(database: Database | None, asked: Json) -> Success | Failed:
-    """One table. One that may not be seen and one that does not exist are answered with the same words."""
-    if database is None:
-        return failed("internal", "nothing said which tables may be seen", "")
-    names = [_name(table) for table in database.tables]
-    exact = [table for table in database.tables if _name(table) == asked]
-    folded = [table for table in database.tables if isinstance(asked, str) and _name(table).lower() == asked.lower()]
-    for table in (*exact, *folded):
-        return Success(data=_described(table, database), delivery=Delivery(rows=len(table.columns)))
-    wanted = asked if isinstance(asked, str) and len(asked) <= 64 else "…"
-    listed = f"available tables: {', '.join(names[:40])}" if names else "no table of this database is available"
-    return failed("validation", f"table {wanted} is not available{nearest(wanted, names)}", listed)
-
-
-def _described(table: Table, database: Database) -> Json:
-    """What is empty is left out, but for what tables always had."""
-    described: dict[str, Json] = {
-        "name": _name(table),
-        "kind": "view" if table.view else "table",
-        "dialect": database.dialect,
-        "columns": [*map(_column, table.columns)],
-        "primary_key": list(table.primary_key),
-        "references": dict(table.references),
-        "comment": table.comment,
-    }
-    more: dict[str, Json] = {
-        "referenced_by": _referred(table, database),
-        "unique": [list(index.columns) for index in table.indexes if index.unique],
-        "indexes": [list(index.columns) for index in table.indexes],
-        "checks": list(table.checks),
-    }
-    return {**described, **{name: value for name, value in more.items() if value}}
-
-
-def _column(column: Column) -> Json:
-    told: dict[str, Json] = {
-        "name": column.name,
-        "type": column.type,
-        "nullable": column.nullable,
-        "comment": column.comment,
-    }
-    if column.labels:
-        told["values"] = list(column.labels)
-    if column.default:
-        told["default"] = column.default
-    return told
-
-
-def _referred(table: Table, database: Database) -> dict[str, Json]:
-    """By column, the columns of other tables that refer to it: of those in this part of the database."""
-    own = f"{_name(table)}."
-    found: dict[str, list[Json]] = {}
-    for other in database.tables:
-        for column, target in other.references.items():
-            if target.startswith(own) and "." not in target[len(own) :]:
-                found.setdefault(target[len(own) :], []).append(f"{_name(other)}.{column}")
-    return {column: referring[:_MAX_REFERRING] for column, referring in found.items()}
-
-
-def _with_estimate(described: Success, counted: Success) -> Success:
-    """The description of a table with about how many rows it has, where the database says."""
-    table: Any = described.data
-    rows: Any = counted.data
-    number = rows["rows"][0][0] if rows["rows"] and rows["rows"][0] else None
-    if isinstance(number, str) and number.isdigit():
-        number = int(number)
-    if not isinstance(number, int | float) or number < 0:
-        return described
-    digits = max(0, len(str(int(number))) - 2)
-    delivery = replace(described.delivery, sql=counted.delivery.sql)
-    return replace(described, data={**table, "row_estimate": round(int(number), -digits)}, delivery=delivery)
-
-
-def _name(table: Table) -> str:
-    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
 class SqlExecutor:
@@ -282,7 +184,7 @@ class SqlExecutor:
             case "change":
                 return await self._statement(call.statement, "change")
             case "list_tables":
-                return list_tables(call.database)
+                return list_tables(call.database, call.arguments)
             case "describe_table":
                 return await self._described(call)
             case "search_schema":
@@ -340,7 +242,7 @@ class SqlExecutor:
             return described
         if call.counting is not None:
             counted = await self._statement(call.counting, "query")
-            described = _with_estimate(described, counted) if isinstance(counted, Success) else described
+            described = with_estimate(described, counted) if isinstance(counted, Success) else described
         if call.sampling is None:
             return described
         read = await self._statement(call.sampling.statement, "query")

@@ -227,14 +227,21 @@ class _Outcome(msgspec.Struct, omit_defaults=True):
     truncated: bool = False
     next_cursor: str = ""
     link: str = ""
+    total: int | None = None
     shape: Shape = Shape.WHOLE
 
 
 def _written(result: Result) -> bytes:
     match result:
         case Success(data=data, truncated=truncated, next_cursor=cursor, delivery=delivery, shape=shape):
-            link, body = delivery.link, msgspec.Raw(encode_json(data))
-            kept = _Outcome(data=body, truncated=truncated, next_cursor=cursor, link=link, shape=shape)
+            kept = _Outcome(
+                data=msgspec.Raw(encode_json(data)),
+                truncated=truncated,
+                next_cursor=cursor,
+                link=delivery.link,
+                total=delivery.total,
+                shape=shape,
+            )
         case Failed(error=error, data=data, shape=shape):
             kept = _Outcome(error=error, data=msgspec.Raw(encode_json(data)), shape=shape)
         case Pending(error=error) | Refused(error=error) | Cancelled(error=error):
@@ -255,7 +262,7 @@ def _read(body: bytes) -> Result:
     data: Json = msgspec.json.decode(kept.data)
     if kept.error is not None:
         return Failed(error=kept.error, data=data, shape=kept.shape)
-    delivery = Delivery(cache="replayed", link=kept.link)
+    delivery = Delivery(cache="replayed", link=kept.link, total=kept.total)
     return Success(
         data=data, truncated=kept.truncated, next_cursor=kept.next_cursor, delivery=delivery, shape=kept.shape
     )

@@ -134,11 +134,23 @@ def visible(database: Database, scope: SqlScope) -> Database:
             granted[full_name(table)] = visible_columns(table, table_scope, database.dialect)
             masks[full_name(table)] = frozenset(table_scope.masks)
     order = {id(table): index for index, table in enumerate(database.tables)}
+    changed: dict[str, TableScope] = {}
+    for name, table_scope in scope.tables.items():
+        if table_scope.writes and (table := find_table(database, name)):
+            changed[full_name(table)] = table_scope
     shown = (
-        _visible_table(table, granted, masks[full_name(table)])
+        _with_writes(_visible_table(table, granted, masks[full_name(table)]), changed.get(full_name(table)))
         for table in sorted(tables, key=lambda table: order[id(table)])
     )
     return Database(dialect=database.dialect, tables=tuple(shown))
+
+
+def _with_writes(table: Table, scope: TableScope | None) -> Table:
+    """A table with what of it a caller may change."""
+    if scope is None:
+        return table
+    names = [column.name for column in table.columns if scope.writable is None or column.name in scope.writable]
+    return msgspec.structs.replace(table, writes=tuple(sorted(scope.writes)), writable=tuple(names))
 
 
 def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]], masked: Collection[str]) -> Table:

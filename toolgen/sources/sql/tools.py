@@ -54,7 +54,10 @@ _TABLES: Final = _object(
     {
         "dialect": _TEXT,
         "tables": _list(
-            _object({"name": _TEXT, "kind": _KIND, "columns": _INTEGER, "comment": _TEXT}, *("name", "kind", "columns"))
+            _object(
+                {"name": _TEXT, "columns": _INTEGER, "kind": _KIND, "comment": _TEXT, "writes": _list(_TEXT)},
+                *("name", "columns"),
+            )
         ),
     },
     *("dialect", "tables"),
@@ -68,8 +71,9 @@ _COLUMN: Final = _object(
         "values": _list(_TEXT),
         "default": _TEXT,
         "samples": _list(_TEXT),
+        "writable": {"type": "boolean"},
     },
-    *("name", "type", "nullable"),
+    *("name", "type"),
 )
 _TABLE: Final = _object(
     {
@@ -85,8 +89,26 @@ _TABLE: Final = _object(
         "checks": _list(_TEXT),
         "row_estimate": _INTEGER,
         "comment": _TEXT,
-    },
-    *("name", "kind", "columns"),
+        "writes": _list(_TEXT),
+        "tables": _list({"type": "object"}),
+    }
+)
+_LISTING: Final = _arguments(
+    {
+        "pattern": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "A part of the names, or the whole with * and ?: order, order_*",
+        },
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 1_000,
+            "default": 200,
+            "description": "How many to list.",
+        },
+        "cursor": {"type": "string", "maxLength": 16, "description": "meta.next_cursor of the page before."},
+    }
 )
 _SEARCH: Final = _arguments(
     {
@@ -181,7 +203,7 @@ class _Tools:
             f"List the tables of {source}",
             f"Lists the tables and views of the {self._engine} database {source} that are open to you."
             f" {describes} gives the columns of one.",
-            {"type": "object", "properties": {}, "additionalProperties": False},
+            _LISTING,
             _TABLES,
         )
         if self._searched:
@@ -193,7 +215,12 @@ class _Tools:
                 _SEARCH,
                 _FOUND,
             )
-        named = {"type": "string", "minLength": 1, "maxLength": 200, "description": f"A name out of {lists}."}
+        named = {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 2_000,
+            "description": f"A name out of {lists}; several with commas between them.",
+        }
         yield self._tool(
             "describe_table",
             f"Describe a table of {source}",

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from toolgen.emit.dialects.listed import MAX_LISTED_TOKENS, PARTS, ListedSchema, listed_schema, narrowed
+from toolgen.emit.dialects.long_enums import in_part
 from toolgen.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
@@ -130,7 +131,7 @@ def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> di
         "effect": str(tool.effect),
         "idempotent": tool.idempotent,
     }
-    wanted = {"input_schema": _parts(tool.input_schema, fields) if fields else tool.input_schema}
+    wanted = {"input_schema": _parts(tool.input_schema, fields) if fields else _brief(tool)}
     if asked.get("output_schema") is True and tool.output_schema is not None:
         wanted["output_schema"] = tool.output_schema
     room = (MAX_DESCRIBED_TOKENS if depth is None else _MAX_ASKED_TOKENS) - _cost(shown)
@@ -145,6 +146,11 @@ def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> di
         while shown["more"] and _cost(shown["more"]) > max(room, 0):
             shown["more"] = shown["more"][: len(shown["more"]) // 2]
     return shown
+
+
+def _brief(tool: Tool) -> Schema:
+    """The schema of a tool's arguments with long enums in words; `fields` show all their values."""
+    return tool.input_schema if shares_definitions(tool) else in_part(tool.input_schema)
 
 
 def _parts(schema: Schema, fields: Sequence[str]) -> Schema:

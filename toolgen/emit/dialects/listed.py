@@ -24,6 +24,7 @@ from toolgen.emit.dialects.combine import (
     with_words,
 )
 from toolgen.emit.dialects.descriptions import described
+from toolgen.emit.dialects.long_enums import MAX_VALUES, values_in_part
 from toolgen.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema, json_type
@@ -376,6 +377,8 @@ class _Lister:
             own = distinct_values(value for value in values if _is_a(value, kind))
             if "const" in schema and own:
                 built["const"] = own[0]
+            elif len(own) > MAX_VALUES and kind == "string":
+                built["description"] = values_in_part(own)
             elif own and kind == "string":
                 built["enum"] = own
         keywords = OF_TYPE.get(kind, frozenset())

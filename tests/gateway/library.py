@@ -43,7 +43,7 @@ rules:
     tools: [lib__list_several]
     arguments: {properties: {ids: {contains: {const: "7"}}}, required: [ids]}
     verdict: deny
-  - {id: asks, to: [bot], tools: [lib__add_book, lib__run_mutation], verdict: allow}
+  - {id: asks, to: [bot], tools: [lib__add_book, lib__run_mutation], verdict: ask}
   - {id: writes, to: [writer], tools: ["lib__*"], effects: [read, write, destructive], verdict: allow}
 egress: {private_networks: %s}
 redact: [{tools: [lib__get_book, lib__list_books], fields: ["$..secret"], with: "[hidden]"}]

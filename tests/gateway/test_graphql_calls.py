@@ -259,9 +259,7 @@ def test_mutations_are_off_until_a_policy_turns_them_on(project: Callable[..., P
     path = project()
     WRITTEN.clear()
     document = {"query": 'mutation { addBook(title: "x") { id } }'}
-    assert (
-        code(call(path, "add_book", {"title": "x"})) == "cancelled"
-    )  # allowed, but not outright: somebody has to agree
+    assert code(call(path, "add_book", {"title": "x"})) == "cancelled"  # somebody has to agree
     assert code(call(path, "remove_book", {"id": "1"})) == "unknown_tool"  # no rule
     assert code(call(path, "run_mutation", document)) == "cancelled"
     assert code(call(path, "rename_book", {"title": "x"})) == "unknown_tool"  # its file says it writes

@@ -53,7 +53,7 @@ def _path(tmp_path: Path) -> Iterator[Path]:
                 "id": "writes",
                 "to": ["writer"],
                 "tools": ["lib__*"],
-                "effects": ["read", "destructive"],
+                "effects": ["read", "write", "destructive"],
                 "verdict": "allow",
             },
         ],

@@ -35,7 +35,13 @@ def _path(tmp_path: Path, origin: str) -> Path:
     policy = {
         "principals": {"bot": {"api_key": HASH, "roles": ["bot"]}},
         "rules": [
-            {"id": "all", "to": ["bot"], "tools": ["t__*"], "effects": ["read", "destructive"], "verdict": "allow"}
+            {
+                "id": "all",
+                "to": ["bot"],
+                "tools": ["t__*"],
+                "effects": ["read", "write", "destructive"],
+                "verdict": "allow",
+            }
         ],
         "egress": {"private_networks": "allow"},
         "redact": [{"tools": ["t__get_viewer", "t__run_query"], "fields": ["$..email"]}],

@@ -29,6 +29,7 @@ from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect
 from toolgen.sources.graphql import root_fields as reader
+from toolgen.sources.graphql.root_fields import mutation_effect
 
 LITERALS = (IntValueNode, FloatValueNode, StringValueNode, BooleanValueNode, NullValueNode, EnumValueNode)
 NAMES = [
@@ -100,11 +101,34 @@ def test_every_schema_is_a_schema_and_shares_its_arguments_with_the_operation() 
         assert [*binding(tool).variables, *fields] == list(tool.input_schema["properties"])
 
 
-def test_effects_follow_the_root() -> None:
+def test_effects_follow_the_root_and_the_verb_of_a_mutation() -> None:
     tools, _ = edges()
     for tool in tools.values():
-        expected = (Effect.READ, True) if binding(tool).type == "query" else (Effect.DESTRUCTIVE, False)
+        mutation = Effect.WRITE if tool.name == "s__create_user" else Effect.DESTRUCTIVE
+        expected = (Effect.READ, True) if binding(tool).type == "query" else (mutation, False)
         assert (tool.effect, tool.idempotent) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "effect"),
+    [
+        ("createOrder", "write"),
+        ("insert_orders_one", "write"),
+        ("orderCreate", "write"),
+        ("updateOrderAddress", "write"),
+        ("addToCart", "write"),
+        ("deleteOrder", "destructive"),
+        ("orderDelete", "destructive"),
+        ("updateAndArchiveOrder", "destructive"),
+        ("createOrReplaceOrder", "destructive"),
+        ("archiveOrder", "destructive"),
+        ("approveOrder", "destructive"),
+        ("address", "destructive"),
+        ("_", "destructive"),
+    ],
+)
+def test_a_mutation_writes_only_where_its_verb_says_so_and_no_other_word_against_it(field: str, effect: str) -> None:
+    assert mutation_effect(field) == effect
 
 
 def test_descriptions_say_what_the_author_said_and_what_comes_back() -> None:
@@ -268,7 +292,8 @@ def test_a_default_of_another_language_in_an_introspection_result_is_left_out(tm
     ("options", "kept"),
     [
         ({"include": {"operations": ["get*", "node"]}}, {"s__get_user", "s__get_node"}),
-        ({"include": {"effects": ["destructive"]}}, {"s__create_user", "s__delete_user"}),
+        ({"include": {"effects": ["destructive"]}}, {"s__delete_user"}),
+        ({"include": {"effects": ["write"]}}, {"s__create_user"}),
         ({"include": {"operations": ["*User"], "effects": ["read"]}}, {"s__get_user", "s__get_old_user"}),
         ({"exclude": {"effects": ["read"]}}, {"s__create_user", "s__delete_user"}),
         ({"exclude": {"effects": ["read"], "operations": ["delete*"]}}, {"s__create_user"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -55,6 +56,7 @@ __all__ = [
     "RootField",
     "is_any_large",
     "make_root_tools",
+    "mutation_effect",
     "root_fields",
     "sha256",
 ]
@@ -78,6 +80,30 @@ _BRIEF_FIELDS: Schema = {
 }
 
 
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_ADDING = frozenset({"add", "create", "insert", "update"})
+_DESTROYING = frozenset(
+    {
+        *(
+            "delete",
+            "remove",
+            "revoke",
+            "archive",
+            "destroy",
+            "purge",
+            "erase",
+            "clear",
+            "drop",
+            "reset",
+            "cancel",
+            "close",
+        ),
+        *("replace", "overwrite", "disable", "terminate", "merge", "transfer", "void", "wipe", "truncate", "unpublish"),
+    }
+)
+_MAX_FIELD = 200
+
+
 class RootField(Struct, frozen=True, kw_only=True):
     """One root field: what may become a tool."""
 
@@ -89,7 +115,16 @@ class RootField(Struct, frozen=True, kw_only=True):
 
     @property
     def effect(self) -> Effect:
-        return Effect.DESTRUCTIVE if self.kind == "mutation" else Effect.READ
+        """What a call does: a mutation whose name begins or ends with a verb of adding or changing writes, any other may destroy."""
+        return mutation_effect(self.field) if self.kind == "mutation" else Effect.READ
+
+
+def mutation_effect(field: str) -> Effect:
+    """The effect of a mutation by the verb in its name: `createOrder`, `order_update`; destructive where nothing else is plain."""
+    words = [word.lower() for word in _WORD.findall(field[:_MAX_FIELD])]
+    if not words or not _DESTROYING.isdisjoint(words):
+        return Effect.DESTRUCTIVE
+    return Effect.WRITE if words[0] in _ADDING or words[-1] in _ADDING else Effect.DESTRUCTIVE
 
 
 def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
@@ -318,7 +353,7 @@ class _Maker:
         return subscription_of(self._config, self._endpoint) if one.kind == "subscription" else None
 
     def _describe(self, one: RootField) -> str:
-        told = prose(one.definition.description) or f"The GraphQL {one.kind} `{one.field}`."
+        told = prose(one.definition.description) or f"{title_of(one.names[0])}. The GraphQL {one.kind} `{one.field}`."
         if self._brief:
             told = gist(told, "", limit=_MAX_BRIEF_LENGTH)
         lines = [told]

@@ -62,7 +62,9 @@ def _said(error: Json) -> str:
     code = at(error, "code")
     field = error.get("field") if isinstance(error, Mapping) else None
     place = ".".join(map(str, field)) if isinstance(field, Sequence) and not isinstance(field, str) else field
-    said = _message(error) or at(error, "__typename") or "an error without a message"
+    said = _message(error)
+    if not said:
+        said, code = str(code or at(error, "__typename") or "an error without a message"), None
     return bounded(
         f"{f'{place}: ' if isinstance(place, str) and place else ''}{' '.join(str(said).split())}{f' ({code})' if code else ''}",
         300,

@@ -112,16 +112,23 @@ def identifies(type_: str) -> bool:
     return type_.strip("!") == "ID"
 
 
+_FAILURES = frozenset({"error", "usererror", "mutationerror", "failure"})
+_NUMBERS = frozenset({"Int", "Float", "ID"})
+
+
 def rejects(name: str, type_: str, *, entity: bool, depth: int) -> bool:
     """Whether a field of what a mutation answers with says why, or that, the service did not do it: a list called `userErrors`, and of a
-    payload that is not itself the thing that was changed `errors` and the like, and directly below the root field a Boolean `success`.
+    payload that is not itself the thing that was changed `errors` and the like, one `error`, as members of unions have that stand for a
+    failure, and directly below the root field a Boolean `success`.
 
     `type_` is as SDL writes it. An `entity` has an id, and its errors may be old ones. `depth` is the number of fields above.
     """
     plain = name.replace("_", "").lower()
     if type_.rstrip("!") == "Boolean":
         return depth == 1 and not entity and plain in SUCCESS_FLAGS
-    return type_.startswith("[") and (plain.endswith("usererrors") or (plain.endswith("errors") and not entity))
+    if type_.startswith("["):
+        return plain.endswith("usererrors") or (plain.endswith("errors") and not entity)
+    return plain in _FAILURES and not entity and type_.rstrip("!") not in _NUMBERS
 
 
 def named(type_: str) -> str:

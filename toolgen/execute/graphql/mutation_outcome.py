@@ -114,6 +114,8 @@ def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
                 failed.append(why(payload, path[-1]))
             elif isinstance(said, Sequence) and not isinstance(said, str) and said:
                 found += said
+            elif isinstance(said, Mapping) or (isinstance(said, str) and said.strip()):
+                found.append(said)
             else:
                 continue
             refused.add(path[0])

@@ -31,6 +31,7 @@ from graphql import (
 from graphql.language import ValueNode
 from msgspec import Struct
 
+from toolgen.execute.graphql.rejection_fields import with_rejections
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import (
@@ -136,18 +137,11 @@ def choose_fields(
         raise UnbindableError("the stored operation has no fields to choose")
     [field_] = operation.selection_set.selections
     if isinstance(field_, FieldNode) and field_.selection_set is not None:
-        chosen = _with_rejections(chosen, field_.selection_set, {path[-1] for path in binding.rejections})
+        chosen = with_rejections(chosen, field_.selection_set, [path[1:] for path in binding.rejections])
     replaced = SelectionSetNode(selections=(_with(field_, selection_set=chosen),))
     variables = (*(operation.variable_definitions or ()), *chooser.definitions)
     made = _with(operation, selection_set=replaced, variable_definitions=variables)
     return print_ast(made), chooser.variables
-
-
-def _with_rejections(chosen: SelectionSetNode, stored: SelectionSetNode, names: set[str]) -> SelectionSetNode:
-    """What was chosen, and where the service says why it did not do it: a client that does not ask for that would take it for done."""
-    there = {one.name.value for one in chosen.selections if isinstance(one, FieldNode)}
-    added = [one for one in stored.selections if isinstance(one, FieldNode) and one.name.value in names - there]
-    return _with(chosen, selections=(*chosen.selections, *added))
 
 
 def _parsed(fields: str) -> SelectionSetNode:
@@ -250,9 +244,12 @@ class _Chooser(Struct):
         self.fields += 1
         self.cost += several
         if self.fields > _MAX_FIELDS or self.cost > _MAX_COST:
-            raise UnbindableError(
-                "the fields are too many, or would be read too often", suggestion="ask for fewer, or for smaller pages"
+            asked = (
+                f"the fields are too many ({self.fields}, and at most {_MAX_FIELDS} are read)"
+                if self.fields > _MAX_FIELDS
+                else f"the fields are too many for lists ({self.cost} reads with each item, and at most {_MAX_COST} are made)"
             )
+            raise UnbindableError(asked, suggestion="ask for fewer, or for smaller pages")
         if name == _TYPENAME:
             return _leaf(name)
         known = self.graph.types[type_]

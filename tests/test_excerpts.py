@@ -24,7 +24,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "execute/graphql/executor.py": ("text[:_MAX_LENGTH]",),
     "execute/graphql/mutation_outcome.py": ("message[:1000]",),
     "execute/graphql/response.py": ("shown[:_MAX_GROUPS]", "groups[:MAX_TOLD]", "message[:1000]"),
-    "execute/graphql/selection.py": ("[*type_.fields][:_MAX_NAMES]", "known.members[:20]"),
     "execute/http/connector.py": (
         "tuple((str(ipaddress.ip_address(address.partition('%')[0])) for address in found))[:_MAX_ADDRESSES]",
     ),
@@ -47,6 +46,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "execute/oauth/rotation.py": ("sealed[:_NONCE]",),
     "execute/outbound/transport.py": ("found[:_MAX_ADDRESSES]",),
     "execute/rejection.py": ("pairs[:_MAX_ALTERNATIVES]", "[*counts.items()][:MAX_TOLD]"),
+    "execute/graphql/selection.py": ("known.members[:20]",),
+    "execute/graphql/unknown_fields.py": (
+        "[*type_.fields][:_MAX_NAMES]",
+        "having[:_MAX_NAMED]",
+        "names[:_MAX_NAMES]",
+        "unknown[:_MAX_UNKNOWN]",
+    ),
     "execute/resilience.py": ("address[:100]",),
     "responses/choice.py": ("items[:_MAX_LOOKED_AT]", "list(found)[:_MAX_TOLD]", "node[:_MAX_LOOKED_AT]"),
     "execute/sql/connections.py": ("found[:_MAX_ADDRESSES]",),

@@ -11,6 +11,7 @@ from graphql import build_schema, parse, print_ast, validate
 from toolgen.builder.build import build
 from toolgen.execute.graphql.mutation_outcome import Asked, rejection_of
 from toolgen.execute.graphql.selection import choose_fields
+from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.graphql_schema import rejects
 from toolgen.model.tool import GraphQLBinding
 
@@ -82,3 +83,24 @@ def test_the_error_is_read_whatever_fields_the_caller_chose(tmp_path: Path, fiel
     operation, _ = choose_fields(graph, binding, parse(binding.operation), fields, None)
     assert validate(build_schema(SDL), parse(operation)) == []
     assert "... on Failed { error { code message } }" in " ".join(print_ast(parse(operation)).split())
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("{ orderOrError { order { id } } }", "; Done has order: write ... on Done { order }"),
+        ("{ orderOrErr { id } stat }", "Payload has no fields 'orderOrErr' (did you mean 'orderOrError'?), 'stat'"),
+        ("{ orderOrError { ... on Done { order { stat } } } }", "Order has no field 'stat' (did you mean 'state'?)"),
+        ("{ orderOrError { ... on Done { order { zzz } } } }", "Order has no field 'zzz': it has id, state, error"),
+    ],
+)
+def test_fields_that_there_are_not_are_named_with_those_there_are(tmp_path: Path, fields: str, said: str) -> None:
+    (tmp_path / "s.graphql").write_text(SDL, encoding="utf-8")
+    source = {"graphql": str(tmp_path / "s.graphql"), "endpoint": "https://shop.example.com/graphql"}
+    manifest = build({"shop": source})
+    binding, graph = manifest.tools["shop__approve_order"].binding, manifest.sources["shop"].graph
+    assert isinstance(binding, GraphQLBinding)
+    assert graph is not None
+    with pytest.raises(UnbindableError) as refused:
+        choose_fields(graph, binding, parse(binding.operation), fields, None)
+    assert said in str(refused.value)

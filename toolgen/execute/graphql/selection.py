@@ -32,6 +32,7 @@ from graphql.language import ValueNode
 from msgspec import Struct
 
 from toolgen.execute.graphql.rejection_fields import with_rejections
+from toolgen.execute.graphql.unknown_fields import unknown_field, unknown_fields
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.excerpt import bounded
 from toolgen.model.graphql_schema import (
@@ -109,7 +110,6 @@ def _input(graph: Graph, name: str, type_: GraphType, value: Any, depth: int) ->
 _MAX_LENGTH, _TOKENS = 4000, 1000
 _MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
 _PAGE, _ASSUMED = 20, 10  # asked for where a page has no size; taken for the length of a list
-_MAX_NAMES = 20  # of fields that there are, for one that is not
 _TYPENAME = "__typename"
 _LISTED = re.compile(r"\[")
 _AnyNode = TypeVar("_AnyNode", bound=Node)
@@ -185,6 +185,9 @@ class _Chooser(Struct):
         found = self.graph.types[type_]
         if found.is_leaf:
             raise UnbindableError(f"{where} is a {type_}, which has no fields")
+        asked = [one.name.value for one in written.selections if isinstance(one, FieldNode) and one.alias is None]
+        if fault := unknown_fields(self.graph, type_, asked, self._possible(type_)):
+            raise UnbindableError(f"{fault} (at {where})")
         seen: dict[str, str] = {}
         selections = [one for node in written.selections for one in self._one(type_, node, where, depth, several, seen)]
         if not selections:
@@ -255,9 +258,7 @@ class _Chooser(Struct):
         known = self.graph.types[type_]
         definition = known.fields.get(name)
         if definition is None:
-            raise UnbindableError(
-                f"{type_} has no field {bounded(name, 60)!r}{_instead(known, bounded(name, 60))} (at {place})"
-            )
+            raise UnbindableError(f"{unknown_field(self.graph, type_, name, self._possible(type_))} (at {place})")
         inner = self.graph.types[named(definition.type)]
         if named(definition.type) in self.graph.roots:
             raise UnbindableError(f"{place} leads back to everything, which other tools are for")
@@ -337,16 +338,6 @@ class _Chooser(Struct):
                 return frozenset(name for name, one in types if one.kind == "object" and type_ in one.members)
             case _:
                 return frozenset()
-
-
-def _instead(type_: GraphType, name: str) -> str:
-    """What to ask for in place of a field that is not there."""
-    fields = ", ".join([*type_.fields][:_MAX_NAMES])
-    if "pageInfo" in type_.fields:
-        inner = next((one for one in ("nodes", "edges") if one in type_.fields), "")
-        written = {"nodes": ": write nodes { id }", "edges": ": write edges { node { id } }"}.get(inner, "")
-        return f": it is a page, with the fields {fields}{written}"
-    return nearest(name, type_.fields) or (f": it has {fields}" if fields else "")
 
 
 def _leaf(name: str) -> FieldNode:

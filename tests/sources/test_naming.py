@@ -90,6 +90,8 @@ def test_those_who_differ_by_a_digest_alone_are_told_apart_by_their_paths() -> N
         ("PUT", "/posts/{id}/publish", "publish_post"),
         ("DELETE", "/posts/{id}/lock", "delete_post_lock"),
         ("GET", "/posts/{id}/lock", "get_post_lock"),
+        ("POST", "/files:upload", "upload_files"),
+        ("POST", "/v1/files/{id}:cancel", "cancel_file"),
         ("GET", "/status", "get_status"),
         ("GET", "/", "get_root"),
         ("COPY", "/files/{id}", "copy_file"),
@@ -130,6 +132,12 @@ def test_a_name_that_is_held_or_reserved_is_no_other_ones() -> None:
         "b": "g__old_keys",
         "c": "g__get_key_gpg",
     }
+
+
+def test_a_word_that_all_have_tells_nobody_apart() -> None:
+    telling = {"a": ("users", "by", "id", "get"), "b": ("admin", "users", "by", "id", "get")}
+    names = assign("s", {"a": [("get", "user")], "b": [("get", "user")]}, telling)
+    assert names == {"a": "s__get_user", "b": "s__get_user_admin"}
 
 
 def test_equal_names_with_equal_paths_cost_all_but_one_a_number() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from toolgen.model.excerpt import bounded
+
 __all__ = ["romanized", "with_original"]
 
 _JUNCTION = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -38,7 +40,7 @@ def _part(own: str, latin: str) -> str:
 
 def with_original(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The schema of an argument, with the name in its description that the described system has for it."""
-    said = f'The name in the API is "{name[:_MAX_LENGTH]}".'
+    said = f'The name in the API is "{bounded(name, _MAX_LENGTH)}".'
     text = str(schema.get("description", "")).strip()
     if "$ref" in schema:
         return {"allOf": [dict(schema)], "description": said}

@@ -247,7 +247,8 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
     The first has the last segment that is no parameter, and the segment whose item that belongs to. The next ones add the segments before
     it, from right to left, then versions and parameters.
     """
-    segments = [segment for segment in path.split("?", maxsplit=1)[0].split("/") if segment]
+    # `/files/{id}:cancel` names a method of its own (google.aip.dev/136).
+    segments = [segment for segment in re.split(r"/|:(?=[A-Za-z])", path.split("?", maxsplit=1)[0]) if segment]
     verb = _ROUTE_VERBS.get(method.lower(), "_".join(words(method)) or "call")
     places = [index for index, one in enumerate(segments) if not PARAMETER.search(one) and words(one)]
     said = [index for index in places if not VERSION.fullmatch("".join(words(segments[index])))] or places
@@ -371,9 +372,15 @@ def _told_apart(
             continue
         bare: list[str] = []
         for key in keys:
-            others = {word for other in keys if other != key for word in telling.get(other, ())}
-            own = [word for word in telling.get(key, ()) if word not in wanted[key] and word not in _FILLERS]
-            alone = [word for word in own if word not in others]
+            others = [set(telling.get(other, ())) for other in keys if other != key]
+            common, any_other = set.intersection(*others) if others else set(), set().union(*others)
+            said = {*wanted[key], *map(singular, wanted[key])}
+            own = [
+                word
+                for word in telling.get(key, ())
+                if not {word, singular(word)} & said and word not in _FILLERS and word not in common
+            ]
+            alone = [word for word in own if word not in any_other]
             marks = chain(zip(alone), combinations(dict.fromkeys(own), 2), combinations(dict.fromkeys(own), 3))
             mark = next((one for one in marks if "_".join((*wanted[key], *one)) not in used), None)
             if mark is None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.errors import PolicyError
+from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import ADDED, join, nearest
 from toolgen.model.tool import HttpBinding, Tool
@@ -101,7 +102,7 @@ def _having(
         words = [wanted] if wanted in known else [] if selector == "methods" else matching(wanted, known)
         if not words:
             raise PolicyError(
-                f"no tool has the {_CALLED[selector]} '{value[:100]}'{nearest(wanted, known)}",
+                f"no tool has the {_CALLED[selector]} '{bounded(value, 100)}'{nearest(wanted, known)}",
                 where=document.where(*path, index),
             )
         found.update(name for word in words for name in known[word])

@@ -266,6 +266,27 @@ def test_a_model_sees_pictures_and_reads_files_by_their_uris(tmp_path: Path, ver
     tried(tmp_path, work)
 
 
+def test_providers_are_given_pictures_in_their_own_forms(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
+        name = "api__get_picture"
+        calls = [
+            {"type": "tool_use", "id": "1", "name": name, "input": {}},
+            {"type": "function_call", "call_id": "2", "name": name, "arguments": "{}"},
+            {"type": "tool_call", "id": "3", "name": name, "args": {}},
+            {"type": "function", "id": "4", "function": {"name": name, "arguments": "{}"}},
+        ]
+        anthropic, response, langchain, chat = (await http.post("/v1/tool_calls", json=calls)).json()
+        source = {"type": "base64", "media_type": "image/png", "data": coded(PNG)}
+        assert anthropic["content"][0] == {"type": "image", "source": source}
+        assert response["output"][0] == {"type": "input_image", "image_url": f"data:image/png;base64,{coded(PNG)}"}
+        assert langchain["content"][0] == {"type": "image", "base64": coded(PNG), "mime_type": "image/png"}
+        for texts in (anthropic["content"], response["output"], langchain["content"]):
+            assert "toolgen://answers/" in texts[1]["text"]
+        assert "toolgen://answers/" in chat["content"]
+
+    tried(tmp_path, work)
+
+
 def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
     async def work(gateway: Gateway, _http: httpx.AsyncClient) -> None:
         [reference] = references((await gateway.call("api__get_contents", {}, principal="bot")).data)

@@ -8,6 +8,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -133,7 +134,14 @@ class McpEndpoint:
             return self._stream(request, principal)
         if request.headers.get(b"accept", _BOTH) != _BOTH and not _takes(request, _JSON):
             raise Rejected(406, "bad_request", "the client must accept application/json")
-        body = await read_json_body(request)
+        try:
+            body = await read_json_body(request)
+        except Rejected as rejected:
+            if rejected.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                raise
+            said = f"{rejected.message}; {rejected.suggestion}"
+            reply = failed(None, Fault(code=INVALID_REQUEST, message=said))
+            return Response(status=rejected.status, body=reply.body, headers=rejected.headers)
         if body.lstrip(_BLANK).startswith(b"[") and request.text(VERSION_HEADER) in {"", BATCHED_VERSION}:
             return await self._batch(request, body, principal)
         parsed = parse(body)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.gateway.answer_text import data_text, error_text
+from toolgen.gateway.content_blocks import Block, content_blocks, text_block
 from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
@@ -74,19 +75,29 @@ class _Kind(msgspec.Struct):
 
 
 class BatchCall(Struct, frozen=True, kw_only=True):
-    """One call of a batch. `arguments` is None where its model wrote something that is no JSON object: `fault` tells the model so."""
+    """One call of a batch. `arguments` is None where its model wrote something that is no JSON object: `fault` tells the model so.
+
+    `shows` is the member of the answer that takes pictures too, and how its form writes a block; None for a form that takes text alone.
+    """
 
     id: str
     name: str
     arguments: JsonObject | None
     fault: str = ""
     answer: Callable[[BatchCall, str, bool], dict[str, object]]
+    shows: tuple[str, Callable[[Block], dict[str, object]]] | None = None
 
     def answered(self, envelope: Envelope) -> dict[str, object]:
         """The call's answer in the form of its provider. Anything but a success says in its text what is wrong and what to do."""
-        if envelope.status == "ok":
-            return self.answer(self, data_text(envelope), True)
-        return self.answer(self, error_text(envelope), False)
+        if envelope.status != "ok":
+            return self.answer(self, error_text(envelope), False)
+        answered = self.answer(self, data_text(envelope), True)
+        if self.shows is not None and (envelope.media or envelope.parts or envelope.content is not None):
+            blocks = content_blocks(envelope)
+            if any(block["type"] == "image" for block in blocks):
+                key, form = self.shows
+                answered[key] = [form(block) for block in blocks]
+        return answered
 
 
 def batch(data: bytes) -> list[BatchCall]:
@@ -108,7 +119,13 @@ def _call(item: bytes, pointer: str) -> BatchCall:
 def _langchain(item: bytes, pointer: str) -> BatchCall:
     call = _decoded(item, _LangChain, pointer)
     made_up = f"call_{secrets.token_hex(12)}"
-    return BatchCall(id=call.id or made_up, name=call.name, arguments=call.args, answer=_tool_message)
+    return BatchCall(
+        id=call.id or made_up,
+        name=call.name,
+        arguments=call.args,
+        answer=_tool_message,
+        shows=("content", _langchain_block),
+    )
 
 
 def _chat(item: bytes, pointer: str) -> BatchCall:
@@ -118,16 +135,22 @@ def _chat(item: bytes, pointer: str) -> BatchCall:
 
 def _response(item: bytes, pointer: str) -> BatchCall:
     call = _decoded(item, _Response, pointer)
-    return _written(call.call_id, call.name, call.arguments, _function_call_output)
+    return _written(call.call_id, call.name, call.arguments, _function_call_output, ("output", _response_block))
 
 
 def _anthropic(item: bytes, pointer: str) -> BatchCall:
     call = _decoded(item, _Anthropic, pointer)
-    return BatchCall(id=call.id, name=call.name, arguments=call.input, answer=_tool_result)
+    return BatchCall(
+        id=call.id, name=call.name, arguments=call.input, answer=_tool_result, shows=("content", _anthropic_block)
+    )
 
 
 def _written(
-    call_id: str, name: str, text: str, answer: Callable[[BatchCall, str, bool], dict[str, object]]
+    call_id: str,
+    name: str,
+    text: str,
+    answer: Callable[[BatchCall, str, bool], dict[str, object]],
+    shows: tuple[str, Callable[[Block], dict[str, object]]] | None = None,
 ) -> BatchCall:
     """A call whose arguments are text that a model wrote; models leave it empty for a tool that takes none."""
     arguments: JsonObject | None = None
@@ -136,7 +159,7 @@ def _written(
         arguments = written_arguments(text)
     except Malformed as error:
         fault = f"the arguments are not the JSON object they must be: {error.message}"
-    return BatchCall(id=call_id, name=name, arguments=arguments, fault=fault, answer=answer)
+    return BatchCall(id=call_id, name=name, arguments=arguments, fault=fault, answer=answer, shows=shows)
 
 
 def written_arguments(text: str) -> JsonObject:
@@ -160,6 +183,25 @@ def _function_call_output(call: BatchCall, text: str, _fine: bool) -> dict[str, 
 
 def _tool_result(call: BatchCall, text: str, fine: bool) -> dict[str, object]:
     return {"type": "tool_result", "tool_use_id": call.id, "content": text, "is_error": not fine}
+
+
+def _anthropic_block(block: Block) -> dict[str, object]:
+    if block["type"] == "image":
+        source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
+        return {"type": "image", "source": source}
+    return {"type": "text", "text": text_block(block)}
+
+
+def _response_block(block: Block) -> dict[str, object]:
+    if block["type"] == "image":
+        return {"type": "input_image", "image_url": f"data:{block['mimeType']};base64,{block['data']}"}
+    return {"type": "input_text", "text": text_block(block)}
+
+
+def _langchain_block(block: Block) -> dict[str, object]:
+    if block["type"] == "image":
+        return {"type": "image", "base64": block["data"], "mime_type": block["mimeType"]}
+    return {"type": "text", "text": text_block(block)}
 
 
 _FORMS: Mapping[str, Callable[[bytes, str], BatchCall]] = MappingProxyType(

@@ -188,3 +188,21 @@ def test_a_masked_column_is_compared_as_it_is_seen_alone(dialect: str) -> None:
     verdict = guard(sql, [], database=database(dialect), scope=scope, attributes={})
     assert isinstance(verdict, Statement)
     assert verdict.sql.count("'x5'") == 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["jsonb", "integer[]", "interval", "boolean_like", "int4range", "citext", "text_like", "box"]
+)
+def test_a_column_whose_comparisons_are_somebody_elses_keeps_the_fence(kind: str) -> None:
+    known = Database(
+        dialect="postgres",
+        tables=(Table(name="t", columns=(Column(name="a", type=kind), Column(name="tenant", type="text"))),),
+    )
+    scope = SqlScope(tables={"t": TableScope(rows="tenant = 'acme'")}, max_rows=10)
+    compared = guard("SELECT tenant FROM t WHERE a = 'x'", [], database=known, scope=scope, attributes={})
+    selected = guard("SELECT a FROM t WHERE tenant = 'x'", [], database=known, scope=scope, attributes={})
+    assert isinstance(compared, Statement)
+    assert isinstance(selected, Statement)
+    assert "OFFSET 0" in compared.sql
+    assert compared.sql.count("'x'") == 1
+    assert "OFFSET 0" not in selected.sql

@@ -28,7 +28,7 @@ _DIALECTS: Final = frozenset(
 # Types whose comparisons PostgreSQL has in itself, and that fail for no value.
 _PLAIN: Final = re.compile(
     r"(tiny|small|medium|big)?(int|serial)(eger|[248])?\b|(character|char|varchar|varying|text|bpchar|tinytext|mediumtext|longtext)\b"
-    r"|(numeric|decimal|real|double|float[48]?)\b|(date|datetime|time|timestamp|timestamptz)\b|bool|uuid\b|enum\b|$",
+    r"|(numeric|decimal|real|double|float[48]?)\b|(date|datetime|time|timestamp|timestamptz)\b|bool(ean)?\b|uuid\b|enum\b|$",
     re.IGNORECASE,
 )
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)

@@ -97,8 +97,43 @@ def test_a_tool_is_described_once_and_without_the_gateways_business(
     assert describe(operation(summary, description)) == expected
 
 
-def test_a_deprecated_operation_says_so_first() -> None:
-    assert describe(operation("List pets", deprecated=True)) == "Deprecated. List pets."
+@pytest.mark.parametrize(
+    ("summary", "description", "expected"),
+    [
+        ("List pets", "", "List pets. Deprecated."),
+        ("", "Lists pets. Use cats instead.", "Lists pets. Deprecated. Use cats instead."),
+        ("List pets", "Note: This endpoint is deprecated.", "List pets. Note: This endpoint is deprecated."),
+        ("List pets", "Deprecated: Use cats instead.", "List pets. Deprecated: Use cats instead."),
+        ("List deprecated pets", "", "List deprecated pets. Deprecated."),
+    ],
+)
+def test_a_deprecated_operation_says_so_behind_what_it_does(summary: str, description: str, expected: str) -> None:
+    assert describe(operation(summary, description, deprecated=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("summary", "description", "expected"),
+    [
+        (
+            "Create an issue",
+            "Any user with access can create an issue.",
+            "Create an issue. Any user with access can create an issue.",
+        ),
+        (
+            "List branches",
+            "You can use the REST API to list branches.",
+            "List branches. You can use the REST API to list branches.",
+        ),
+        (
+            "Delete a file",
+            "Note: to delete a file you need its sha.",
+            "Delete a file. Note: to delete a file you need its sha.",
+        ),
+        ("List pets", "Lists all pets of a shop.", "Lists all pets of a shop."),
+    ],
+)
+def test_the_first_sentence_says_what_the_tool_does(summary: str, description: str, expected: str) -> None:
+    assert describe(operation(summary, description)) == expected
 
 
 @pytest.mark.parametrize(

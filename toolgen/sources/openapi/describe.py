@@ -260,12 +260,24 @@ def title(operation: Operation) -> str:
     return " ".join(found[0]).capitalize()
 
 
+# First sentences that say who may, or what to mind, and not what the operation does.
+_PREAMBLE = re.compile(
+    r"(?:any(?:one| user)|users? |you (?:can|may|must|need)|note\b|warning\b|important\b|caution\b|deprecated\b|by default|if |when |"
+    r"to use this|this (?:endpoint|api|method|operation|resource) (?:is|requires|supports|works|only|will))",
+    re.IGNORECASE,
+)
+
+
+_SAYS_DEPRECATED = re.compile(r"(?:\A|[.!]\s+)deprecated\b|\bthis \w+ (?:is|has been) deprecated\b", re.IGNORECASE)
+
+
 def describe(operation: Operation, filled: str = "") -> str:
     """The summary as a sentence, then the description; made up from method, path and parameters when there is neither. `filled` is a
     header that the gateway fills in."""
     summary = flatten(operation.summary, MAX_DESCRIPTION_LENGTH)
     more = _purpose(operation.description)
-    if more.lower().startswith(summary.rstrip(".。").lower()) or _says(_first_sentence(more), summary):
+    first = _first_sentence(more)
+    if more.lower().startswith(summary.rstrip(".。").lower()) or (_says(first, summary) and not _PREAMBLE.match(first)):
         summary = ""
     parts = [_sentence(part) for part in (summary, more) if part]
     if not parts:
@@ -275,8 +287,11 @@ def describe(operation: Operation, filled: str = "") -> str:
         parts.append(f"{title(operation)} ({operation.method} {operation.path}).")
         if needs:
             parts.append(f"Needs {', '.join(needs)}.")
-    if operation.deprecated:
-        parts.insert(0, "Deprecated.")
+    if operation.deprecated and not _SAYS_DEPRECATED.search(
+        " ".join(parts)
+    ):  # behind what the tool does, which is looked for in the first sentence
+        first = _first_sentence(parts[0])
+        parts[0] = f"{first.rstrip()} Deprecated.{f' {rest}' if (rest := parts[0][len(first) :].strip()) else ''}"
     return _cut(" ".join(parts), MAX_DESCRIPTION_LENGTH)
 
 

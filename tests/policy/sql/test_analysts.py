@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ pytestmark = pytest.mark.usefixtures("sql_processes")
 PART = {"duckdb": 5}  # which opens its file for each statement
 # A sample is one of a table, and there it is one of a subquery.
 THROUGH_A_FILTER = {"SELECT count(*) <= 8 FROM invoices TABLESAMPLE reservoir(20%)"}
+
+
+def _needs_all_rows(sql: str) -> bool:
+    """True for a sample, and for numbers of rows that would count hidden ones."""
+    return (
+        sql in THROUGH_A_FILTER
+        or re.search(r"\breadings\b.*\b(rowid|oid)\b|\b(rowid|_rowid_)\b.*\breadings\b", sql) is not None
+    )
 
 
 def _same(sql: str, expected: Success, found: object, *, names: bool) -> str:
@@ -49,7 +58,7 @@ def test_what_an_analyst_asks_is_answered_as_by_the_bare_engine(dialect: str, ro
     with location(dialect, tmp_path) as place:
         known = database(dialect, place)
         scope = open_scope(known, rows)
-        written = [sql for sql in statements(dialect, place) if rows is None or sql not in THROUGH_A_FILTER]
+        written = [sql for sql in statements(dialect, place) if rows is None or not _needs_all_rows(sql)]
         asked = part(written, PART.get(dialect, 1))
         verdicts = [guard(sql.removeprefix(VARIES), [], database=known, scope=scope, attributes={}) for sql in asked]
         expected = answers(place, [bare(sql.removeprefix(VARIES), known) for sql in asked], dialect)

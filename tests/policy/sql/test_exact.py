@@ -123,6 +123,20 @@ def test_rollup_over_tables_with_hidden_columns_is_that_of_the_tables() -> None:
         assert sorted(map(repr, answer.data["rows"])) == sorted(map(repr, expected.data["rows"])), sql  # type: ignore[index,call-overload]
 
 
+def test_names_below_a_window_function_are_those_of_the_table() -> None:
+    """MariaDB finds `id` in ORDER BY ambiguous where it merges the subquery that hides a column."""
+    sql = "SELECT client, lead(id) OVER (PARTITION BY client ORDER BY id) AS n FROM invoices ORDER BY client, id"
+    with location("mysql", Path()) as place:
+        known = database("mysql", place)
+        hiding = SqlScope(tables={"invoices": TableScope(columns=("id", "client", "paid"))}, max_rows=100)
+        verdict = guard(sql, [], database=known, scope=hiding, attributes={})
+        assert isinstance(verdict, Statement)
+        wanted, found = answers(place, [bare(sql, known), verdict], "mysql")
+    assert isinstance(wanted, Success)
+    assert isinstance(found, Success)
+    assert found.data["rows"] == wanted.data["rows"]  # type: ignore[index,call-overload]
+
+
 def test_rollup_with_having_and_a_window_is_refused_with_what_to_write() -> None:
     known = database("mysql")
     hiding = SqlScope(tables={"places": TableScope(columns=("id", "kind"))})

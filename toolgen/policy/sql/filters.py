@@ -121,7 +121,7 @@ def install(
         from_=exp.From(this=_bare(node)),
         where=exp.Where(this=where) if where is not None else None,
     )
-    if (condition is not None and fenced) or (dialect == "mysql" and _is_rolled_up(node)):
+    if (condition is not None and fenced) or (dialect == "mysql" and _is_merged_wrongly(node)):
         inner.set(*_fence(dialect))
     seen = exp.Subquery(this=inner, alias=alias, joins=joins)
     conceal(seen)
@@ -134,23 +134,25 @@ def _bare(node: exp.Table) -> exp.Table:
     return exp.Table(**{name: value for name, value in node.args.items() if name not in {"alias", "joins"}})
 
 
-def _is_rolled_up(node: exp.Expr) -> bool:
-    """True below a GROUP BY … WITH ROLLUP.
+def _is_merged_wrongly(node: exp.Expr) -> bool:
+    """True below a query with WITH ROLLUP or a window function, into which MariaDB may not merge the subquery.
 
-    With DISTINCT or a window function, MariaDB merges the subquery and takes columns of rows for those of groups: totals have a key in
-    place of NULL. With HAVING beside a window function it loses rows either way.
+    With ROLLUP it takes columns of rows for those of groups: totals have a key in place of NULL. With a window function it finds names in
+    ORDER BY ambiguous. With ROLLUP, HAVING and a window function it loses rows either way.
     """
     query = node.find_ancestor(exp.Select)
-    group = query.args.get("group") if query is not None else None
-    if query is None or group is None or not group.args.get("rollup"):
+    if query is None:
         return False
-    if query.args.get("having") is not None and any(item.find(exp.Window) for item in query.expressions):
+    windows = any(item.find(exp.Window) for item in query.expressions)
+    group = query.args.get("group")
+    rolled_up = group is not None and bool(group.args.get("rollup"))
+    if rolled_up and windows and query.args.get("having") is not None:
         refuse(
             "syntax",
             "WITH ROLLUP, HAVING and a window function stand in one query, which MariaDB answers with other rows each way",
             "group in a subquery, and use the window function outside of it",
         )
-    return True
+    return rolled_up or windows
 
 
 def _constant() -> exp.Expr:

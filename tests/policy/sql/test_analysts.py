@@ -17,7 +17,10 @@ pytestmark = pytest.mark.usefixtures("sql_processes")
 
 PART = {"duckdb": 5}  # which opens its file for each statement
 # A sample is one of a table, and there it is one of a subquery.
-THROUGH_A_FILTER = {"SELECT count(*) <= 8 FROM invoices TABLESAMPLE reservoir(20%)"}
+THROUGH_A_FILTER = {
+    "SELECT count(*) <= 8 FROM invoices TABLESAMPLE reservoir(20%)",
+    "SELECT rowid, id FROM places ORDER BY rowid LIMIT 2",
+}
 
 
 def _needs_all_rows(sql: str) -> bool:

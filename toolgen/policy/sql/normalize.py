@@ -64,6 +64,14 @@ def _settle_some(root: exp.Expr, _dialect: str) -> None:
             some.set("this", exp.Subquery(this=some.this))
 
 
+def _settle_nulls(root: exp.Expr, _dialect: str) -> None:
+    """`a IS NOT DISTINCT FROM NULL` is `a IS NULL`, which is what SQLite's writer makes of it."""
+    for node in reversed(list(root.find_all(exp.NullSafeEQ, exp.NullSafeNEQ))):
+        if isinstance(node.expression, exp.Null):
+            is_null = exp.Is(this=node.this.copy(), expression=exp.Null())
+            node.replace(is_null if isinstance(node, exp.NullSafeEQ) else exp.Not(this=is_null))
+
+
 def _settle_values(root: exp.Expr, _dialect: str) -> None:
     for raw in list(root.find_all(exp.RawString)):
         raw.replace(exp.Literal.string(raw.this))
@@ -225,4 +233,5 @@ _STEPS: Final[Sequence[tuple[_Step, frozenset[type], frozenset[str]]]] = (
     (_settle_groups, _concerning(exp.GroupConcat), frozenset({"mysql"})),
     (_settle_hints, _concerning(exp.IndexTableHint), frozenset({"mysql"})),
     (_settle_types, _concerning(exp.DataType), frozenset({"sqlite"})),
+    (_settle_nulls, _concerning(exp.NullSafeEQ, exp.NullSafeNEQ), frozenset({"sqlite"})),
 )

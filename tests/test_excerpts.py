@@ -69,6 +69,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/approval_grants.py": ("grant_id.encode('ascii', 'replace').decode()[:128]",),
     "gateway/call_results.py": ("newest[:_MAX_LISTED]",),
     "gateway/catalog_reloader.py": ("list(lines(difference))[:_MAX_TOLD]", "names[:_MAX_TOLD]"),
+    "gateway/file_uploads.py": ("piece[:_SAMPLE - len(head)]",),
     "gateway/inner_call.py": ("names[:_MAX_NAMED]", "shown[:_MAX_NAMED]"),
     "gateway/json_body.py": ("names[:_MAX_DROPPED]",),
     "gateway/operation_names.py": ("identifier[:_MAX_LENGTH]",),
@@ -85,6 +86,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/role_grants.py": ("text.encode('ascii', 'replace').decode()[:128]",),
     "gateway/search_tools.py": ("sources[:_MAX_SOURCES]",),
     "gateway/tool_discovery.py": ("query[:MAX_QUERY_LENGTH]", "name[:MAX_QUERY_LENGTH]", "name[:128]"),
+    "model/media.py": ("body[:_TEXT_SAMPLE]",),
     "model/parameter_names.py": ("keys[:_MAX_DEPTH]",),
     "pipeline/stages/idempotency.py": ("claim.outcome[:12]",),
     "pipeline/stages/record.py": (
@@ -117,7 +119,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "policy/sql/cost.py": ("length[1][:9]", "number.name[:9]"),
     "policy/sql/parameter_sizes.py": ("found[1][:9]",),
     "policy/sql/patterns.py": ("bound[:6]",),
-    "policy/sql/result_sizes.py": ("number[:9]",),
+    "policy/sql/result_sizes.py": ("number[:9]", "text.name[:10]"),
     "policy/validation_messages.py": (
         "parts[:_MAX_LISTED]",
         "listed[:_MAX_LISTED]",

@@ -36,7 +36,10 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
 # What each of these needs is behind an extra: it is imported in a function, by what is asked to use it.
 BEHIND_EXTRAS = {
     *(f"toolgen.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
-    *(f"toolgen.execute.sql.{name}" for name in ("duckdb", "mysql", "mysql_protocol", "postgres", "postgres_protocol")),
+    *(
+        f"toolgen.execute.sql.{name}"
+        for name in ("duckdb", "duckdb_values", "mysql", "mysql_protocol", "postgres", "postgres_protocol")
+    ),
     *(f"toolgen.sources.sql.{name}" for name in ("duckdb", "mysql", "mysql_rights", "postgres", "postgres_rights")),
     *("toolgen.audit.index.postgres", "toolgen.execute.graphql.graphql_transport_ws", "toolgen.gateway.opentelemetry"),
     "toolgen.verify.unmarshal",

@@ -66,6 +66,7 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
     ],
     ("post", "/v1/tool_calls"): [("/v1/tool_calls?wait=0", [{"name": "phone__copy_text", "args": {"text": "x"}}])],
     ("get", "/v1/answers/{name}/{token}"): [(f"/v1/answers/phone__ring/{TOKEN}", None)],
+    ("post", "/v1/files"): [("/v1/files", None)],
     ("get", "/v1/calls/{id}"): [(f"/v1/calls/{CALL}", None)],
     ("post", "/v1/calls/{id}/cancel"): [(f"/v1/calls/{CALL}/cancel", None)],
     ("get", "/v1/calls/{id}/events"): [(f"/v1/calls/{CALL}/events?wait=1", None)],
@@ -97,6 +98,7 @@ STATELESS = {
     ("get", "/metrics"),
     ("get", "/readyz"),  # which has an answer of its own, 503 without a code
     ("post", "/v1/tool_calls"),  # each call has an answer of its own; see below
+    ("post", "/v1/files"),  # kept on the disk of this machine
     ("get", "/v1/answers/{name}/{token}"),  # a file of this machine, read where it is known what is paused
 }
 """Routes that answer without shared state."""

@@ -35,8 +35,10 @@ from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Deny
 from toolgen.state.stored_files import KEY_BYTES, FileTooLargeError
 
-__all__ = ["FileArguments", "GatewayFiles", "Uploaded", "Uploads"]
+__all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads"]
 
+TOO_LARGE = "the file is longer than"
+"""How the message of a refusal begins that is about the size of a file."""
 _RULE = "files"
 _MAX_FILES = 20
 _MAX_NAME_LENGTH = 200
@@ -254,7 +256,7 @@ def too_large(most: int) -> Error:
     """The refusal of a file that is longer than the gateway keeps."""
     return Error(
         code="validation",
-        message=f"the file is longer than {most} bytes, the most that this gateway keeps",
+        message=f"{TOO_LARGE} {most} bytes, the most that this gateway keeps",
         suggestion="send a shorter file, or have the operator raise gateway.files.largest",
         rule=_RULE,
     )

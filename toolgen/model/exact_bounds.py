@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["EXACT", "with_exact_bounds"]
+__all__ = ["EXACT", "with_exact_bounds", "with_exact_values"]
 
 EXACT = 2**53
 """A double beyond it is whole, and stands for several integers."""
@@ -26,3 +26,12 @@ def with_exact_bounds(schema: Any) -> Any:
             for key, value in schema.items()
         }
     return [with_exact_bounds(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
+
+
+def with_exact_values(value: Any) -> Any:
+    """The value with integers in place of doubles beyond 2**53: jsonschema-rs takes a double for the decimal that it is written as."""
+    if type(value) is float:
+        return int(value) if abs(value) >= EXACT and math.isfinite(value) else value
+    if isinstance(value, Mapping):
+        return {key: with_exact_values(one) for key, one in value.items()}
+    return [with_exact_values(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from toolgen.model.body_form import body_advice
-from toolgen.model.exact_bounds import EXACT, with_exact_bounds
+from toolgen.model.exact_bounds import EXACT, with_exact_bounds, with_exact_values
 from toolgen.model.excerpt import bounded
 from toolgen.model.names import near
 from toolgen.model.schema import Json, JsonObject, Schema
@@ -244,7 +244,7 @@ class Validator:
     `formats`: whether the formats of `CHECKED_FORMATS` constrain a value; JSON Schema leaves that to who validates. No other does.
     """
 
-    __slots__ = ("_compiled", "_schema")
+    __slots__ = ("_compiled", "_exact", "_schema")
 
     def __init__(self, schema: Schema, *, formats: bool = True) -> None:
         plain: Any = dict(schema)
@@ -255,6 +255,7 @@ class Validator:
         work = _Work(schema)
         if work.most(schema) > _MAX_WORK:
             raise ValueError(_TOO_MUCH)
+        self._exact = work.large
         if work.large:
             plain = with_exact_bounds(plain)
         try:
@@ -266,7 +267,7 @@ class Validator:
 
     def accepts(self, arguments: JsonObject) -> bool:
         """Whether the arguments conform."""
-        plain: Any = arguments
+        plain: Any = with_exact_values(arguments) if self._exact else arguments
         return self._compiled.is_valid(plain)
 
     def faults(self, arguments: JsonObject, limit: int = 3, bound: Sequence[str] = ()) -> tuple[str, ...]:
@@ -274,7 +275,7 @@ class Validator:
 
         `bound` are arguments that the gateway sets, of which the sentences do not speak.
         """
-        plain: Any = arguments
+        plain: Any = with_exact_values(arguments) if self._exact else arguments
         return sentences(self._compiled.iter_errors(plain), self._schema, limit, bound)
 
 

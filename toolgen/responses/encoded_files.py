@@ -13,6 +13,7 @@ from collections.abc import Mapping, Set
 
 from msgspec import Struct
 
+from toolgen.model.excerpt import bounded
 from toolgen.model.media import INLINE, is_media_type, media_type_of
 from toolgen.model.schema import Json, Schema
 
@@ -31,6 +32,7 @@ _OPAQUE = re.compile(r"token|cursor|next|continu|marker|signature|credential|sec
 _PREFIX = re.compile(r"data:([^,;]{0,200})(?:;[^,;]{0,100}){0,4};base64,", re.IGNORECASE)  # RFC 2397
 _OBJECT = frozenset({"base64", "media_type", "filename"})
 _MAX_DEPTH = 200
+_MAX_NAME_LENGTH = 200
 _NESTED = (str, dict, list, tuple)
 
 
@@ -141,7 +143,9 @@ class _Search:
             media_type = media_type_of(body)
         place: dict[str, Json] = {"media_type": media_type, "size": len(body)}
         if len(self._found) < MAX_FILES:
-            self._found.append(EncodedFile(body=body, media_type=media_type, filename=filename[:200], place=place))
+            self._found.append(
+                EncodedFile(body=body, media_type=media_type, filename=bounded(filename, _MAX_NAME_LENGTH), place=place)
+            )
         return {"resource": place}
 
 

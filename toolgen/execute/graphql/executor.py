@@ -309,6 +309,7 @@ class GraphQLExecutor:
             parameters=_HEADERS,
             body=_BODY,
             security=self._security_of(principal),
+            html=True,  # a web page in place of a response is recognised as one
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from email.message import Message
 
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response
+from toolgen.gateway.file_uploads import TOO_LARGE
 from toolgen.gateway.protocol import Files
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
@@ -19,7 +20,6 @@ _MAX_HEAD_SIZE = 16 * 1024
 _UNSAID = frozenset({"", "application/x-www-form-urlencoded"})
 """Types that clients give to whatever they send, when nobody tells them one."""
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]\Z")
-_STATUS: Mapping[str, int] = {"validation": 415, "upstream_unavailable": 503}
 
 
 class RestFiles:
@@ -49,8 +49,7 @@ class RestFiles:
             media_type = "" if media_type in _UNSAID else media_type
         kept = await uploads.take(principal, pieces, media_type=media_type, filename=filename or "")
         if isinstance(kept, Error):
-            status = 413 if "longer than" in kept.message else _STATUS.get(kept.code, 500)
-            raise Rejected.of(status, kept)
+            raise Rejected.of(_status_of(kept), kept)
         info = kept.info
         answer: dict[str, object] = {
             "uri": kept.uri,
@@ -60,6 +59,14 @@ class RestFiles:
         }
         answer |= {"filename": info.filename} if info.filename else {}
         return json_response({**answer, "expires_s": kept.expires_s}, status=201)
+
+
+def _status_of(error: Error) -> int:
+    if error.retry_after_s is not None:
+        return 503
+    if error.code != "validation":
+        return 500
+    return 413 if error.message.startswith(TOO_LARGE) else 415
 
 
 class _Form:

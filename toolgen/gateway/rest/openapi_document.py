@@ -149,8 +149,10 @@ def _upload() -> Node:
     operation: Node = {
         "operationId": "uploadFile",
         "summary": "Keeps a file for the caller, whose calls may send it by its URI in place of its content",
-        "parameters": [query("filename", {"type": "string", "maxLength": 200})],
-        "requestBody": {"required": True, "content": {"*/*": binary, "multipart/form-data": form}},
+        "parameters": [
+            query("filename", {"type": "string"}, "What the file is called, of which 200 characters are kept.")
+        ],
+        "requestBody": {"content": {"*/*": binary, "multipart/form-data": form}},
         "responses": {"201": shaped("The file is kept.", kept), **errors("503")},
     }
     return {"post": operation}

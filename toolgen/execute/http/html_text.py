@@ -21,11 +21,12 @@ _PARAGRAPH_NAMES = "blockquote h1 h2 h3 h4 h5 h6 hr ol p pre section table title
 _LINES, _PARAGRAPHS = frozenset(_LINE_NAMES.split()), frozenset(_PARAGRAPH_NAMES.split())
 _CELLS = frozenset({"td", "th"})
 _SPACE = re.compile(r"[ \t\r\n\f\v\xa0]+")
-_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])[^>]*+>", re.IGNORECASE) for name in _UNSEEN}
+_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _UNSEEN}
 _HEAD_END = re.compile(r"</head(?=[\s/>])|<body(?=[\s/>])", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
 _MAX_FAULTS = 100
-_TITLE = re.compile(r"<title[^>]*+>([^<]{0,1000})", re.IGNORECASE)
+_TITLE = re.compile(r"<title(?=[\s/>])", re.IGNORECASE)
+_TITLE_TEXT = re.compile(r"[^<]{0,1000}")
 
 
 def text_of_html(page: str) -> str:
@@ -75,7 +76,7 @@ class _Scanner:
             return self._behind_head(end)
         if name in _ENDS and not closes and page[end - 2 : end] != "/>":
             end_tag = _ENDS[name].search(page, end)
-            return len(page) if end_tag is None else end_tag.end()
+            return len(page) if end_tag is None else self._behind(">", end_tag.end())
         if name in _PARAGRAPHS:
             pieces.append("\n\n")
         elif name == "br" or (name in _LINES and not (pieces and pieces[-1].endswith("\n"))):
@@ -99,8 +100,10 @@ class _Scanner:
         page = self._page
         found = _HEAD_END.search(page, at)
         end = at if found is None else found.start()
-        if (title := _TITLE.search(page, at, end)) is not None:
-            self._pieces += (html.unescape(title[1]), "\n\n")
+        title = _TITLE.search(page, at, end)
+        begin = 0 if title is None else page.find(">", title.end(), end) + 1
+        if begin and (text := _TITLE_TEXT.match(page, begin, end)) is not None:
+            self._pieces += (html.unescape(text[0]), "\n\n")
         return end
 
     def _behind(self, mark: str, at: int) -> int:

@@ -195,9 +195,16 @@ async def test_a_writer_that_is_cancelled_while_it_writes_leaves_nothing(tmp_pat
 @in_a_loop
 async def test_only_so_many_files_are_written_at_once(tmp_path: Path) -> None:
     store = _store(tmp_path)
-    writers = [store.begin(owner="a", bound=b"a") for _ in range(16)]
+    writers = [store.begin(owner="a", bound=b"a") for _ in range(8)]
     with pytest.raises(StateUnavailableError):
         store.begin(owner="a", bound=b"a")
+    writers += [store.begin(owner="b", bound=b"b") for _ in range(8)]  # one who is slow leaves room for others
+    with pytest.raises(StateUnavailableError):
+        store.begin(owner="c", bound=b"c")
+    keys = await asyncio.gather(  # what is here already waits for nobody, and takes no place
+        *(store.put(b"x", owner="a", bound=b"a", media_type="text/plain") for _ in range(40))
+    )
+    assert len(set(keys)) == 40
     await writers[0].discard()
     await store.begin(owner="a", bound=b"a").discard()
     for writer in writers:

@@ -8,6 +8,7 @@ import os
 import secrets
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,8 @@ CHUNK = 64 * 1024
 _BATCH = 8 * CHUNK  # that are written at once
 _ID, _TAG = 16, 16
 _ABOUT = b"\xff" * 12  # the nonce of what is known of a file; chunks are counted from 0
-_MAX_WRITERS = 16
+_MAX_WRITERS, _MAX_WRITERS_EACH = 16, 8
+"""How many files may arrive at once: of everybody, and of one owner, who may be slow."""
 _ABANDONED_S = 3_600.0  # a file without an entry is one that is being written, or was when its process ended
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
@@ -60,19 +62,20 @@ class StoredFiles:
         pragmas = (*LASTING, "PRAGMA auto_vacuum = INCREMENTAL")
         self._list = SqliteFile(folder / "files.db", kept="files", schema=_SCHEMA, pragmas=pragmas)
         self._swept = False
-        self._writers = 0
+        self._writers: Counter[str] = Counter()
 
     def begin(self, *, owner: str, bound: bytes, most: int | None = None) -> FileWriter:
         """A file to be written, of at most `most` bytes. Raises `StateUnavailableError` where too many are being written now."""
-        if self._writers >= _MAX_WRITERS:
+        if self._writers[owner] >= _MAX_WRITERS_EACH or self._writers.total() >= _MAX_WRITERS:
             raise StateUnavailableError("too many files are being written now", where=str(self._folder))
-        self._writers += 1
-        largest = self.budget.largest if most is None else min(most, self.budget.largest)
-        return FileWriter(self, owner, bound, min(largest, self.budget.each))
+        self._writers[owner] += 1
+        return FileWriter(self, owner, bound, self._largest(most), counted=True)
 
     async def put(self, body: bytes, *, owner: str, bound: bytes, media_type: str, call_id: str = "") -> bytes:
         """Keeps a file, and returns its key. Raises `StateError`, and `FileTooLargeError`."""
-        writer = self.begin(owner=owner, bound=bound)
+        writer = FileWriter(
+            self, owner, bound, self._largest(None), counted=False
+        )  # all of it is here: nobody is waited for
         try:
             await writer.write(body)
             key, _ = await writer.finish(media_type=media_type, call_id=call_id)
@@ -181,15 +184,22 @@ class StoredFiles:
                     found.append(name)
         return found
 
-    def _left(self) -> None:
-        self._writers -= 1
+    def _largest(self, most: int | None) -> int:
+        budget = self.budget
+        return min(budget.largest if most is None else most, budget.largest, budget.each, budget.total)
+
+    def _left(self, owner: str) -> None:
+        self._writers[owner] -= 1
+        if not self._writers[owner]:
+            del self._writers[owner]
 
 
 class FileWriter:
     """A file that is being written. `discard` must be called in the end; it removes what was not finished."""
 
-    def __init__(self, store: StoredFiles, owner: str, bound: bytes, most: int) -> None:
+    def __init__(self, store: StoredFiles, owner: str, bound: bytes, most: int, *, counted: bool) -> None:
         self._store = store
+        self._counted = counted
         self._owner = owner
         self._bound = bound
         self._most = most
@@ -234,7 +244,8 @@ class FileWriter:
         if self._discarded:
             return
         self._discarded = True
-        self._store._left()
+        if self._counted:
+            self._store._left(self._owner)
         if self._begun:
             await asyncio.to_thread(self._close)
 

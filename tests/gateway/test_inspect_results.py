@@ -242,6 +242,24 @@ def test_a_text_in_a_file_is_looked_at(tmp_path: Path) -> None:
     scenario(tmp_path, [{"detector": "personal_data", "then": "redact"}], steps)
 
 
+def test_a_text_with_other_bytes_behind_it_is_looked_at(tmp_path: Path) -> None:
+    """`read_file` shows a file that begins as text."""
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        body = b"nothing here\n" * 11_000 + "write to ann.lee@mail.fr ü".encode() + b"\xff\0"
+        answer = await health(gateway, seen, {"base64": base64.b64encode(body).decode(), "media_type": "a/b"})
+        data: Any = answer.data
+        arguments = {"uri": data["resource"]["uri"], "range": "-40"}
+        read = await gateway.call("read_file", arguments, principal="bot")
+        assert "write to [email]" in str(read.data)
+        plain = b"nothing here\n" * 11_000 + b"\xff"
+        answer = await health(gateway, seen, {"base64": base64.b64encode(plain).decode(), "media_type": "a/b"})
+        data = answer.data
+        assert data["resource"]["size"] == len(plain)
+
+    scenario(tmp_path, [{"detector": "personal_data", "then": "redact"}], steps)
+
+
 def test_bytes_that_are_no_text_stay_as_they_are(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         picture = {"base64": base64.b64encode(b"\x89PNG\xff ann.lee@mail.fr").decode(), "media_type": "image/png"}

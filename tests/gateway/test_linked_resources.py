@@ -19,7 +19,7 @@ from tests.services.bridged import POLICY, calls, hostile, listed, over_http, te
 from toolgen import Gateway
 from toolgen.audit.reader import entries
 from toolgen.gateway.answer_files import HeldFile
-from toolgen.gateway.response_shaping import SHOWN
+from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Presence
 from toolgen.policy.answer_redaction import WITHHELD

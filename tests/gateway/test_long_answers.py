@@ -27,7 +27,7 @@ from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.response_shaping import SHOWN
+from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope
 from toolgen.state.pauses import Pause
 

@@ -26,12 +26,13 @@ from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
 from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
-from toolgen.gateway.response_shaping import SHOWN, Answering
+from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.search_tools import CALLING, INPUTS, RUN, canonical
 from toolgen.gateway.tool_discovery import Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import masking
+from toolgen.model.media import SHOWN
 from toolgen.model.names import META_TOOLS
 from toolgen.model.result import Envelope, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import JsonObject

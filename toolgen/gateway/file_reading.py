@@ -13,9 +13,9 @@ from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
 from toolgen.gateway.file_links import READ_FILE, SCHEME, UPLOADS
 from toolgen.gateway.file_uploads import GatewayFiles, Uploads
 from toolgen.gateway.json_body import ended
-from toolgen.gateway.response_shaping import SHOWN, Answering
+from toolgen.gateway.response_shaping import Answering
 from toolgen.model.call import Principal
-from toolgen.model.media import shown_type
+from toolgen.model.media import SHOWN, begins_as_text, shown_type
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Envelope, Error, Refused, Shape, Success, file_data
 from toolgen.model.schema import JsonObject, Schema
@@ -179,7 +179,7 @@ async def _shown(file: KeptFile | HeldFile, uri: str, span: str | None) -> Succe
     if span is None and size <= _MAX_BLOCK and (kind := shown_type(head, media_type)):
         whole = file_data(head if size <= SHOWN else await file.read(), kind)
         return Success(data=[whole, f"[{kind}, {size} bytes]"], shape=Shape.PARTS)
-    if not _is_text(head, whole=size <= SHOWN):
+    if not begins_as_text(head):
         return Success(data=_described(file, uri))
     start, end = (0, size) if span is None else _places(span, size)
     if start > size or end < start:
@@ -204,17 +204,6 @@ def _places(span: str, size: int) -> tuple[int, int]:
     return int(found[1]), int(found[2]) + 1 if found[2] else size
 
 
-def _is_text(head: bytes, *, whole: bool) -> bool:
-    """Whether the beginning of a file is text in UTF-8. Its last character may be cut where it is not the `whole` file."""
-    if b"\0" in head:
-        return False
-    try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return not whole and error.start > len(head) - 4 and error.reason == "unexpected end of data"
-    return True
-
-
 def _described(file: KeptFile | HeldFile, uri: str) -> str:
     """What a file is that a model cannot read, and where it is downloaded."""
     info = file.info
@@ -235,7 +224,7 @@ async def _joined(files: Sequence[KeptFile | HeldFile]) -> KeptFile | HeldFile:
     texts = []
     for one in files:
         body = await one.read(0, SHOWN)
-        is_text = _is_text(body, whole=one.info.size <= SHOWN)
+        is_text = begins_as_text(body)
         texts.append(body.decode("utf-8", "ignore") if is_text else f"[{one.info.media_type}, {one.info.size} bytes]")
     return HeldFile("\n\n".join(texts).encode("utf-8"), "text/plain")
 

@@ -27,6 +27,7 @@ from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.mcp import plain_data
+from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, HttpBinding, Tool
@@ -40,10 +41,7 @@ from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 from toolgen.state.stored_files import FileTooLargeError
 
-__all__ = ["SHOWN", "Answering"]
-
-SHOWN = 131_072
-"""How many bytes of one answer an agent is shown at once; some 30,000 tokens."""
+__all__ = ["Answering"]
 
 _MAX_JOINED_SIZE = 4 * 1024 * 1024
 _NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "

@@ -10,7 +10,9 @@ from toolgen.model.result import text_in
 __all__ = [
     "INLINE",
     "PICTURES",
+    "SHOWN",
     "agrees",
+    "begins_as_text",
     "is_media_type",
     "may_hold_files",
     "media_type_of",
@@ -20,6 +22,8 @@ __all__ = [
 
 INLINE = 1_024
 """How many bytes may stand as base64 in an answer."""
+SHOWN = 131_072
+"""How many bytes of one answer an agent is shown at once; some 30,000 tokens."""
 _SHORTEST = INLINE * 4 // 3
 _WINDOW = _SHORTEST // 3
 PICTURES: Mapping[str, re.Pattern[bytes]] = {
@@ -86,6 +90,18 @@ def media_type_of(body: bytes) -> str:
     if len(body) > len(sample):  # the last character may be cut
         sample = sample[: max(sample.rfind(b"\n"), sample.rfind(b" "), 0)] or sample
     return "application/octet-stream" if not body or text_in(sample) is None else "text/plain"
+
+
+def begins_as_text(body: bytes) -> bool:
+    """Whether the first `SHOWN` bytes are text in UTF-8, so that the whole is read as text, whatever stands behind them."""
+    head = body[:SHOWN]
+    if b"\0" in head:
+        return False
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:  # of longer bytes the last character may be cut
+        return len(body) >= SHOWN and error.start > len(head) - 4 and error.reason == "unexpected end of data"
+    return True
 
 
 def may_hold_files(body: bytes) -> bool:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
 from toolgen.model.call import Call, parties
+from toolgen.model.media import begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
@@ -203,20 +204,27 @@ def _said(result: Success | Failed) -> Json:
 
 
 def _text_of(data: Json) -> Json:
-    """The data as it is read: of a file the text that it holds, which models read in base64 too; None for one that is no text."""
+    """The data as it is read: of a file the text that it holds, which models read in base64 too; None for one that is no text.
+
+    A file that begins as text is read as text to its end, so it is looked at although other bytes stand in it.
+    """
     body = file_bytes(data)
     if body is None:
         return data
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
-        return None
+        return body.decode("utf-8", "replace") if begins_as_text(body) else None
 
 
 def _file_of(data: Json, text: Json) -> Json:
     """The data with another text in it."""
     if isinstance(data, Mapping) and isinstance(text, str) and file_bytes(data) is not None:
-        return {**data, "base64": base64.b64encode(text.encode("utf-8")).decode("ascii")}
+        return (
+            data
+            if text == _text_of(data)
+            else {**data, "base64": base64.b64encode(text.encode("utf-8")).decode("ascii")}
+        )
     return data if text is None else text
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -23,6 +23,8 @@ from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
 from toolgen.gateway.asgi.app import App
+from toolgen.gateway.asgi.request import Rejected
+from toolgen.gateway.rest.files import _Form
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3_000)
 LARGE = random.Random(2).randbytes(3 * 1024 * 1024)
@@ -51,6 +53,31 @@ API = {
                                     "title": {"type": "string"},
                                     "file": BINARY,
                                     "more": {"type": "array", "items": BINARY},
+                                },
+                            }
+                        }
+                    },
+                },
+                "responses": {"200": {"description": "ok"}},
+            }
+        },
+        "/document": {
+            "post": {
+                "operationId": "send_document",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "object",
+                                "properties": {
+                                    "document": {
+                                        "type": "object",
+                                        "properties": {
+                                            "base64": {"type": "string", "contentEncoding": "base64"},
+                                            "name": {"type": "string"},
+                                        },
+                                    }
                                 },
                             }
                         }
@@ -439,3 +466,78 @@ def tried_at(root: Path, work: Work, description: str) -> None:
     with suppress(SystemExit):
         command_line(["build", "--config", str(path)])
     asyncio.run(main(path))
+
+
+def test_a_file_in_a_form_that_is_not_taken_stays_out_of_the_record(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        uri = await uploaded(http, LARGE)
+        written = base64.b64encode(PNG).decode()
+        for arguments in (
+            {"file": uri},
+            {"file": written},
+            {"file": "data:image/png;base64," + written},
+            {"file": {"base64": "aGk="}, "more": [uri, written]},
+            {"fiel": {"uri": uri}},
+            {"other": written, "file": {"base64": "aGk="}},
+            {"file": {"data": written, "url": uri}},
+        ):
+            await called(http, "send_form", **arguments)
+        assert not any(PNG in body or LARGE in body for _, _, body in upstream.received)
+        log = recorded(tmp_path)
+        assert log.count(b'"intent"') == 7
+        assert written[:60].encode() not in log
+        assert uri.rpartition("/")[2][:30].encode() not in log
+
+    tried(tmp_path, work)
+
+
+def test_a_form_is_read_alike_wherever_its_pieces_end() -> None:
+    rng = random.Random(3)
+
+    async def read(body: bytes, most: int) -> bytes:
+        async def pieces() -> AsyncIterator[bytes]:
+            at = 0
+            while at < len(body):
+                size = rng.randint(1, most)
+                yield body[at : at + size]
+                at += size
+
+        form = _Form(pieces(), "x-y")
+        await form.begin()
+        assert (form.filename, form.media_type) == ("a.bin", "text/csv")
+        return b"".join([part async for part in form.content()])
+
+    head = b'--x-y\r\nContent-Type: text/csv\r\nContent-Disposition: form-data; name="f"; filename="a.bin"\r\n\r\n'
+    signs = (b"\r\n--x-", b"\r\n--", b"\r", b"\n", b"-", b"x-y", b"\r\n\r\n", b"a" * 50, b"\0")
+    for _ in range(300):
+        content = b"".join(rng.choices(signs, k=rng.randint(0, 12)))
+        if b"\r\n--x-y" in b"\r\n" + content + b"\r\n--":
+            continue
+        for end in (b"\r\n--x-y--", b"\r\n--x-y--\r\n", b"\r\n--x-y--\r\nepilogue\r\n--x-y"):
+            assert asyncio.run(read(head + content + end, rng.choice((1, 2, 7, 40, 400)))) == content
+        for cut in (b"", b"\r\n", b"\r\n--x-", b"\r\n--x-y", b"\r\n--x-y-", b"\r\n--x-y\r\n"):
+            with pytest.raises(Rejected):
+                asyncio.run(read(head + content + cut, rng.choice((1, 2, 7, 40, 400))))
+
+
+@pytest.mark.parametrize("name", ["undefined''a", "idna''a%FF", "\0''a"])
+def test_a_filename_in_no_character_set_is_refused(tmp_path: Path, name: str) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+        body = f"--x\r\nContent-Disposition: form-data; name=f; filename*={name}\r\n\r\na\r\n--x--\r\n".encode()
+        answer = await http.post("/v1/files", content=body, headers={"content-type": "multipart/form-data; boundary=x"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request"), answer.text
+        if "\0" not in name:
+            headers = {"content-disposition": f"attachment; filename*={name}"}
+            assert (await http.post("/v1/files", content=b"a", headers=headers)).status_code == 400
+
+    tried(tmp_path, work)
+
+
+def test_an_object_of_json_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        document = {"base64": base64.b64encode(b"a" * 70_000).decode(), "name": "n"}
+        made = await called(http, "send_document", document=document)
+        assert made["status"] == "ok", made
+        assert json.loads(upstream.received.pop()[2]) == {"document": document}
+
+    tried(tmp_path, work)

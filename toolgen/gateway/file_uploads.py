@@ -31,6 +31,7 @@ from toolgen.model.files import INLINE_UPLOAD, FileInfo
 from toolgen.model.media import agrees, is_media_type, media_type_of
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
+from toolgen.model.tool import GraphQLBinding, HttpBinding, HttpBody, Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Deny
 from toolgen.state.stored_files import KEY_BYTES, FileTooLargeError
@@ -173,7 +174,7 @@ class FileArguments:
         `local`: its caller is on this machine, and may name files of open folders by their `path`, which becomes the URI of a copy.
         """
         schema = call.tool.input_schema
-        if not takes_files(schema):
+        if not (_sends_files(call.tool) and takes_files(schema)):
             if len(self.without) >= _MAX_TOOLS:
                 self.without.clear()
             self.without.add(call.tool.digest)
@@ -229,6 +230,17 @@ class FileArguments:
         named = {"filename": info.filename} if info.filename and not rest.get("filename") else {}
         kind = {"media_type": info.media_type} if not said else {}
         return {"uri": uri, **rest, **named, **kind, "size": info.size, "sha256": info.sha256}
+
+
+def _sends_files(tool: Tool) -> bool:
+    """Whether a file among the arguments is sent as one. What only looks like it, as an object of JSON may, is sent as it is written."""
+    match tool.binding:
+        case HttpBinding(body=HttpBody() as body):
+            return body.file or any(part.file for part in (*body.parts.values(), body.others) if part is not None)
+        case GraphQLBinding(uploads=uploads):
+            return bool(uploads)
+        case _:
+            return False
 
 
 _FORMS = 'send {"uri": "toolgen://…"}, or {"base64": "…"} for up to 64 KiB'

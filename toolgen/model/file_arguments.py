@@ -8,11 +8,12 @@ that rules and approvers see what is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 from toolgen.model.schema import Json, JsonObject, Schema
 
-__all__ = ["FILE_SCHEMA", "file_places", "is_file_schema", "recorded_file", "replaced_at", "takes_files", "with_files"]
+__all__ = ["FILE_SCHEMA", "file_places", "is_file_schema", "recorded_files", "replaced_at", "takes_files", "with_files"]
 
 FILE_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -37,6 +38,7 @@ _Path = tuple[str | int, ...]
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _MAX_DEPTH = 40
 _NAMES = ("filename", "media_type", "size", "sha256")
+_MAX_REFERENCE_LENGTH = 200
 
 
 def is_file_schema(schema: Any) -> bool:
@@ -62,16 +64,23 @@ def takes_files(schema: Any) -> bool:
 
 def file_places(schema: Schema, arguments: JsonObject) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
     """Each file among arguments, with the keys that lead to it."""
+    for path, file in _places(schema, arguments):
+        if isinstance(file, Mapping):
+            yield path, file
+
+
+def _places(schema: Schema, arguments: JsonObject) -> Iterator[tuple[_Path, Mapping[str, Json] | str]]:
+    """Each file among arguments, and each text that stands where a file belongs."""
     definitions = schema.get("$defs")
     yield from _below(schema, arguments, (), definitions if isinstance(definitions, Mapping) else {}, 0)
 
 
 def _below(
     schema: Any, value: Json, path: _Path, definitions: Mapping[str, Any], depth: int
-) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
+) -> Iterator[tuple[_Path, Mapping[str, Json] | str]]:
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or not isinstance(value, Mapping | list | tuple | str):
         return
-    if isinstance(value, Mapping) and is_file_schema(schema):
+    if isinstance(value, Mapping | str) and is_file_schema(schema):
         yield path, value
         return
     reference = schema.get("$ref")
@@ -86,6 +95,8 @@ def _below(
                 if place not in found:
                     found.add(place)
                     yield place, file
+    if isinstance(value, str):
+        return
     if isinstance(value, Mapping):
         known = schema.get("properties")
         others = schema.get("additionalProperties")
@@ -121,6 +132,22 @@ def replaced_at(value: Any, path: _Path, by: Json) -> Any:
     return listed
 
 
-def recorded_file(file: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What the record keeps of a file: name, media type, size and digest. Its bytes, and the key in its URI, are left out."""
+def recorded_files(schema: Schema, arguments: JsonObject) -> JsonObject:
+    """The arguments as the record keeps them: without the bytes of files and the keys in their URIs, also where one was sent as a text."""
+    changed: Any = arguments
+    for path, file in list(_places(schema, arguments)):
+        changed = replaced_at(changed, path, _recorded_text(file) if isinstance(file, str) else _recorded_file(file))
+    found: JsonObject = changed
+    return found
+
+
+def _recorded_text(text: str) -> Json:
+    """A text in place of a file: some systems take the name of one, and all else is a file in a form that is not sent."""
+    if len(text) <= _MAX_REFERENCE_LENGTH and "toolgen://" not in text:
+        return text
+    return {"characters": len(text), "sha256": sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}
+
+
+def _recorded_file(file: Mapping[str, Json]) -> Mapping[str, Json]:
+    """What the record keeps of a file: name, media type, size and digest."""
     return {name: file[name] for name in _NAMES if name in file}

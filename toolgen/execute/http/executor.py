@@ -113,7 +113,7 @@ class HttpExecutor:
         if not isinstance(binding, HttpBinding):
             raise _unbound(call)
         try:
-            if (body := binding.body) is not None and (body.file or body.parts):
+            if (body := binding.body) is not None and (body.file or body.parts or body.others is not None):
                 call = await self._with_files(body, call)
             request = self._request(binding, call)
         except UnbindableError as error:
@@ -289,7 +289,7 @@ def _named_files(binding: HttpBinding, call: Call) -> JsonObject:
         return {**rest, "base64": base64.b64encode(text.encode()).decode()}
 
     body = binding.body
-    if body is None or not (body.file or body.parts):
+    if body is None or not (body.file or body.parts or body.others is not None):
         return call.arguments
     return with_files(call.tool.input_schema, call.arguments, named)
 

@@ -37,8 +37,8 @@ class RestFiles:
             raise Rejected(415, "bad_request", "a compressed body is not accepted")
         header = _header("Content-Type", request.text(b"content-type"))
         media_type, most = header.get_content_type() if header["Content-Type"] else "", uploads.largest
-        filename = (
-            given.get("filename") or _header("Content-Disposition", request.text(b"content-disposition")).get_filename()
+        filename = given.get("filename") or _filename(
+            _header("Content-Disposition", request.text(b"content-disposition"))
         )
         if media_type == "multipart/form-data":
             form = _Form(request.pieces(most + _FRAMING), str(header.get_param("boundary") or ""))
@@ -94,7 +94,7 @@ class _Form:
             if not colon:
                 raise _malformed()
             message[name.strip()] = value.strip()
-        filename = message.get_filename()
+        filename = _filename(message)
         if filename is None:
             raise Rejected(400, "bad_request", "the form has a field that is no file", suggestion="send one file alone")
         self.filename = filename
@@ -130,6 +130,16 @@ def _header(name: str, value: str) -> Message:
     if value:
         message[name] = value
     return message
+
+
+def _filename(message: Message) -> str | None:
+    """The name of a file, None where there is none. Raises `Rejected` for one in a character set that no text is written in."""
+    try:
+        return message.get_filename()
+    except ValueError:
+        raise Rejected(
+            400, "bad_request", "the filename cannot be decoded", suggestion="write filename* in UTF-8"
+        ) from None
 
 
 def _malformed() -> Rejected:

@@ -21,7 +21,7 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError, place_of
 from toolgen.model.argument_names import listed_arguments, own_arguments
 from toolgen.model.call import Call, Principal
-from toolgen.model.file_arguments import recorded_file, takes_files, with_files
+from toolgen.model.file_arguments import recorded_files, takes_files
 from toolgen.model.graphql_schema import named
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Shape, Success
@@ -132,10 +132,15 @@ class AuditRedaction:
         """The values of unknown arguments as the record keeps them, by the names in `call.dropped`.
 
         A value is a digest where its name, or the name that was probably meant, is sensitive. All are digests where the schema of the tool
-        calls anything secret, where the policy lists what is plain, and where they are too much to look at.
+        calls anything secret or takes files, where the policy lists what is plain, and where they are too much to look at.
         """
         tool, dropped = self._tools.get(call.tool.name), call.dropped
-        if tool is None or self._policy.plain is not None or has_secrets(tool.input_schema):
+        if (
+            tool is None
+            or self._policy.plain is not None
+            or has_secrets(tool.input_schema)
+            or takes_files(tool.input_schema)
+        ):
             return {name: self._digest(value) for name, value in dropped.items()}
         if excess(dropped) is not None:
             return dict.fromkeys(dropped)
@@ -194,7 +199,7 @@ class AuditRedaction:
         secrets = self._secrets.get(tool.digest) or self._secrets_of(tool)
         arguments = call.arguments
         if secrets.files:
-            arguments = with_files(tool.input_schema, arguments, recorded_file)
+            arguments = recorded_files(tool.input_schema, arguments)
         concealed = self._by_name(arguments, tool, secrets) if secrets.by_schema or secrets.named else arguments
         if self._policy.plain is None:
             return concealed

@@ -25,6 +25,7 @@ from toolgen.cli import main as command_line
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.request import Rejected
 from toolgen.gateway.rest.files import _Form
+from toolgen.state.pauses import Pause
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3_000)
 LARGE = random.Random(2).randbytes(3 * 1024 * 1024)
@@ -82,6 +83,16 @@ API = {
                             }
                         }
                     },
+                },
+                "responses": {"200": {"description": "ok"}},
+            }
+        },
+        "/others": {
+            "post": {
+                "operationId": "send_others",
+                "requestBody": {
+                    "required": True,
+                    "content": {"multipart/form-data": {"schema": {"type": "object", "additionalProperties": BINARY}}},
                 },
                 "responses": {"200": {"description": "ok"}},
             }
@@ -539,5 +550,33 @@ def test_an_object_of_json_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Pat
         made = await called(http, "send_document", document=document)
         assert made["status"] == "ok", made
         assert json.loads(upstream.received.pop()[2]) == {"document": document}
+
+    tried(tmp_path, work)
+
+
+def test_a_file_of_any_name_in_a_form_is_sent_with_its_bytes(tmp_path: Path) -> None:
+    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        uri = await uploaded(http, LARGE)
+        made = await called(http, "send_others", body={"a": {"uri": uri}, "b": {"base64": "aGk="}})
+        assert made["status"] == "ok", made
+        _, _, sent = upstream.received.pop()
+        assert b"\r\n\r\n" + LARGE + b"\r\n--" in sent
+        assert b"\r\n\r\nhi\r\n--" in sent
+        assert b"toolgen://" not in sent
+        shown = await gateway.preview("store__send_others", {"body": {"a": {"uri": uri}}}, principal="bot")
+        assert uri not in json.dumps(shown.to_dict())
+
+    tried(tmp_path, work)
+
+
+def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
+    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        uri = (await called(http, "get_photo"))["data"]["resource"]["uri"]
+        gateway.pausing.local.change(lambda _: (Pause(tool="store__get_photo", since=0.0),))
+        made = await called(http, "send_raw", body={"uri": uri})
+        assert (made["status"], made["error"]["code"]) == ("refused", "validation"), made
+        assert not upstream.received
+        gateway.pausing.local.change(lambda _: ())
+        assert (await called(http, "send_raw", body={"uri": uri}))["status"] == "ok"
 
     tried(tmp_path, work)

@@ -34,6 +34,7 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import GraphQLBinding, HttpBinding, HttpBody, Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Deny
+from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.stored_files import KEY_BYTES, FileTooLargeError
 
 __all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads"]
@@ -52,12 +53,14 @@ _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 class GatewayFiles:
     """What executors read the files of calls from."""
 
-    def __init__(self, files: AnswerFiles, current: CurrentPolicy) -> None:
+    def __init__(self, files: AnswerFiles, current: CurrentPolicy, pauses: Pauses | SharedPauses) -> None:
         self._files = files
         self._current = current
+        self._pauses = pauses
 
     async def open(self, principal: Principal, uri: str) -> KeptFile | None:
-        """The file of a URI; None where this principal has none by it (any more). Raises `StateError`."""
+        """The file of a URI; None where this principal has none by it (any more), or the tool that answered with it is paused.
+        Raises `StateError`."""
         governance = self._current.governance
         if uri.startswith(UPLOADS):
             key = _key_of(uri.removeprefix(UPLOADS))
@@ -68,6 +71,10 @@ class GatewayFiles:
         tool = governance.tool(place.tool)
         key = _key_of(place.token)
         if tool is None or key is None or not governance.access.visible(principal, tool):
+            return None
+        if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
+            return None
+        if self._pauses.covering(parties(principal), tool.source, tool.name) is not None:
             return None
         return await self._files.open(key, bound_to(governance, principal, tool, None))
 
@@ -218,7 +225,7 @@ class FileArguments:
             return Deny(rule=_RULE, code=fault.code, reason=fault.message, suggestion=fault.suggestion)
         if found is None:
             return _deny(
-                "there is no such file (any more): it is kept for a while, for the caller it was given to",
+                "there is no such file now: it is kept for a while, for the caller it was given to, and not sent while its tool is paused",
                 "make the call again that answered with it, or upload it again",
             )
         info = found.info

@@ -167,7 +167,7 @@ class Gateway(Standing):
             commands=None if above is None else make_command_client(above.commands),
             inner=(inner := NestedCalls(current)),
             devices=self._devices,
-            files=(sent := GatewayFiles(files, current)),
+            files=(sent := GatewayFiles(files, current, shared.pauses)),
         )
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
         self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)

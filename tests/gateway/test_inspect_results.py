@@ -260,6 +260,33 @@ def test_a_text_with_other_bytes_behind_it_is_looked_at(tmp_path: Path) -> None:
     scenario(tmp_path, [{"detector": "personal_data", "then": "redact"}], steps)
 
 
+@pytest.mark.parametrize("then", ["redact", "tokenise", "block"])
+@pytest.mark.parametrize("form", ["{}", "data:text/csv;base64,{}"])
+def test_texts_of_files_in_members_are_looked_at(tmp_path: Path, then: str, form: str) -> None:
+    """They are kept, and `read_file` shows them as text."""
+
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        text, other = "nothing here\n" * 200, b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
+        members = {
+            "a": form.format(base64.b64encode((text + "write to ann.lee@mail.fr").encode()).decode()),
+            "b": [{"c": form.format(base64.b64encode(text.encode()).decode())}],
+            "d": form.format(base64.b64encode(other).decode()),
+        }
+        answer = await health(gateway, seen, members)
+        if then == "block":
+            assert code(answer) == "result_withheld"
+            return
+        data: Any = answer.data
+        read = await gateway.call("read_file", {"uri": data["a"]["resource"]["uri"]}, principal="bot")
+        assert ("write to [email]" if then == "redact" else "write to <email:1>") in str(read.data)
+        assert "ann.lee" not in str(read.data)
+        read = await gateway.call("read_file", {"uri": data["b"][0]["c"]["resource"]["uri"]}, principal="bot")
+        assert text in str(read.data[0])  # type: ignore[index, call-overload]
+        assert data["d"]["resource"]["size"] == len(other)
+
+    scenario(tmp_path, [{"detector": "personal_data", "then": then}], steps)
+
+
 def test_bytes_that_are_no_text_stay_as_they_are(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         picture = {"base64": base64.b64encode(b"\x89PNG\xff ann.lee@mail.fr").decode(), "media_type": "image/png"}

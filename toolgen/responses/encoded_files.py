@@ -37,8 +37,10 @@ _NESTED = (str, dict, list, tuple)
 
 
 class EncodedFile(Struct, kw_only=True):
-    """A file that was taken out of an answer. `place` is the object that stands in the answer now: what is put in it is read there."""
+    """A file that was taken out of an answer, where it was `written` so. `place` is the object that stands in the answer now: what is put
+    in it is read there."""
 
+    written: str
     body: bytes
     media_type: str
     filename: str
@@ -122,7 +124,7 @@ class _Search:
         if not certain and _OPAQUE.search(name):
             return text
         body = _decoded(written, certain=certain)
-        return text if body is None or len(body) <= INLINE else self._place(body, media_type, "")
+        return text if body is None or len(body) <= INLINE else self._place(text, body, media_type, "")
 
     def _object(self, value: Mapping[str, Json]) -> Json:
         written, media_type, filename = value["base64"], value.get("media_type"), value.get("filename")
@@ -133,18 +135,25 @@ class _Search:
         except ValueError:
             return value
         return self._place(
+            written,
             body,
             media_type if isinstance(media_type, str) else "",
             filename if isinstance(filename, str) else "",
         )
 
-    def _place(self, body: bytes, media_type: str, filename: str) -> Json:
+    def _place(self, written: str, body: bytes, media_type: str, filename: str) -> Json:
         if not is_media_type(media_type):
             media_type = media_type_of(body)
         place: dict[str, Json] = {"media_type": media_type, "size": len(body)}
         if len(self._found) < MAX_FILES:
             self._found.append(
-                EncodedFile(body=body, media_type=media_type, filename=bounded(filename, _MAX_NAME_LENGTH), place=place)
+                EncodedFile(
+                    written=written,
+                    body=body,
+                    media_type=media_type,
+                    filename=bounded(filename, _MAX_NAME_LENGTH),
+                    place=place,
+                )
             )
         return {"resource": place}
 

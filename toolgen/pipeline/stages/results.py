@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from toolgen.errors import StateError, place_of
 from toolgen.model.call import Call, parties
 from toolgen.model.media import begins_as_text
-from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Success, file_bytes
+from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
 from toolgen.pipeline.middleware import Next, Trail
@@ -30,12 +30,14 @@ from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, W
 from toolgen.policy.detectors.restored_values import CallMasking, changed_texts
 from toolgen.policy.detectors.tokens import Signer, unmarked
 from toolgen.policy.rules import Note
+from toolgen.responses.encoded_files import declared_names, taken_out
 from toolgen.state.value_vault import Scope, Vault
 
 __all__ = ["ResultsStage", "told"]
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
+_BLOCK_BYTES = frozenset({"blob", "data"})  # members of MCP's content blocks that are base64
 _LONG = 8 * 1024  # bytes from which on looking is left to a thread
 _FAILED = "what this answer holds cannot be told, so it is withheld"
 
@@ -80,7 +82,8 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
 
     async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
         long = (result.delivery.bytes or 0) > _LONG
-        said = await _run(lambda: self._marked(call, _said(result)), apart=long)
+        files = await _run(lambda: _texts_of_files(call.tool, result), apart=long)
+        said = await _run(lambda: self._marked(call, _said(result, files)), apart=long)
         seen = await self._seen(call, said, apart=long)
         stored = await self._stored(call, said, apart=long)
         if stored is not None:
@@ -100,7 +103,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         elif not seen.has("tokenise") and not seen.resembling:
             return result
         shown = await self._tokenised(call, said, seen, apart=long)
-        return _with(result, shown if stored is None else _quoting(shown, stored))
+        return _with(result, shown if stored is None else _quoting(shown, stored), files)
 
     async def _seen(self, call: Call, said: Json, *, apart: bool) -> Seen:
         """What the detectors find in an answer."""
@@ -195,12 +198,22 @@ def _quoting(shown: Json, masking: CallMasking) -> Json:
     return {**shown, **{name: masking.message(str(shown[name])) for name in ("message", "suggestion")}}
 
 
-def _said(result: Success | Failed) -> Json:
+def _texts_of_files(tool: Tool, result: Success | Failed) -> Mapping[str, str]:
+    """The texts of files that stand as base64 in the data, by how they are written there: they are kept, and read as text."""
+    if not result.delivery.files or file_bytes(result.data) is not None:
+        return {}
+    blocks = _BLOCK_BYTES if result.shape is Shape.CONTENT else frozenset()
+    _, found = taken_out(result.data, declared_names(tool.output_schema) | blocks)
+    return {file.written: file.body.decode("utf-8", "replace") for file in found if begins_as_text(file.body)}
+
+
+def _said(result: Success | Failed, files: Mapping[str, str]) -> Json:
     data = _text_of(result.data)
+    read = {"files": list(files.values())} if files else {}
     if isinstance(result, Success):
-        return {"data": data, "cursor": result.next_cursor}
+        return {"data": data, "cursor": result.next_cursor, **read}
     error = result.error
-    return {"data": data, "message": error.message, "suggestion": error.suggestion}
+    return {"data": data, "message": error.message, "suggestion": error.suggestion, **read}
 
 
 def _text_of(data: Json) -> Json:
@@ -228,10 +241,23 @@ def _file_of(data: Json, text: Json) -> Json:
     return data if text is None else text
 
 
-def _with(result: Success | Failed, said: Json) -> Success | Failed:
+def _rewritten(data: Json, files: Mapping[str, str], texts: Json) -> Json:
+    """The data with other texts in its files."""
+    given = texts if isinstance(texts, list | tuple) else ()
+    changed = {
+        written: base64.b64encode(str(text).encode("utf-8", "replace")).decode("ascii")
+        for (written, before), text in zip(files.items(), given, strict=True)
+        if text != before
+    }
+    return changed_texts(data, lambda text: changed.get(text, text)) if changed else data
+
+
+def _with(result: Success | Failed, said: Json, files: Mapping[str, str]) -> Success | Failed:
     if not isinstance(said, Mapping) or "data" not in said:
         return result
     data = _file_of(result.data, said["data"])
+    if files:
+        data = _rewritten(data, files, said["files"])
     if isinstance(result, Success):
         return replace(result, data=data)
     error = replace(result.error, message=str(said["message"]), suggestion=str(said["suggestion"]))

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from tests.gateway.clients import listening
+from tests.patient import until
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
@@ -110,7 +111,9 @@ POLICY: dict[str, Any] = {
     "principals": {
         name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), "roles": ["all"]}
         for name in ("bot", "other")
-    },
+    }
+    | {"boss": {"api_key": "sha256:" + hashlib.sha256(b"key-of-boss").hexdigest(), "roles": ["boss"]}},
+    "approvals": {"approvers": ["boss"]},
     "rules": [
         {"id": "all", "to": ["all"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"},
         {
@@ -119,6 +122,13 @@ POLICY: dict[str, Any] = {
             "tools": ["store__send_raw"],
             "when": "has(args.body.media_type) && args.body.media_type == 'application/pdf'",
             "verdict": "deny",
+        },
+        {
+            "id": "asked",
+            "to": ["all"],
+            "tools": ["store__send_form"],
+            "when": "has(args.title) && args.title == 'ask'",
+            "verdict": "ask",
         },
     ],
     "egress": {"private_networks": "allow"},
@@ -160,7 +170,7 @@ class Upstream:
 Work = Callable[[Gateway, httpx.AsyncClient, Upstream], Awaitable[None]]
 
 
-def tried(root: Path, work: Work, **files: Any) -> None:
+def tried(root: Path, work: Work, *, pending_after: str = "30s", **files: Any) -> None:
     upstream = Upstream()
 
     async def main(path: Path) -> None:
@@ -175,7 +185,10 @@ def tried(root: Path, work: Work, **files: Any) -> None:
         (root / "policies" / "p.yaml").write_text(json.dumps(POLICY), encoding="utf-8")
         path = root / "toolgen.yaml"
         sources = {"store": {"openapi": "api.json", "server": upstream.server.url, "retries": "never"}}
-        path.write_text(json.dumps({"sources": sources, "gateway": {"files": files}}), encoding="utf-8")
+        path.write_text(
+            json.dumps({"sources": sources, "gateway": {"files": files, "pending_after": pending_after}}),
+            encoding="utf-8",
+        )
         with suppress(SystemExit):
             command_line(["build", "--config", str(path)])
         asyncio.run(main(path))
@@ -580,3 +593,27 @@ def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
         assert (await called(http, "send_raw", body={"uri": uri}))["status"] == "ok"
 
     tried(tmp_path, work)
+
+
+def test_a_call_that_waited_is_sent_with_its_file_and_no_other(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        async def answered(call_id: str, **terms: Any) -> httpx.Response:
+            headers = {"authorization": "Bearer key-of-boss"}
+            return await http.post(f"/v1/approvals/{call_id}", headers=headers, json={"decision": "approve", **terms})
+
+        first, second = await uploaded(http, PNG), await uploaded(http, LARGE)
+        call_id = (await called(http, "send_form", title="ask", file={"uri": first}))["call_id"]
+        seen = (await http.get("/v1/approvals", headers={"authorization": "Bearer key-of-boss"})).json()
+        (given,) = (one["arguments"] for one in seen["approvals"])
+        for file in ({**given["file"], "uri": second}, {**given["file"], "size": 1}, {"base64": "aGk="}):
+            refused = await answered(call_id, arguments={**given, "file": file})
+            assert refused.status_code == 403, refused.text
+            assert not upstream.received
+        named = {**given["file"], "filename": "b.png"}
+        assert (await answered(call_id, arguments={**given, "file": named})).status_code == 200
+        await until(lambda: upstream.received)
+        _, _, sent = upstream.received.pop()
+        assert PNG in sent
+        assert b'filename="b.png"' in sent
+
+    tried(tmp_path, work, pending_after="0s")

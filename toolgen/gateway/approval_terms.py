@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from toolgen.gateway.approval_view import Channel
 from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.file_uploads import sends_files
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.waiting_calls import of_party
 from toolgen.model.call import Call
+from toolgen.model.file_arguments import file_places
 from toolgen.model.result import Error, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.input_validation import no_json
@@ -67,6 +69,12 @@ async def edited(known: Invocation, arguments: JsonObject, governance: Governanc
     call = governance.call(known.tool, given, principal, known.session, known.client, known.parent)
     if call.dropped:
         return Error(code="validation", message=f"{known.tool} has no argument '{min(call.dropped)}'")
+    if sends_files(call.tool) and not _of_the_same_files(call, known.arguments):
+        return Error(
+            code="forbidden",
+            message="a file of the arguments is not one that the call was made with",
+            suggestion="leave files as they are, or out",
+        )
     call = msgspec.structs.replace(
         call, restored=known.restored, id=known.id, idempotency_key=known.idempotency_key, approval=""
     )
@@ -97,6 +105,17 @@ def _kept(known: Invocation, call: Call, trail: Trail, governance: Governance, b
         edited_by=by,
         asked_by=_together(known.asked_by, trail) if trail.verdict == "ask" else known.asked_by,
     )
+
+
+def _of_the_same_files(call: Call, before: JsonObject) -> bool:
+    """Whether each file is one of those before, by what was found out about them: nobody has looked at another one."""
+    schema = call.tool.input_schema
+    known = [_file(file) for _, file in file_places(schema, before)]
+    return all(_file(file) in known for _, file in file_places(schema, call.arguments))
+
+
+def _file(file: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in file.items() if name != "filename"}
 
 
 def _together(before: Sequence[str], trail: Trail) -> tuple[str, ...]:

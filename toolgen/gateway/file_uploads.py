@@ -37,7 +37,7 @@ from toolgen.model.verdict import Deny
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.stored_files import KEY_BYTES, FileTooLargeError
 
-__all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads"]
+__all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads", "sends_files"]
 
 TOO_LARGE = "the file is longer than"
 """How the message of a refusal begins that is about the size of a file."""
@@ -181,7 +181,7 @@ class FileArguments:
         `local`: its caller is on this machine, and may name files of open folders by their `path`, which becomes the URI of a copy.
         """
         schema = call.tool.input_schema
-        if not (_sends_files(call.tool) and takes_files(schema)):
+        if not (sends_files(call.tool) and takes_files(schema)):
             if len(self.without) >= _MAX_TOOLS:
                 self.without.clear()
             self.without.add(call.tool.digest)
@@ -239,7 +239,7 @@ class FileArguments:
         return {"uri": uri, **rest, **named, **kind, "size": info.size, "sha256": info.sha256}
 
 
-def _sends_files(tool: Tool) -> bool:
+def sends_files(tool: Tool) -> bool:
     """Whether a file among the arguments is sent as one. What only looks like it, as an object of JSON may, is sent as it is written."""
     match tool.binding:
         case HttpBinding(body=HttpBody() as body):

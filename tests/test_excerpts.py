@@ -86,7 +86,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "gateway/role_grants.py": ("text.encode('ascii', 'replace').decode()[:128]",),
     "gateway/search_tools.py": ("sources[:_MAX_SOURCES]",),
     "gateway/tool_discovery.py": ("query[:MAX_QUERY_LENGTH]", "name[:MAX_QUERY_LENGTH]", "name[:128]"),
-    "model/media.py": ("body[:_TEXT_SAMPLE]",),
+    "model/media.py": ("body[:_TEXT_SAMPLE]", "body[:SHOWN]"),
     "model/parameter_names.py": ("keys[:_MAX_DEPTH]",),
     "pipeline/stages/idempotency.py": ("claim.outcome[:12]",),
     "pipeline/stages/record.py": (

@@ -242,7 +242,7 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._wake_writer()
-        if self._untaken is not None and not self._transport.is_closing():
+        if self._untaken is not None and not self._lingers and not self._transport.is_closing():
             self._untaken.cancel()
             self._untaken = None
 

@@ -426,7 +426,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_memory_stays_small_while_a_large_file_is_sent(tmp_path: Path) -> None:
+def test_memory_stays_small_while_a_large_file_is_uploaded(tmp_path: Path) -> None:
     """The whole is 48 MiB; what is held of it at once is less than a sixth."""
     size, step = 48 * 1024 * 1024, 256 * 1024
 

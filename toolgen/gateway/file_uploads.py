@@ -39,8 +39,8 @@ from toolgen.state.stored_files import KEY_BYTES, FileTooLargeError
 
 __all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads", "sends_files"]
 
-TOO_LARGE = "the file is longer than"
-"""How the message of a refusal begins that is about the size of a file."""
+TOO_LARGE = "files.largest"
+"""The rule of a refusal that is about the size of a file."""
 _RULE = "files"
 _MAX_FILES = 20
 _MAX_NAME_LENGTH = 200
@@ -275,9 +275,9 @@ def too_large(most: int) -> Error:
     """The refusal of a file that is longer than the gateway keeps."""
     return Error(
         code="validation",
-        message=f"{TOO_LARGE} {most} bytes, the most that this gateway keeps",
+        message=f"the file is longer than {most} bytes, the most that this gateway keeps",
         suggestion="send a shorter file, or have the operator raise gateway.files.largest",
-        rule=_RULE,
+        rule=TOO_LARGE,
     )
 
 

@@ -66,7 +66,7 @@ def _status_of(error: Error) -> int:
         return 503
     if error.code != "validation":
         return 500
-    return 413 if error.message.startswith(TOO_LARGE) else 415
+    return 413 if error.rule == TOO_LARGE else 415
 
 
 class _Form:

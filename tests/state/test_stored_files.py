@@ -15,8 +15,8 @@ import pytest
 
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.model.files import FileBudget, FileInfo
-from toolgen.state.stored_files import CHUNK, FileTooLargeError, StoredFiles
+from toolgen.model.files import FileBudget, FileInfo, FileTooLargeError
+from toolgen.state.stored_files import CHUNK, StoredFiles
 
 
 def in_a_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:

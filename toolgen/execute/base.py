@@ -27,6 +27,7 @@ __all__ = [
     "ChecksFirst",
     "Destination",
     "Executor",
+    "FileSink",
     "FileSource",
     "FunctionCounts",
     "InnerCalls",
@@ -74,8 +75,28 @@ class Answered(Struct, frozen=True, kw_only=True):
     http_status: int | None = None
 
 
+class FileSink(Protocol):
+    """A file that is being kept for the caller of a call. `discard` must be called in the end; it removes what was not finished."""
+
+    async def write(self, data: bytes) -> None:
+        """Appends bytes. Raises `FileTooLargeError` and `StateError`."""
+
+    async def end(self, media_type: str) -> str:
+        """The token that its caller reads it by. Raises `StateError`."""
+
+    async def discard(self) -> None:
+        """Lets go of the file."""
+
+
 class FileSource(Protocol):
-    """Files that callers may send."""
+    """Files that callers may send, and that are kept for them. `shown` is the most bytes of a picture that a model is given, and `largest`
+    of a file that is kept."""
+
+    shown: int
+    largest: int
+
+    def begin(self, call: Call) -> FileSink:
+        """A file that a call is answered with. Raises `StateError`."""
 
     async def open(self, principal: Principal, uri: str) -> OpenFile | None:
         """The file of a URI; None where this principal has none by it (any more). Raises `StateError`."""

@@ -21,14 +21,14 @@ from toolgen.errors import StateError
 from toolgen.gateway.compiled_policy import Governance
 from toolgen.gateway.file_links import SCHEME, parse_uri
 from toolgen.model.call import Call, Principal, parties
-from toolgen.model.files import FileInfo
+from toolgen.model.files import FileInfo, FileTooLargeError
 from toolgen.model.mcp import blocks_of
 from toolgen.model.media import INLINE, is_media_type, media_type_of, shown_type
 from toolgen.model.result import Envelope, Failed, Shape, Success, file_bytes, file_data
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.responses.encoded_files import EncodedFile, declared_names, taken_out
-from toolgen.state.stored_files import FileTooLargeError, StoredFiles
+from toolgen.state.stored_files import StoredFiles
 
 __all__ = ["AnswerFiles", "HeldFile", "KeptFile", "Whose", "bound_to", "owner_of", "token_of", "uri_of"]
 
@@ -88,11 +88,15 @@ class AnswerFiles:
 
     def __init__(self, store: StoredFiles, *, shown: int) -> None:
         self.store = store
-        self._shown = shown
+        self.shown = shown
         self._declared: dict[str, frozenset[str]] = {}
 
     async def referenced(self, governance: Governance, call: Call, result: _Ended) -> _Ended:
         """The result with references in place of the files that its data holds."""
+        if result.shape is Shape.STORED and isinstance(result, Success) and isinstance(result.data, Mapping):
+            token, media_type, size = (result.data.get(name) for name in ("token", "media_type", "size"))
+            place = self.reference(call.tool, base64.urlsafe_b64decode(str(token)), str(media_type), size)
+            return replace(result, data={"resource": place}, shape=Shape.WHOLE)
         whose = Whose(governance=governance, principal=call.principal, tool=call.tool, call_id=call.id)
         if (body := file_bytes(result.data)) is not None:
             assert isinstance(result.data, Mapping)  # noqa: S101 - a file is
@@ -141,12 +145,12 @@ class AnswerFiles:
             with suppress(StateError, ValueError):
                 key = base64.urlsafe_b64decode(place.token)
                 file = await self.open(key, bound_to(governance, principal, tool, None))
-                if file is not None and file.info.size <= self._shown:
+                if file is not None and file.info.size <= self.shown:
                     block = self._block(await file.read(), file.info.media_type)
                     media |= {} if block is None else {uri: block}
         return replace(envelope, media=media) if media else envelope
 
-    def reference(self, tool: Tool, key: bytes, media_type: str, size: int) -> dict[str, Json]:
+    def reference(self, tool: Tool, key: bytes, media_type: str, size: Json) -> dict[str, Json]:
         """What stands in an answer for a file."""
         uri = uri_of(tool, key)
         return {
@@ -249,7 +253,7 @@ class AnswerFiles:
 
     def _block(self, body: bytes, media_type: str) -> Json:
         """The bytes as data where a model is given them as they are; None where it is not."""
-        if len(body) > self._shown or not (kind := shown_type(body, media_type)):
+        if len(body) > self.shown or not (kind := shown_type(body, media_type)):
             return None
         return file_data(body, kind)
 

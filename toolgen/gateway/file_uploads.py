@@ -27,7 +27,7 @@ from toolgen.gateway.file_links import SCHEME, UPLOADS, parse_uri
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import file_places, replaced_at, takes_files
-from toolgen.model.files import INLINE_UPLOAD, FileInfo
+from toolgen.model.files import INLINE_UPLOAD, FileInfo, FileTooLargeError
 from toolgen.model.media import agrees, is_media_type, media_type_of
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
@@ -35,7 +35,7 @@ from toolgen.model.tool import GraphQLBinding, HttpBinding, HttpBody, Tool
 from toolgen.model.unavailable import fault_error
 from toolgen.model.verdict import Deny
 from toolgen.state.pauses import Pauses, SharedPauses
-from toolgen.state.stored_files import KEY_BYTES, FileTooLargeError
+from toolgen.state.stored_files import KEY_BYTES, FileWriter
 
 __all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads", "sends_files"]
 
@@ -50,13 +50,41 @@ _MAX_TOOLS = 4_096
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 
 
+class AnsweredFile:
+    """A file that a call is answered with, while it arrives."""
+
+    def __init__(self, writer: FileWriter, call_id: str) -> None:
+        self._writer = writer
+        self._call_id = call_id
+
+    async def write(self, data: bytes) -> None:
+        """As of `FileWriter`."""
+        await self._writer.write(data)
+
+    async def end(self, media_type: str) -> str:
+        """The token of the whole file, as URIs have it. Raises `StateError`."""
+        key, _ = await self._writer.finish(media_type=media_type, call_id=self._call_id)
+        return token_of(key)
+
+    async def discard(self) -> None:
+        """As of `FileWriter`."""
+        await self._writer.discard()
+
+
 class GatewayFiles:
-    """What executors read the files of calls from."""
+    """What executors read the files of calls from, and keep those in that calls are answered with."""
 
     def __init__(self, files: AnswerFiles, current: CurrentPolicy, pauses: Pauses | SharedPauses) -> None:
+        self.shown = files.shown
+        self.largest = files.store.largest
         self._files = files
         self._current = current
         self._pauses = pauses
+
+    def begin(self, call: Call) -> AnsweredFile:
+        """A file that a call is answered with. Raises `StateError`."""
+        bound = bound_to(self._current.governance, call.principal, call.tool, None)
+        return AnsweredFile(self._files.store.begin(owner=owner_of(call.principal), bound=bound), call.id)
 
     async def open(self, principal: Principal, uri: str) -> KeptFile | None:
         """The file of a URI; None where this principal has none by it (any more), or the tool that answered with it is paused.

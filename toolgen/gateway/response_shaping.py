@@ -26,6 +26,7 @@ from toolgen.gateway.json_body import encode, ended
 from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call, Principal, parties
+from toolgen.model.files import FileTooLargeError
 from toolgen.model.mcp import plain_data
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result, Shape, Success
@@ -39,7 +40,6 @@ from toolgen.responses.more import more_behind, more_of_page
 from toolgen.responses.pagination import Pagings, items_of, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
-from toolgen.state.stored_files import FileTooLargeError
 
 __all__ = ["Answering"]
 
@@ -93,6 +93,8 @@ class Answering:
         self, governance: Governance, call: Call, result: Success, reading: Reading, presence: Presence
     ) -> Success | Failed:
         """The part of an answer that is shown now. More pages are read for as long as `presence` says that the caller waits."""
+        if result.shape is Shape.STORED:
+            return await self.files.referenced(governance, call, result)
         if reading is not WHOLE and result.shape is Shape.CONTENT:
             result = replace(result, data=_plain(result), shape=Shape.WHOLE)
         result = await self._paged(governance, call, result, reading.pages, presence)

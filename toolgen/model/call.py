@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -275,8 +275,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     and the value, and `sent` the arguments with those tokens, as their caller sent them. `withheld` says why the call may not be sent any
     more, None where it may: for code that sends it later than at once, or again. `hidden`: there is such a tool, and this principal may not
     see it; only the record says so. `ancestry` are the tools of the calls that this one was made inside of, the outermost first. `resume`
-    is what a call that waited for others goes on from. `equal` is the name, a keyed digest, that calls have in common of which one may
-    stand for the others, "" where none may.
+    is what a call that waited for others goes on from. `storable` says which long files of an answer may be kept while they are read:
+    all, those that are no text where texts are inspected, or none where the answer is redacted. `equal` is the name, a keyed digest,
+    that calls have in common of which one may stand for the others, "" where none may.
     """
 
     id: str
@@ -308,4 +309,5 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     counting: Statement | None = None
     line: Line | None = None
     rule: str = ""
+    storable: Literal["all", "binary", "none"] = "all"
     withheld: Callable[[Call], Awaitable[Error | None]] | None = None

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["DEFAULT_SHOWN", "INLINE_UPLOAD", "FileBudget", "FileInfo", "OpenFile"]
+__all__ = ["DEFAULT_SHOWN", "INLINE_UPLOAD", "FileBudget", "FileInfo", "FileTooLargeError", "OpenFile"]
 
 DEFAULT_SHOWN = 1024 * 1024
 """The most bytes of a picture or a recording that a model is given."""
@@ -15,6 +15,14 @@ DEFAULT_SHOWN = 1024 * 1024
 
 INLINE_UPLOAD = 64 * 1024
 """The most bytes of a file that an argument has in base64."""
+
+
+class FileTooLargeError(Exception):
+    """A file is longer than `most` bytes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the file is longer than {most} bytes")
+        self.most = most
 
 
 class FileBudget(Struct, frozen=True, kw_only=True):

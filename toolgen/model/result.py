@@ -46,6 +46,7 @@ class Shape(StrEnum):
     - `EVENTS`: `{"events": [answer, …], "ended": …, "errors": […]}`.
     - `CONTENT`: `{"content": [block, …], "structuredContent": answer}`, a result of MCP; the text of a block is an answer too.
     - `PARTS`: a list of texts, files and documents, or one of them, each an answer.
+    - `STORED`: a file that its executor has kept, `{"token", "media_type", "size"}`. It is made a reference for its caller.
     """
 
     WHOLE = "whole"
@@ -54,6 +55,7 @@ class Shape(StrEnum):
     EVENTS = "events"
     CONTENT = "content"
     PARTS = "parts"
+    STORED = "stored"
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

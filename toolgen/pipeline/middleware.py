@@ -296,6 +296,7 @@ class Trail(msgspec.Struct):
     notes: tuple[Note, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
     inspected: bool = False  # detectors look at the answer
+    withholds: bool = False  # fields of the answer are redacted, so a file that it is would be withheld
     http_status: int | None = None  # of the system's answer
     judged: Call | None = None  # of a dry run, and of a call that is explained: the call as its guards left it
 

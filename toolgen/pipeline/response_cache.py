@@ -163,7 +163,8 @@ class Caching:
         """The answer as it is kept; None for one that may not be, which nobody else is given either."""
         said = result.delivery.lifetime_s
         lifetime = min(rule.ttl_s, math.inf if said is None else said)
-        partial = result.shape is Shape.GRAPHQL  # what is missing may be there a moment later
+        # What is missing of a partial answer may be there a moment later, and a file that is kept expires.
+        partial = result.shape in {Shape.GRAPHQL, Shape.STORED}
         body = _written(result.data) if lifetime > 0 and not result.truncated and not partial else None
         if body is None:
             self._results.drop(key)

@@ -268,6 +268,8 @@ def _parts(data: Json, shape: Shape, changes: _Changes) -> Json:
     match shape:
         case Shape.WHOLE:
             return changes.answer(data)
+        case Shape.STORED:
+            return WITHHELD
         case Shape.FAULT:
             return changes.beside(data)
         case Shape.PARTS:

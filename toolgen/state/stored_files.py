@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.model.files import FileBudget, FileInfo
+from toolgen.model.files import FileBudget, FileInfo, FileTooLargeError
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
-__all__ = ["KEY_BYTES", "FileTooLargeError", "FileWriter", "StoredFiles"]
+__all__ = ["KEY_BYTES", "FileWriter", "StoredFiles"]
 
 KEY_BYTES = 48
 CHUNK = 64 * 1024
@@ -40,14 +40,6 @@ CREATE TABLE IF NOT EXISTS files (
 """
 
 
-class FileTooLargeError(Exception):
-    """A file is longer than `most` bytes."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"the file is longer than {most} bytes")
-        self.most = most
-
-
 class StoredFiles:
     """A folder with one encrypted file for each that is kept, and a SQLite file that lists them. Both are made with the first file.
 
@@ -63,6 +55,11 @@ class StoredFiles:
         self._list = SqliteFile(folder / "files.db", kept="files", schema=_SCHEMA, pragmas=pragmas)
         self._swept = False
         self._writers: Counter[str] = Counter()
+
+    @property
+    def largest(self) -> int:
+        """The most bytes of one file."""
+        return self._largest(None)
 
     def begin(self, *, owner: str, bound: bytes, most: int | None = None) -> FileWriter:
         """A file to be written, of at most `most` bytes. Raises `StateUnavailableError` where too many are being written now."""

@@ -256,6 +256,7 @@ def _http(
         listen=pieces_of,
         reader=reader,
         files=files,
+        downloads=True,
     )
 
 

@@ -17,7 +17,7 @@ from toolgen.execute.base import Timeouts
 from toolgen.execute.http.connection import Connection
 from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.message import ACCEPTED
-from toolgen.execute.http.reply import Listener, Reply, UnsentError
+from toolgen.execute.http.reply import Listener, Reply, Sink, UnsentError
 from toolgen.execute.http.request_builder import Request
 
 __all__ = ["OWN_HEADERS", "PLACES", "Client", "Http1Client", "request_bytes"]
@@ -68,6 +68,7 @@ class Client(Protocol):
         places: asyncio.Semaphore,
         until: float = math.inf,
         listener: Listener | None = None,
+        sink: Sink | None = None,
     ) -> Reply:
         """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
 
@@ -113,6 +114,7 @@ class Http1Client:
         places: asyncio.Semaphore,
         until: float = math.inf,
         listener: Listener | None = None,
+        sink: Sink | None = None,
     ) -> Reply:
         stream = request.stream
         last = stream is not None or (request.body is not None and not _keeps(request.body))
@@ -131,6 +133,7 @@ class Http1Client:
                 places=places,
                 until=until,
                 listener=listener,
+                sink=sink,
                 last=last,
                 more=None if stream is None else stream.parts(),
             )

@@ -18,8 +18,8 @@ import httptools
 
 from toolgen.errors import StateError
 from toolgen.execute.http.connection_watch import ConnectionWatch
-from toolgen.execute.http.message import Body, Head, UndecodableError, could_begin, read_head
-from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
+from toolgen.execute.http.message import Body, Head, UndecodableError, could_begin, pass_on, read_head
+from toolgen.execute.http.reply import BrokenError, Listener, Reply, Sink, TimedOutError, UnsentError
 
 __all__ = ["MAX_IDLE_S", "ORDINARY", "Connection"]
 
@@ -45,6 +45,7 @@ class Connection(asyncio.Protocol):
         "_active",
         "_body",
         "_carried",
+        "_complete",
         "_drained",
         "_due",
         "_head",
@@ -61,11 +62,14 @@ class Connection(asyncio.Protocol):
         "_pending",
         "_read_s",
         "_received",
+        "_sink",
         "_step",
+        "_streams",
         "_transport",
         "_turn",
         "_until",
         "_waiter",
+        "_waits",
         "_watch",
     )
 
@@ -80,13 +84,15 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._active = False
         self._drained: asyncio.Future[None] | None = None  # where what was written is not taken
-        self._begin("", 0, None)
+        self._begin("", 0, None, None)
 
-    def _begin(self, method: str, limit: int, listener: Listener | None) -> None:
+    def _begin(self, method: str, limit: int, listener: Listener | None, sink: Sink | None) -> None:
         """Forgets the exchange before."""
         self._method = method
         self._limit = limit
         self._listener = listener
+        self._sink = sink
+        self._streams = self._complete = self._waits = False
         self._parser: httptools.HttpResponseParser | None = None
         self._pending: bytearray | None = None  # what has come of a head
         self._heads_size = self._received = self._carried = 0
@@ -126,19 +132,21 @@ class Connection(asyncio.Protocol):
         places: asyncio.Semaphore,
         until: float = math.inf,
         listener: Listener | None = None,
+        sink: Sink | None = None,
         last: bool = False,
         more: AsyncIterator[bytes] | None = None,
     ) -> Reply:
         """Sends the bytes of one request and returns its answer, with at most `limit` bytes of body, before `until` (the loop's time).
 
-        `more` is the rest of its body, which is sent as the server takes it. With `last` the connection is not used again. Raises
+        A long file is given to `sink` in parts as fast as it takes them; then the answer has what is left to be taken. `more` is the
+        rest of the request's body, which is sent as the server takes it. With `last` the connection is not used again. Raises
         `UnsentError` where the connection had ended before, `BrokenError`, `TimedOutError` and `UndecodableError`; after each of them, and
         when it is cancelled, the connection is closed.
         """
         transport = self._transport
         if transport is None or transport.is_closing() or self._active:
             raise UnsentError("the connection was closed at once")
-        self._begin(method, limit, listener)
+        self._begin(method, limit, listener, sink)
         self._active = True
         self._heard, self._until = self._loop.time(), until
         if self._step is None or until < self._due:  # whose limit only ever moved on, until now
@@ -154,6 +162,10 @@ class Connection(asyncio.Protocol):
                 await self._waiter
                 if self._turn is False and self._outcome is None:
                     await self._take_turn(places)
+                while (
+                    self._outcome is None and self._body is not None and self._body.paused and self._turn is not False
+                ):
+                    await self._pass_on(self._body, self._head)
             if isinstance(outcome, Exception):
                 raise outcome  # noqa: TRY301 - one frame less for each call under way
             return outcome  # noqa: TRY300 - what is below is said of every ending
@@ -171,7 +183,9 @@ class Connection(asyncio.Protocol):
             self._active = False
             self._heard = self._loop.time()
             # The parser and this hold each other: what they have would stay until the collector comes.
-            self._parser = self._body = self._outcome = self._waiter = self._listener = self._pending = None
+            self._parser = self._body = self._outcome = self._waiter = self._listener = self._sink = self._pending = (
+                None
+            )
 
     async def _send(self, transport: asyncio.Transport, more: AsyncIterator[bytes]) -> None:
         """Sends the rest of a body, the next part when the last is taken; until the server answers, or something goes wrong."""
@@ -205,6 +219,34 @@ class Connection(asyncio.Protocol):
         self._heard = self._loop.time()
         if self._outcome is None and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+    async def _pass_on(self, body: Body, head: Head | None) -> None:
+        """Lets the sink decide about a long body, and take what is held of it while its server waits."""
+        sink, transport = self._sink, self._transport
+        self._waits = True
+        try:
+            if not self._streams:
+                if sink is None or not sink.begin(body.so_far()):
+                    body.collect()
+                    if body.full:
+                        self._keep = False
+                    if body.full or self._complete:
+                        self._end()
+                    return
+                self._streams = True
+                body.stream(sink.most)
+            if sink is not None and head is not None and not await pass_on(body, sink):
+                self._keep = False
+                self._settle(Reply(status=head.status, headers=head.headers, body=b"", truncated=True))
+            elif self._complete and not body.paused:
+                self._end()
+        except UndecodableError as error:
+            self._settle(error)
+        finally:
+            self._waits = False
+            self._heard = self._loop.time()
+            if self._outcome is None and transport is not None and not transport.is_closing():
+                transport.resume_reading()
 
     def close(self) -> None:
         """Ends the connection at once."""
@@ -290,7 +332,14 @@ class Connection(asyncio.Protocol):
             self._keep = self._keep and self._method != "HEAD"
             self._end()
             return True
-        self._body = Body(head.headers.get("content-encoding", ""), self._limit)
+        sink, coding, portion = self._sink, head.headers.get("content-encoding", ""), None
+        if sink is not None:
+            short = not coding and head.length is not None and head.length <= ORDINARY
+            if short or not sink.wants(head.status, head.headers):
+                self._sink = None
+            else:
+                portion = min(sink.after, self._limit)
+        self._body = Body(coding, self._limit, portion)
         if self._listener is not None and not self._listener.wants(head.headers):
             self._listener = None
         self._parser = httptools.HttpResponseParser(self)
@@ -299,20 +348,23 @@ class Connection(asyncio.Protocol):
 
     def _read_body(self, data: bytes) -> None:
         parser, outcome = self._parser, self._outcome
-        if parser is None or outcome is not None:
+        if parser is None or outcome is not None or self._complete:
             self._keep = False  # it stands behind the answer
             return
         self._received += len(data)
         parser.feed_data(data)
-        if self._outcome is not None:
+        if self._outcome is not None or self._complete:
             self._keep = self._keep and self._ends_with(data)
             return
         # Extensions of chunks and trailers: none of it goes on for ever.
         if self._received - self._carried > _MAX_HEADS_SIZE + _FRAMING * self._carried:
             raise BrokenError
         body = self._body
-        if body is not None and body.size > ORDINARY and self._turn is None and self._transport is not None:
-            self._turn = False
+        if body is not None and body.size > ORDINARY and self._transport is not None:
+            if self._turn is None:
+                self._turn = False
+            elif not body.paused:
+                return
             self._transport.pause_reading()
             self._settle(None)
 
@@ -325,12 +377,12 @@ class Connection(asyncio.Protocol):
     # What llhttp says. An exception here would come out wrapped, so it settles the exchange instead.
 
     def on_message_begin(self) -> None:
-        if self._outcome is not None:
+        if self._outcome is not None or self._complete:
             self._keep = False  # an answer to nothing stands behind it
 
     def on_body(self, data: bytes) -> None:
         body, head = self._body, self._head
-        if self._outcome is not None or body is None or head is None:
+        if self._outcome is not None or self._complete or body is None or head is None:
             return
         self._carried += len(data)
         try:
@@ -350,6 +402,10 @@ class Connection(asyncio.Protocol):
         """The answer is whole, or as much of it as is read."""
         body, head = self._body, self._head
         if self._outcome is not None or head is None:
+            return
+        if self._sink is not None and body is not None and body.paused:
+            self._complete = True
+            self._settle(None)
             return
         try:
             content = b"" if body is None else body.end()
@@ -384,7 +440,7 @@ class Connection(asyncio.Protocol):
                 self.close()
                 return
         else:
-            if self._turn is False:
+            if self._turn is False or self._waits:
                 self._heard = now  # it is the gateway that keeps the server waiting
             due = min(self._heard + self._read_s, self._until)
             if now >= due:

@@ -18,6 +18,7 @@ from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connection import ORDINARY
 from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision, Signed
+from toolgen.execute.http.downloads import Download
 from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.redirects import MAX_HOPS, moved
@@ -67,7 +68,8 @@ class HttpExecutor:
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
     mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
     its own origin. `reader` makes a result of an answer.
-    `listen` makes what hears the body of a call's answer, where anything is to.
+    `listen` makes what hears the body of a call's answer, where anything is to. `files` are those that calls send; with `downloads` a
+    long file that is answered is kept there.
     """
 
     def __init__(  # noqa: PLR0913 - everything a source is made of
@@ -88,8 +90,10 @@ class HttpExecutor:
         largest: int = MAX_ANSWER_SIZE,
         listen: Callable[[Call, Scrubber], Listener | None] | None = None,
         files: FileSource | None = None,
+        downloads: bool = False,
     ) -> None:
         self._files = files
+        self._downloads = downloads
         self._largest = largest
         self._listen = listen
         self._reader = reader
@@ -175,19 +179,29 @@ class HttpExecutor:
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
         del prepared, signed
-        reply = unsent = None
-        for address in addresses:
-            client = self._dialer.client(target, address, len(addresses), certificate)
-            try:
-                reply = await client.send(requests.pop(), self._largest, self._places, course.until, listener)
-                break
-            except UnsentError as error:
-                unsent = error
-            except (ValueError, TimedOutError, UndecodableError, BrokenError) as error:
-                return _unanswered(error, target, harmless=course.harmless)
-        if reply is None:
-            return _unreached(unsent, target)
-        outcome = self._outcome(reply, scrubber, request.method, course.call)
+        reply = unsent = download = None
+        if self._downloads and self._files is not None:
+            download = Download(call=course.call, files=self._files, scrubber=scrubber)
+        try:
+            for address in addresses:
+                client = self._dialer.client(target, address, len(addresses), certificate)
+                try:
+                    reply = await client.send(
+                        requests.pop(), self._largest, self._places, course.until, listener, download
+                    )
+                    break
+                except UnsentError as error:
+                    unsent = error
+                except (ValueError, TimedOutError, UndecodableError, BrokenError) as error:
+                    return _unanswered(error, target, harmless=course.harmless)
+            if reply is None:
+                return _unreached(unsent, target)
+            if download is not None and download.portions is not None:
+                return await self._kept(reply, download)
+            outcome = self._outcome(reply, scrubber, request.method, course.call)
+        finally:
+            if download is not None and download.sink is not None:
+                await download.stop()
         if renewed or renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
         again = await self._once(request, course, renewed=True)
@@ -216,6 +230,12 @@ class HttpExecutor:
         except OSError:
             message = f"the name {_host(binding)} cannot be resolved"
             return _failed("upstream_unavailable", message, "try again later", _UNSENT)
+
+    async def _kept(self, reply: Reply, download: Download) -> Success | Failed:
+        """How a call ended whose answer is a file that was kept, or begun to be."""
+        answer = self._read(reply, html=False)
+        delivery = Delivery(attempts=1, status=answer.status, rates=answer.rates or None, lifetime_s=0.0)
+        return await download.finish(reply.body, delivery)
 
     def preview(self, call: Call) -> JsonObject:
         """What `execute` would send, with `***` for every secret; resolves no secret and touches no network.

@@ -16,8 +16,8 @@ from pyreqwest.response import Response
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.client import OWN_HEADERS
 from toolgen.execute.http.connection import MAX_IDLE_S, ORDINARY
-from toolgen.execute.http.message import ACCEPTED, Body
-from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
+from toolgen.execute.http.message import ACCEPTED, Body, pass_on
+from toolgen.execute.http.reply import BrokenError, Listener, Reply, Sink, TimedOutError, UnsentError
 from toolgen.execute.http.request_builder import Request
 from toolgen.execute.http.tls import ClientCertificate
 
@@ -78,6 +78,7 @@ class Http2Client:
         places: asyncio.Semaphore,
         until: float = math.inf,
         listener: Listener | None = None,
+        sink: Sink | None = None,
     ) -> Reply:
         builder = self._client.request(request.method, request.url).header("Accept-Encoding", ACCEPTED)
         for name, value in request.headers:
@@ -95,7 +96,7 @@ class Http2Client:
         self._users += 1
         try:
             async with builder.build_streamed() as response:
-                return await _read(response, request.method, limit, places, listener)
+                return await _read(response, request.method, limit, places, listener, sink)
         except PyreqwestError as error:
             raise _ending(error) from None
         finally:
@@ -107,14 +108,24 @@ class Http2Client:
 
 
 async def _read(
-    response: Response, method: str, limit: int, places: asyncio.Semaphore, listener: Listener | None
+    response: Response,
+    method: str,
+    limit: int,
+    places: asyncio.Semaphore,
+    listener: Listener | None,
+    sink: Sink | None,
 ) -> Reply:
     status, headers = response.status, _headers(response)
     if status < 200:
         raise BrokenError
     if method == "HEAD":
         return Reply(status=status, headers=headers, body=b"", truncated=False)
-    body = Body(headers.get("content-encoding", ""), limit)
+    if sink is not None and not sink.wants(status, headers):
+        sink = None
+    body, streams = (
+        Body(headers.get("content-encoding", ""), limit, None if sink is None else min(sink.after, limit)),
+        False,
+    )
     listener = listener if listener is not None and listener.wants(headers) else None
     placed = False
     try:
@@ -124,6 +135,16 @@ async def _read(
                 return Reply(status=status, headers=headers, body=body.so_far(), truncated=False)
             if body.size > ORDINARY and not placed:
                 placed = await places.acquire()
+            if sink is not None and body.paused:
+                if not streams and not sink.begin(body.so_far()):
+                    sink = None
+                    body.collect()
+                    continue
+                if not streams:
+                    streams = True
+                    body.stream(sink.most)
+                if not await pass_on(body, sink):
+                    return Reply(status=status, headers=headers, body=b"", truncated=True)
     finally:
         if placed:
             places.release()

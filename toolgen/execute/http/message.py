@@ -8,15 +8,28 @@ import zlib
 
 import msgspec
 
-from toolgen.execute.http.reply import BrokenError
+from toolgen.execute.http.reply import BrokenError, Sink
 
-__all__ = ["ACCEPTED", "BEGINNING", "Body", "Head", "UndecodableError", "could_begin", "read_head"]
+__all__ = [
+    "ACCEPTED",
+    "BEGINNING",
+    "PORTION",
+    "Body",
+    "Head",
+    "UndecodableError",
+    "could_begin",
+    "pass_on",
+    "read_head",
+]
 
 ACCEPTED = "gzip, deflate"
 """What is asked for: the codings that the standard library undoes piece by piece without ever holding more than the cap."""
 
 BEGINNING = 65_536
 """How many bytes are kept of a body that went on beyond its cap."""
+
+PORTION = 262_144
+"""How many bytes are held at once of a body that is taken in parts."""
 
 _GZIP, _ZLIB, _RAW = 31, 15, -15
 _MAX_MEMBERS = 1000
@@ -43,11 +56,28 @@ class UndecodableError(Exception):
 
 
 class Body:
-    """Collects a body of at most `limit` bytes, of which it holds `size`; `full` says that it goes on beyond them."""
+    """Collects a body of at most `limit` bytes, of which `size` have come; `full` says that it goes on beyond them.
 
-    __slots__ = ("_coding", "_inflate", "_limit", "_members", "_pieces", "_read", "_told", "full", "size")
+    With a `portion`, somebody may take the body in parts: once more than so many bytes are held, it is `paused` and decodes nothing
+    until they are taken or `collect` says that it is read whole.
+    """
 
-    def __init__(self, coding: str, limit: int) -> None:
+    __slots__ = (
+        "_coding",
+        "_held",
+        "_inflate",
+        "_left",
+        "_limit",
+        "_members",
+        "_pieces",
+        "_portion",
+        "_read",
+        "_told",
+        "full",
+        "size",
+    )
+
+    def __init__(self, coding: str, limit: int, portion: int | None = None) -> None:
         coding = coding.strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
             raise UndecodableError("is in a content coding that was not asked for")
@@ -56,7 +86,9 @@ class Body:
         self._inflate = None if not self._coding else zlib.decompressobj(_GZIP)
         self._members = 0
         self._pieces: list[bytes] = []
-        self.size = self._read = self._told = 0
+        self._portion = portion
+        self._left: bytes | None = None  # encoded, and not decoded yet
+        self.size = self._read = self._told = self._held = 0
         self.full = False
 
     def feed(self, data: bytes) -> None:
@@ -70,10 +102,36 @@ class Body:
         self._read += len(data)
         if self._read > 2 * self._limit + _OVERHEAD:
             raise UndecodableError("is larger encoded than it could be")  # empty blocks without end are no body
-        try:
-            self._inflated(data)
-        except zlib.error:
-            raise UndecodableError("is not in the content coding that it says") from None
+        self._decode(data if self._left is None else self._left + data)
+
+    @property
+    def paused(self) -> bool:
+        """Whether more is held, or still encoded, than a portion."""
+        return self._portion is not None and (self._held > self._portion or self._left is not None)
+
+    def stream(self, limit: int) -> None:
+        """From now on the body is taken in parts, up to `limit` bytes of it."""
+        self._limit = limit
+        self._portion = PORTION
+
+    def collect(self) -> None:
+        """From now on the body is read whole, as without a portion. Raises `UndecodableError`."""
+        self._portion = None
+        if self.size > self._limit:
+            self.full = True
+            self.size = self._limit
+            self._pieces = [b"".join(self._pieces)[: self._limit]]
+        elif self._left is not None:
+            self._decode(self._left)
+
+    def take(self) -> bytes:
+        """The bytes that are held, which are let go of, and then as many more as can be decoded. Raises `UndecodableError`."""
+        part = b"".join(self._pieces)
+        self._pieces.clear()
+        self._held = self._told = 0
+        if self._left is not None:
+            self._decode(self._left)
+        return part
 
     def news(self) -> bytes:
         """What was kept since this was last asked."""
@@ -97,21 +155,37 @@ class Body:
         return body[:BEGINNING] if self.full else body
 
     def _keep(self, data: bytes) -> None:
-        room = self._limit - self.size
-        if len(data) > room:
-            self.full = True
-            data = data[:room]
+        if self._portion is None:
+            room = self._limit - self.size
+            if len(data) > room:
+                self.full = True
+                data = data[:room]
+        else:
+            self._held += len(data)
         self.size += len(data)
         self._pieces.append(data)
 
+    def _decode(self, data: bytes) -> None:
+        self._left = None
+        try:
+            self._inflated(data)
+        except zlib.error:
+            raise UndecodableError("is not in the content coding that it says") from None
+
     def _inflated(self, data: bytes) -> None:
-        inflate = self._inflate
-        while data and not self.full and inflate is not None:
+        inflate, more = self._inflate, False
+        while (data or more) and not self.full and inflate is not None:
+            if self._portion is not None and self._held > self._portion:
+                self._left = data
+                return
             if inflate.eof:
                 inflate = self._inflate = self._next_member()
             # One byte more than there is room for tells whether there is more.
-            self._keep(inflate.decompress(data, self._limit - self.size + 1))
+            room = (self._limit - self.size if self._portion is None else self._portion - self._held) + 1
+            piece = inflate.decompress(data, room)
+            self._keep(piece)
             data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            more = len(piece) == room and not inflate.eof  # it may hold more than it was asked for
 
     def _next_member(self) -> zlib._Decompress:
         """gzip may be several files behind each other (RFC 1952, section 2.2)."""
@@ -119,6 +193,14 @@ class Body:
         if self._coding != "gzip" or self._members > _MAX_MEMBERS:
             raise UndecodableError("goes on behind the end of its content coding")
         return zlib.decompressobj(_GZIP)
+
+
+async def pass_on(body: Body, sink: Sink) -> bool:
+    """Gives a sink what is held of a body; whether it wants more. Raises `UndecodableError`."""
+    while body.paused:
+        if not await sink.write(body.take()):
+            return False
+    return True
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

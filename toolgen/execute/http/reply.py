@@ -7,7 +7,7 @@ from typing import Protocol
 
 from toolgen.model.secret import Unprinted
 
-__all__ = ["BrokenError", "Listener", "Reply", "TimedOutError", "UnsentError"]
+__all__ = ["BrokenError", "Listener", "Reply", "Sink", "TimedOutError", "UnsentError"]
 
 
 class UnsentError(Exception):
@@ -46,3 +46,24 @@ class Listener(Protocol):
 
     def enough(self, data: bytes) -> bool:
         """Is given the next bytes; whether nothing further is wanted."""
+
+
+class Sink(Protocol):
+    """Takes the body of an answer in parts, where it is a long file."""
+
+    @property
+    def after(self) -> int:
+        """From how many bytes on a body is long."""
+
+    @property
+    def most(self) -> int:
+        """The most bytes that are taken."""
+
+    def wants(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Whether the answer with this head may be a file."""
+
+    def begin(self, body: bytes) -> bool:
+        """Whether it is taken, by its first bytes. They are given again to `write`."""
+
+    async def write(self, data: bytes) -> bool:
+        """Takes the next bytes; whether more are wanted."""

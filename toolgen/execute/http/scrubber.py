@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, unquote_plus
 from toolgen.execute.secrets import MASK
 from toolgen.model.prompt_injection import visible
 
-__all__ = ["Scrubber", "scrubber_of"]
+__all__ = ["PortionScrubber", "Scrubber", "scrubber_of"]
 
 _MIN_SUBSTRING_LENGTH = 6
 _ROUNDS = 3  # of encodings inside of each other
@@ -139,12 +139,51 @@ class Scrubber:
 
     def raw(self, body: bytes) -> bytes:
         """Bytes without them."""
-        text = body.decode("latin-1")
-        if not self._long or not any(form in text.lower() for form in map(_as_latin, self._long)):
-            return body
-        for form in map(_as_latin, self._long):
-            text = re.sub(re.escape(form), MASK, text, flags=re.IGNORECASE)
-        return text.encode("latin-1")
+        return self.portions().feed(body, last=True)
+
+    def portions(self) -> PortionScrubber:
+        """What takes them out of bytes that come in portions."""
+        return PortionScrubber([_as_latin(form) for form in self._long])
+
+
+class PortionScrubber:
+    """Bytes without `forms`, the longest first, whichever portions they come in. The bytes of a form stand in it as latin-1 characters."""
+
+    __slots__ = ("_forms", "_held", "_longest", "_pattern")
+
+    def __init__(self, forms: Sequence[str]) -> None:
+        self._forms = forms
+        self._longest = max(map(len, forms), default=1)
+        self._pattern: re.Pattern[str] | None = None
+        self._held = b""
+
+    def __repr__(self) -> str:
+        return "PortionScrubber(***)"
+
+    def feed(self, data: bytes, *, last: bool = False) -> bytes:
+        """The bytes of which it is certain now that they belong to no form: all with the `last` portion."""
+        if not self._forms:
+            return data
+        data = self._held + data
+        text = data.decode("latin-1")
+        # A form that begins before `end` is here whole, and whatever longer one begins at the same place.
+        end = len(data) if last else max(0, len(data) - self._longest + 1)
+        self._held = b""
+        lower = text.lower()
+        if not any(form in lower for form in self._forms):
+            self._held = data[end:]
+            return data[:end]
+        if self._pattern is None:
+            self._pattern = re.compile("|".join(map(re.escape, self._forms)), re.IGNORECASE)
+        shown, at = [], 0
+        for found in self._pattern.finditer(text):
+            if found.start() >= end:
+                break
+            shown += [text[at : found.start()], MASK]
+            at = found.end()
+        stop = max(at, end)
+        self._held = data[stop:]
+        return "".join([*shown, text[at:stop]]).encode("latin-1")
 
 
 def _as_latin(text: str) -> str:

@@ -205,7 +205,7 @@ class RedactStage(Struct, kw_only=True):
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         hides = self._of(call.tool) is not None
-        trail.redacts = trail.redacts or hides
+        trail.redacts, trail.withholds = trail.redacts or hides, hides
         result = await proceed(call, trail)
         return self.applied(call, result) if hides or call.document is not None else result
 

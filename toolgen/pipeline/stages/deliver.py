@@ -89,8 +89,12 @@ class Deliver(Struct, frozen=True, kw_only=True):
         ends_early = call.tool.effect is Effect.READ
         match call.tool.binding:
             case HttpBinding():
-                if trail.redacts and presence.line is not None:  # the answer may come in pieces
-                    call = replace(call, line=Wordless(presence.line))
+                if trail.redacts:  # the answer may come in pieces, and be a long file
+                    call = replace(
+                        call,
+                        line=call.line if presence.line is None else Wordless(presence.line),
+                        storable="none" if trail.withholds else "binary",
+                    )
             case FunctionBinding():
                 call = _with_line(call, _line_of_function(presence.line or presence, trail))
             case DeviceBinding():  # what it asks is kept with what let it through

@@ -57,7 +57,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
 
     async def answered(self, call: Call, result: Result, trail: Trail) -> Result:
         """A result as its caller may be told it, also one that came when its call had been through all of this before."""
-        if not isinstance(result, Success | Failed):
+        if not isinstance(result, Success | Failed) or result.shape is Shape.STORED:
             return result
         try:
             return await self._looked(call, trail, result)

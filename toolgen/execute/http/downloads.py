@@ -1,0 +1,120 @@
+"""Long files that a service answers with: kept while they are read, so that no more of them is in memory than a portion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.errors import StateError
+from toolgen.execute.base import FileSink, FileSource
+from toolgen.execute.http.connection import ORDINARY
+from toolgen.execute.http.item_lists import LISTED
+from toolgen.execute.http.scrubber import PortionScrubber, Scrubber
+from toolgen.model.call import Call
+from toolgen.model.files import FileTooLargeError
+from toolgen.model.http import JSON, TEXT
+from toolgen.model.media import begins_as_text, is_media_type, media_type_of
+from toolgen.model.result import Delivery, Error, Failed, Shape, Success
+from toolgen.model.schema import Json
+
+__all__ = ["Download"]
+
+_UNKNOWN = "application/octet-stream"
+
+
+class Download(Struct):
+    """The file that the answer to one call may be. `stop` must be called in the end."""
+
+    call: Call
+    files: FileSource
+    scrubber: Scrubber
+    media_type: str = _UNKNOWN
+    sink: FileSink | None = None
+    portions: PortionScrubber | None = None
+    error: Error | None = None
+    size: int = 0
+
+    @property
+    def after(self) -> int:
+        """From how many bytes on a file is kept while it is read: a shorter one may be a picture that a model is given."""
+        return max(self.files.shown, ORDINARY)
+
+    @property
+    def most(self) -> int:
+        """The most bytes of a file."""
+        return self.files.largest
+
+    def wants(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Whether an answer with this head may be a file: it succeeded, and is neither data nor a text, or is to be saved as a file."""
+        if not 200 <= status < 300 or self.call.storable == "none":
+            return False
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.media_type = media_type if is_media_type(media_type) else _UNKNOWN
+        if headers.get("content-disposition", "").strip().lower().startswith("attachment"):
+            return True
+        return bool(media_type) and not (JSON.match(media_type) or TEXT.match(media_type) or media_type in LISTED)
+
+    def begin(self, body: bytes) -> bool:
+        """As of `Sink`: texts are left to be read where they are inspected."""
+        if self.call.storable == "binary" and begins_as_text(body):
+            return False
+        if self.call.storable != "all":  # nobody looks at what the service calls it
+            self.media_type = media_type_of(body)
+        self.portions = self.scrubber.portions()
+        try:
+            self.sink = self.files.begin(self.call)
+        except StateError as error:
+            self.error = _not_kept(error)
+        return True
+
+    async def write(self, data: bytes) -> bool:
+        """As of `Sink`."""
+        return self.portions is not None and await self._write(self.portions.feed(data))
+
+    async def finish(self, rest: bytes, delivery: Delivery) -> Success | Failed:
+        """How the call ended; `rest` are the last bytes of the file."""
+        if (
+            self.portions is not None
+            and self.sink is not None
+            and await self._write(self.portions.feed(rest, last=True))
+        ):
+            try:
+                token = await self.sink.end(self.media_type)
+            except StateError as error:
+                self.error = _not_kept(error)
+            else:
+                file: Json = {"token": token, "media_type": self.media_type, "size": self.size}
+                return Success(data=file, shape=Shape.STORED, delivery=replace(delivery, bytes=self.size))
+        assert self.error is not None  # noqa: S101 - else it would have been kept
+        return Failed(error=self.error, delivery=delivery)
+
+    async def stop(self) -> None:
+        """Removes what was not finished."""
+        if self.sink is not None:
+            await self.sink.discard()
+
+    async def _write(self, data: bytes) -> bool:
+        if self.error is None and self.sink is not None:
+            try:
+                await self.sink.write(data)
+            except FileTooLargeError as error:
+                self.error = Error(
+                    code="response_too_large",
+                    message=f"the server answered with a file of more than {error.most} bytes, which is not kept",
+                    suggestion="ask for less: a part of the file, or a smaller one",
+                )
+            except StateError as error:
+                self.error = _not_kept(error)
+            else:
+                self.size += len(data)
+        return self.error is None
+
+
+def _not_kept(error: StateError) -> Error:
+    return Error(
+        code="internal",
+        message=f"the server answered with a file that cannot be kept: {error.message}",
+        suggestion="tell the operator of the gateway; a change that was asked for has been made, so do not repeat it for this",
+    )

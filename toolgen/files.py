@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["digest_of", "open_file", "read_file"]
+__all__ = ["digest_of", "open_file", "open_inside", "read_file"]
 
 _STEP = 64 * 1024
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_file(path: str | Path, most: int) -> bytes:
@@ -44,9 +45,35 @@ def digest_of(path: str | Path, most: int) -> str:
 def open_file(path: str | Path) -> Iterator[tuple[int, int]]:
     """The descriptor of a regular file, and its size. Raises `OSError` as `read_file` does."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(path, _FLAGS)
     except ValueError as error:  # a NUL in the name, or a lone surrogate
         raise OSError(errno.EINVAL, "it is no file name") from error
+    with _regular(descriptor) as opened:
+        yield opened
+
+
+@contextmanager
+def open_inside(root: Path, path: Path) -> Iterator[tuple[int, int]]:
+    """The descriptor of a regular file below a folder, and its size. No step of `path` may be a link, also one that is put there meanwhile.
+
+    Raises `OSError` as `read_file` does.
+    """
+    *folders, name = path.parts
+    parent = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            os.close(parent)
+            parent = inner
+        descriptor = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+    finally:
+        os.close(parent)
+    with _regular(descriptor) as opened:
+        yield opened
+
+
+@contextmanager
+def _regular(descriptor: int) -> Iterator[tuple[int, int]]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

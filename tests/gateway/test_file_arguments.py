@@ -354,6 +354,28 @@ def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
     tried(tmp_path, work)
 
 
+def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgen.gateway.asgi.request.SLOWEST_BODY_S", 0.5)
+    monkeypatch.setattr("toolgen.gateway.asgi.request._SLOWEST_RATE", 1_000_000)
+
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(500):
+                yield bytes(10)
+                await asyncio.sleep(0.02)  # each comes soon enough
+
+        with suppress(httpx.HTTPError):
+            answer = await http.post("/v1/files", content=pieces())
+            assert answer.status_code == 408
+        folder = tmp_path / "var" / "state" / "files"
+        assert not [one for one in folder.glob("*") if len(one.name) == 32]
+        assert await uploaded(http, bytes(3_000_000))  # much at once may take as long as it needs
+
+    tried(tmp_path, work)
+
+
 def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_path: Path) -> None:
     opened, closed = tmp_path / "open", tmp_path / "closed"
     opened.mkdir()

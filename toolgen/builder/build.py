@@ -17,6 +17,7 @@ from toolgen.builder.callability import check_auth, uncallable, unfulfillable
 from toolgen.config.settings import SourceSettings, from_mapping, from_specs, password_of, settings_digest
 from toolgen.errors import DescriptionError
 from toolgen.model.argument_names import with_listed_arguments
+from toolgen.model.file_arguments import with_text_files
 from toolgen.model.manifest import Manifest, Problem, assemble
 from toolgen.model.names import META_TOOLS, join
 from toolgen.model.shared_definitions import Closure
@@ -160,11 +161,16 @@ def _linked(
 
 
 def _listed(reading: Reading) -> Reading:
-    """The reading with listed names of arguments."""
-    tools = tuple(with_listed_arguments(_worded(tool, reading)) for tool in reading.tools)
+    """The reading with listed names of arguments, and with files beside texts in base64."""
+    tools = tuple(with_listed_arguments(_with_files(_worded(tool, reading))) for tool in reading.tools)
     if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
         return reading
     return replace(reading, tools=tools)
+
+
+def _with_files(tool: Tool) -> Tool:
+    schema = with_text_files(tool.input_schema)
+    return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
 
 
 def _worded(tool: Tool, reading: Reading) -> Tool:

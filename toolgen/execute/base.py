@@ -90,10 +90,11 @@ class FileSink(Protocol):
 
 class FileSource(Protocol):
     """Files that callers may send, and that are kept for them. `shown` is the most bytes of a picture that a model is given, and `largest`
-    of a file that is kept."""
+    of a file that is kept. `without` has the digests of tools that are known to take no files."""
 
     shown: int
     largest: int
+    without: set[str]
 
     def begin(self, call: Call) -> FileSink:
         """A file that a call is answered with. Raises `StateError`."""

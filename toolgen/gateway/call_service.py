@@ -330,7 +330,7 @@ class Calls:
         if restored is not NONE:
             call = restored.of(call)
         if call.tool.digest not in self.file_arguments.without:
-            call = await self.file_arguments.described(call, local=presence.local)
+            call = await self.file_arguments.described(call, local=presence.local, roots=presence.roots)
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         del arguments, asked, given, restored  # the call has what it needs of them

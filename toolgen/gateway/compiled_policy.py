@@ -16,7 +16,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.canonical import digest
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
-from toolgen.execute.base import Destination, Executor
+from toolgen.execute.base import Destination, Executor, FileSource
 from toolgen.gateway.approvers import answerable, roles_that_answer
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics import Metrics
@@ -136,6 +136,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     standing: StandingCalls
     key_sets: KeySets
     caching: Caching | None = None
+    files: FileSource | None = None
     ledger: Ledger | None = None
     equal_calls: EqualCalls | None = None
     vault: Vault
@@ -486,7 +487,9 @@ class Governance:
             meter=MeterStage(limits=limits, buckets=runtime.buckets, upstreams=runtime.upstreams),
             current=CurrentStage(stands=self._stands),
             redact=redact,
-            deliver=Deliver(executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching),
+            deliver=Deliver(
+                executors=runtime.executors, policy_digest=policy.digest, caching=runtime.caching, files=runtime.files
+            ),
             preview=Preview(executors=runtime.executors),
             middleware=checks.middleware(self.earlier, self.concealing) if (checks := runtime.checks) else None,
             results=checks.results(self.earlier, runtime.vault, runtime.ledger_key) if checks else None,

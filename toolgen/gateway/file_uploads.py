@@ -20,13 +20,13 @@ from msgspec.structs import replace
 
 from toolgen.canonical import digest
 from toolgen.errors import AuditError, StateError
-from toolgen.files import open_file
+from toolgen.files import open_inside
 from toolgen.gateway.answer_files import AnswerFiles, KeptFile, bound_to, owner_of, token_of
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.file_links import SCHEME, UPLOADS, parse_uri
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import bounded
-from toolgen.model.file_arguments import file_places, replaced_at, takes_files
+from toolgen.model.file_arguments import file_places, is_file_schema, is_text_file, replaced_at, takes_files
 from toolgen.model.files import INLINE_UPLOAD, FileInfo, FileTooLargeError
 from toolgen.model.media import agrees, is_media_type, media_type_of
 from toolgen.model.result import Error
@@ -47,6 +47,7 @@ _MAX_NAME_LENGTH = 200
 _SAMPLE = 8_192
 _STEP = 256 * 1024
 _MAX_TOOLS = 4_096
+_Roots = Callable[[], Awaitable[tuple[Path, ...]]]
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 
 
@@ -77,6 +78,7 @@ class GatewayFiles:
     def __init__(self, files: AnswerFiles, current: CurrentPolicy, pauses: Pauses | SharedPauses) -> None:
         self.shown = files.shown
         self.largest = files.store.largest
+        self.without: set[str] = set()
         self._files = files
         self._current = current
         self._pauses = pauses
@@ -182,14 +184,13 @@ class Uploads:
         try:
             found = Path(path) if Path(path).is_absolute() else roots[0] / path
             real = found.resolve(strict=True)
-            if not any(real.is_relative_to(root.resolve()) for root in roots):
-                raise PermissionError
-            with open_file(real) as (descriptor, size):
+            root = next(folder for root in roots if real.is_relative_to(folder := root.resolve()))
+            with open_inside(root, real.relative_to(root)) as (descriptor, size):
                 if size > self.largest:
                     return too_large(self.largest)
                 pieces = _read(descriptor)
                 return await self.take(principal, pieces, filename=real.name)
-        except (OSError, ValueError, RuntimeError):
+        except (OSError, ValueError, RuntimeError, StopIteration):
             return _refused("there is no file at this path in a folder that is open to calls", "give another path")
 
 
@@ -200,26 +201,27 @@ class FileArguments:
         self._files = files
         self._uploads = uploads
         self._roots = roots
-        self.without: set[str] = set()
-        """Digests of tools that take no files."""
+        self.without = files.without
 
-    async def described(self, call: Call, *, local: bool = False) -> Call:
+    async def described(self, call: Call, *, local: bool = False, roots: _Roots | None = None) -> Call:
         """The call with size, digest and media type of each of its files, or denied, where one cannot be sent.
 
-        `local`: its caller is on this machine, and may name files of open folders by their `path`, which becomes the URI of a copy.
+        `local`: its caller is on this machine, and may name files of open folders by their `path`, which becomes the URI of a copy. Open
+        are those of toolgen.yaml, and those that `roots` gives, which asks the caller.
         """
         schema = call.tool.input_schema
-        if not (sends_files(call.tool) and takes_files(schema)):
+        is_file = is_file_schema if sends_files(call.tool) else is_text_file
+        if not takes_files(schema, is_file):
             if len(self.without) >= _MAX_TOOLS:
                 self.without.clear()
             self.without.add(call.tool.digest)
             return call
         made: Any = call.arguments
-        for number, (path, file) in enumerate(list(file_places(schema, call.arguments))):
+        for number, (path, file) in enumerate(list(file_places(schema, call.arguments, is_file))):
             if number >= _MAX_FILES:
                 denied = _deny(f"the arguments hold more than {_MAX_FILES} files", "make several calls")
                 return replace(call, denied=call.denied or denied)
-            found = await self._one(call.principal, file, self._roots if local else None)
+            found = await self._one(call.principal, file, local=local, roots=roots)
             if isinstance(found, Deny):
                 where = "".join(f"/{step}" for step in path)
                 return replace(call, denied=call.denied or replace(found, reason=f"{where}: {found.reason}"))
@@ -227,10 +229,10 @@ class FileArguments:
         return call if made is call.arguments else replace(call, arguments=made)
 
     async def _one(
-        self, principal: Principal, file: Mapping[str, Json], roots: tuple[Path, ...] | None
+        self, principal: Principal, file: Mapping[str, Json], *, local: bool, roots: _Roots | None
     ) -> Mapping[str, Json] | Deny:
-        """One file as it is judged. `roots` are the folders that a `path` may be in, None where the caller is on another machine."""
-        forms = ("uri", "base64") if roots is None else ("uri", "base64", "path")
+        """One file as it is judged."""
+        forms = ("uri", "base64", "path") if local else ("uri", "base64")
         given = [key for key in forms if file.get(key) is not None]
         if len(given) != 1:
             return _deny(f"a file has one of {', '.join(forms)}", _FORMS)
@@ -242,7 +244,8 @@ class FileArguments:
             return _inline(value, rest)
         uri = value
         if given[0] == "path":
-            kept = await self._uploads.take_path(principal, value, roots or ())
+            folders = self._roots if roots is None else (*self._roots, *await roots())
+            kept = await self._uploads.take_path(principal, value, folders)
             if isinstance(kept, Error):
                 return Deny(rule=_RULE, code=kept.code, reason=kept.message, suggestion=kept.suggestion)
             uri = kept.uri
@@ -268,7 +271,8 @@ class FileArguments:
 
 
 def sends_files(tool: Tool) -> bool:
-    """Whether a file among the arguments is sent as one. What only looks like it, as an object of JSON may, is sent as it is written."""
+    """Whether a file among the arguments is sent as one. What only looks like it, as an object of JSON may, is sent as it is written,
+    unless it stands in place of a text in base64."""
     match tool.binding:
         case HttpBinding(body=HttpBody() as body):
             return body.file or any(part.file for part in (*body.parts.values(), body.others) if part is not None)

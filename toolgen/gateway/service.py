@@ -198,7 +198,7 @@ class Gateway(Standing):
             clock=clock,
             identity=lambda: current.governance.identity,
         )
-        self._runtime = self._made_runtime(clock, exchanges.concern, pagings, reader)
+        self._runtime = self._made_runtime(clock, exchanges.concern, pagings, sent, reader)
         acceptances = acceptances or Acceptances(settings)
         acceptances.shared = None if shared.accepted is None else shared.accepted.read
         self._reloader = status.reloader = PolicyReloader(
@@ -253,6 +253,7 @@ class Gateway(Standing):
         clock: Clock,
         exchanged: Callable[[Call], bool],
         pagings: Pagings,
+        files: GatewayFiles,
         reader: PolicyReader | None,
     ) -> Runtime:
         shared, settings, manifest = self._shared, self.settings, self.manifest
@@ -276,6 +277,7 @@ class Gateway(Standing):
             standing=self.approvals,
             key_sets=KeySets(make_fetch(self.current.permit), clock),
             caching=caching_of(self.settings, self.manifest, clock),
+            files=files,
             pagings=pagings,
             ledger=shared.ledger,
             equal_calls=shared.equal_calls,

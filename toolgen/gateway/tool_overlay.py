@@ -15,6 +15,7 @@ from toolgen.functions.decorator import MARK, Mark
 from toolgen.functions.signature import Broken, Offer, offer_of
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.excerpt import bounded
+from toolgen.model.file_arguments import with_text_files
 from toolgen.model.manifest import Manifest, SourceInfo, with_tools
 from toolgen.model.names import ADDED, MAX_NAME_LENGTH, META_TOOLS, TOOL_NAME
 from toolgen.model.tool import Effect, Tool, seal
@@ -97,6 +98,7 @@ def added_tool(given: object, said: Said, prefix: str) -> Added:
         raise ConfigError(f"{offer.name}: its arguments could not be checked: {fault}")
     of = given if inspect.isroutine(given) else type(given)
     made = tool_of(ADDED, of.__module__, offer, name, f"{of.__module__}.{of.__qualname__}")
+    made = replace(made, input_schema=with_text_files(made.input_schema))
     return Added(tool=seal(with_listed_arguments(made)), offer=offer)
 
 

@@ -13,7 +13,17 @@ from typing import Any
 
 from toolgen.model.schema import Json, JsonObject, Schema
 
-__all__ = ["FILE_SCHEMA", "file_places", "is_file_schema", "recorded_files", "replaced_at", "takes_files", "with_files"]
+__all__ = [
+    "FILE_SCHEMA",
+    "file_places",
+    "is_file_schema",
+    "is_text_file",
+    "recorded_files",
+    "replaced_at",
+    "takes_files",
+    "with_files",
+    "with_text_files",
+]
 
 FILE_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -34,7 +44,13 @@ FILE_SCHEMA: Mapping[str, Any] = {
 }
 """What tools of described systems take for a file."""
 
+_TEXT_FILE: Mapping[str, Any] = {
+    "uri": {"type": "string", "description": "toolgen:// URI of a file to send instead."},
+    "base64": {"type": "string", "contentEncoding": "base64"},
+}
 _Path = tuple[str | int, ...]
+_IsFile = Callable[[Any], bool]
+_VALUES = frozenset({"const", "default", "enum", "example", "examples"})
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _MAX_DEPTH = 40
 _NAMES = ("filename", "media_type", "size", "sha256")
@@ -48,13 +64,47 @@ def is_file_schema(schema: Any) -> bool:
     return isinstance(inner, Mapping) and inner.get("contentEncoding") == "base64"
 
 
-def takes_files(schema: Any) -> bool:
+def is_text_file(schema: Any) -> bool:
+    """Whether a schema is that of a text in base64, in place of which a file may be given (`with_text_files`)."""
+    return is_file_schema(schema) and schema.get("contentEncoding") == "base64"
+
+
+def with_text_files(schema: Any) -> Any:
+    """The schema with files beside the texts that are base64 by it (`contentEncoding`, or OpenAPI's `format: byte`). The same object where
+    it has none. A system is sent the text."""
+    match schema:
+        case Mapping() if is_file_schema(schema):
+            return schema
+        case Mapping() if _is_encoded(schema):
+            written = schema["type"]
+            kinds = [written] if isinstance(written, str) else list(written)
+            form = {"properties": _TEXT_FILE, "minProperties": 1, "contentEncoding": "base64"}
+            return {**schema, **form, "type": ["object", *kinds]}
+        case Mapping():
+            made = {key: one if key in _VALUES else with_text_files(one) for key, one in schema.items()}
+            return made if any(made[key] is not one for key, one in schema.items()) else schema
+        case list() | tuple():
+            listed = [with_text_files(one) for one in schema]
+            return listed if any(one is not before for one, before in zip(listed, schema, strict=True)) else schema
+        case _:
+            return schema
+
+
+def _is_encoded(schema: Mapping[str, Any]) -> bool:
+    """Whether values of a schema are texts in base64, and any of them."""
+    written = schema.get("type")
+    kinds = {written} if isinstance(written, str) else set(written) if isinstance(written, list | tuple) else set()
+    encoded = schema.get("contentEncoding") == "base64" or schema.get("format") in ("byte", "base64")
+    return encoded and "string" in kinds and kinds <= {"string", "null"} and not schema.keys() & {"enum", "const"}
+
+
+def takes_files(schema: Any, is_file: _IsFile = is_file_schema) -> bool:
     """Whether some argument below a schema is a file."""
     todo = [schema]
     while todo:
         match todo.pop():
             case Mapping() as part:
-                if is_file_schema(part):
+                if is_file(part):
                     return True
                 todo += part.values()
             case list() | tuple() as parts:
@@ -62,36 +112,45 @@ def takes_files(schema: Any) -> bool:
     return False
 
 
-def file_places(schema: Schema, arguments: JsonObject) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
+def file_places(
+    schema: Schema, arguments: JsonObject, is_file: _IsFile = is_file_schema
+) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
     """Each file among arguments, with the keys that lead to it."""
-    for path, file in _places(schema, arguments):
+    for path, file in _places(schema, arguments, is_file):
         if isinstance(file, Mapping):
             yield path, file
 
 
-def _places(schema: Schema, arguments: JsonObject) -> Iterator[tuple[_Path, Mapping[str, Json] | str]]:
+def _places(
+    schema: Schema, arguments: JsonObject, is_file: _IsFile = is_file_schema
+) -> Iterator[tuple[_Path, Mapping[str, Json] | str]]:
     """Each file among arguments, and each text that stands where a file belongs."""
     definitions = schema.get("$defs")
-    yield from _below(schema, arguments, (), definitions if isinstance(definitions, Mapping) else {}, 0)
+    yield from _below(schema, arguments, (), definitions if isinstance(definitions, Mapping) else {}, is_file)
 
 
 def _below(
-    schema: Any, value: Json, path: _Path, definitions: Mapping[str, Any], depth: int
+    schema: Any,
+    value: Json,
+    path: _Path,
+    definitions: Mapping[str, Any],
+    is_file: _IsFile,
+    depth: int = 0,
 ) -> Iterator[tuple[_Path, Mapping[str, Json] | str]]:
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or not isinstance(value, Mapping | list | tuple | str):
         return
-    if isinstance(value, Mapping | str) and is_file_schema(schema):
+    if isinstance(value, Mapping | str) and is_file(schema):
         yield path, value
         return
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
         name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
-        yield from _below(definitions.get(name), value, path, definitions, depth + 1)
+        yield from _below(definitions.get(name), value, path, definitions, is_file, depth + 1)
     found: set[_Path] = set()
     for key in _CHOICES:
         options = schema.get(key)
         for option in options if isinstance(options, list | tuple) else ():
-            for place, file in _below(option, value, path, definitions, depth + 1):
+            for place, file in _below(option, value, path, definitions, is_file, depth + 1):
                 if place not in found:
                     found.add(place)
                     yield place, file
@@ -103,18 +162,21 @@ def _below(
         for name, one in value.items():
             inner = known.get(name, others) if isinstance(known, Mapping) else others
             if (*path, name) not in found:
-                yield from _below(inner, one, (*path, name), definitions, depth + 1)
+                yield from _below(inner, one, (*path, name), definitions, is_file, depth + 1)
     else:
         for index, one in enumerate(value):
-            yield from _below(schema.get("items"), one, (*path, index), definitions, depth + 1)
+            yield from _below(schema.get("items"), one, (*path, index), definitions, is_file, depth + 1)
 
 
 def with_files(
-    schema: Schema, arguments: JsonObject, change: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+    schema: Schema,
+    arguments: JsonObject,
+    change: Callable[[Mapping[str, Json]], Json],
+    is_file: _IsFile = is_file_schema,
 ) -> JsonObject:
     """The arguments with every file changed. The same object where there is none."""
     changed: Any = arguments
-    for path, file in list(file_places(schema, arguments)):
+    for path, file in list(file_places(schema, arguments, is_file)):
         changed = replaced_at(changed, path, change(file))
     found: JsonObject = changed
     return found

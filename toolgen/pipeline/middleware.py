@@ -6,9 +6,10 @@ The client may leave before there is an answer; what only reads for it is ended 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -52,7 +53,8 @@ class Presence:
     becomes. `begun` is for a call that may go on without its caller: True once an executor has it, before that a future for who waits for
     it, or False. `under_way` is that call, and `alone` says that it is made in a task of its own, which nobody cancels who waits for it.
     `pends` is after how many seconds it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be
-    kept. `on_leave` is told when the caller leaves. `local`: the caller runs on this machine, as its user.
+    kept. `on_leave` is told when the caller leaves. `local`: the caller runs on this machine, as its user, and `roots` asks it for the
+    folders that it opens.
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class Presence:
         "local",
         "on_leave",
         "pends",
+        "roots",
         "task",
         "trace",
         "under_way",
@@ -81,6 +84,7 @@ class Presence:
 
     def __init__(self) -> None:
         self.elicits = self.local = False
+        self.roots: Callable[[], Awaitable[tuple[Path, ...]]] | None = None
         self.line: Line | None = None
         self.task: TaskWish | None = None
         self.trace: Trace | None = None

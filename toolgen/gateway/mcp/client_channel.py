@@ -9,7 +9,10 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import jsonschema_rs
 from msgspec import Struct
@@ -48,6 +51,7 @@ ASKED_WITH: Mapping[str, str] = {
 NO_LINE: frozenset[str] = frozenset()
 MAX_QUESTION_S = 600.0
 _MAX_QUESTIONS = 16
+_MAX_ROOTS = 100
 
 
 def capabilities_of(given: object) -> frozenset[str]:
@@ -145,6 +149,20 @@ class StatefulLine(_Line, kw_only=True):
         finally:
             self.mailbox.close(question)
 
+    async def roots(self) -> tuple[Path, ...]:
+        """The folders that the client opens to the server (2025-11-25, client/roots); none where it does not say."""
+        try:
+            answer = await self.ask("roots", "roots/list", {})
+        except Unasked:
+            return ()
+        listed = answer.get("roots") if isinstance(answer, Mapping) else None
+        uris = (
+            [one.get("uri") for one in islice(listed, _MAX_ROOTS) if isinstance(one, Mapping)]
+            if isinstance(listed, list)
+            else []
+        )
+        return tuple(path for uri in uris if isinstance(uri, str) and (path := _local_path(uri)) is not None)
+
 
 class StatelessLine(_Line, kw_only=True):
     """A client of 2026-07-28: a question ends the call, which is made again with the answer (basic/utilities/mrtr)."""
@@ -161,6 +179,13 @@ class StatelessLine(_Line, kw_only=True):
         if len(self.wanted) < _MAX_QUESTIONS:
             self.wanted[key] = {"method": method, "params": params}
         raise InputNeeded
+
+
+def _local_path(uri: str) -> Path | None:
+    """The path of a `file:` URI of this machine (RFC 8089)."""
+    parts = urlsplit(uri)
+    path = Path(unquote(parts.path))
+    return path if parts.scheme == "file" and parts.netloc in {"", "localhost"} and path.is_absolute() else None
 
 
 def answers_question(method: str, params: JsonObject, answer: Mapping[str, Any]) -> bool:

@@ -122,6 +122,7 @@ class _Session:
         if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
             await self._slots.acquire()
             presence = Presence()
+            presence.local = True
             self._open[presence] = parsed.id
             group.create_task(self._answer(parsed, parsed.id, presence))
 

@@ -123,6 +123,9 @@ class ToolCalls:
         if request.state is not None and request.state.call_id:
             return await self._approved(request, request.state, caller)
         presence = caller.presence
+        if presence.local and "roots" in request.capabilities:
+            asked = self._line(request, era, caller)
+            presence.roots = asked.roots if isinstance(asked, StatefulLine) else None
         presence.elicits = "elicitation" in request.capabilities and self._gateway.tool_calls.elicits
         told = request.token is not None and tool is not None and _tells(tool)
         line = self._line(request, era, caller) if speaks or told else None

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.errors import SecretError, ToolgenError
-from toolgen.execute.base import ChecksFirst, Executor
+from toolgen.execute.base import ChecksFirst, Executor, FileSource
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Line
 from toolgen.model.excerpt import current_masking
@@ -32,6 +32,7 @@ from toolgen.model.tool import (
 from toolgen.pipeline.middleware import NumbersOnly, Trail, Whole, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
+from toolgen.pipeline.text_files import named_texts, written_texts
 from toolgen.policy.rules import Note
 
 __all__ = ["BROKEN", "Deliver", "Preview", "Promises", "checked_first", "failure"]
@@ -75,6 +76,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
     executors: Mapping[str, Executor]
     policy_digest: str = ""
     caching: Caching | None = None
+    files: FileSource | None = None
     promises: Promises = field(default_factory=Promises)
 
     def __call__(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
@@ -85,6 +87,11 @@ class Deliver(Struct, frozen=True, kw_only=True):
     async def _send(self, call: Call, trail: Trail) -> Result:
         result: Success | Failed | Refused
         presence = trail.presence
+        if self.files is not None and call.tool.digest not in self.files.without:
+            written = await written_texts(self.files, call)
+            if isinstance(written, Failed):
+                return written
+            call = written
         # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
         ends_early = call.tool.effect is Effect.READ
         match call.tool.binding:
@@ -142,7 +149,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
     async def __call__(self, call: Call, trail: Trail) -> Result:
         try:
-            return Success(data=self.executors[call.tool.source].preview(call))
+            return Success(data=self.executors[call.tool.source].preview(named_texts(call)))
         except ToolgenError as error:
             return _located(Failed(error=failure(error)), call)
 
@@ -154,7 +161,7 @@ async def checked_first(executors: Mapping[str, Executor], call: Call) -> Error 
         return None
     try:
         if isinstance(call.tool.binding, HttpBinding | GraphQLBinding | GraphQLDocumentBinding):
-            executor.preview(call)
+            executor.preview(named_texts(call))
         return await executor.check(call) if isinstance(executor, ChecksFirst) else None
     except SecretError:
         return None  # it may be there when people have agreed

@@ -1,0 +1,259 @@
+"""Files in place of texts in base64: members of JSON, arguments of functions, bridged tools and devices take the URI of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.clients import listening
+from tests.services.bridged import hostile, listed
+from tests.services.local import LocalServer, running
+from toolgen import Gateway
+from toolgen.cli import main as command_line
+from toolgen.gateway.asgi.app import App
+from toolgen.model.file_arguments import with_text_files
+
+PNG = b"\x89PNG\r\n\x1a\n" + random.Random(4).randbytes(3_000)
+CODED = base64.b64encode(PNG).decode()
+ENCODED = {"type": "string", "contentEncoding": "base64"}
+API = {
+    "openapi": "3.1.0",
+    "info": {"title": "Store", "version": "1"},
+    "paths": {
+        "/content": {
+            "put": {
+                "operationId": "put_content",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "object",
+                                "required": ["content"],
+                                "properties": {
+                                    "content": {"type": "string", "format": "byte"},
+                                    "parts": {"type": "array", "items": {"type": ["string", "null"], "format": "byte"}},
+                                    "looks_alike": {
+                                        "type": "object",
+                                        "properties": {"base64": ENCODED, "uri": {"type": "string"}},
+                                    },
+                                },
+                            }
+                        }
+                    },
+                },
+                "responses": {"200": {"description": "ok"}},
+            }
+        }
+    },
+}
+FUNCTIONS = """
+import hashlib
+from toolgen import tool
+
+@tool(effect="write")
+def keep(data: bytes, more: list[bytes] | None = None) -> str:
+    '''Keeps bytes.'''
+    return hashlib.sha256(data + b"".join(more or [])).hexdigest()
+"""
+POLICY: dict[str, Any] = {
+    "principals": {
+        name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), "roles": ["all"]}
+        for name in ("bot", "other")
+    },
+    "rules": [
+        {"id": "all", "to": ["all"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
+    ],
+    "egress": {"private_networks": "allow"},
+}
+BRIDGED = {
+    "type": "object",
+    "properties": {"data": ENCODED, "list": {"type": "array", "items": ENCODED}, "kind": {**ENCODED, "enum": ["YQ=="]}},
+}
+
+
+class Project:
+    """A gateway over a service, a function and a bridged server, and a client of it."""
+
+    def __init__(self, root: Path, gateway: Gateway, http: httpx.AsyncClient, received: list[Any]) -> None:
+        self.root, self.gateway, self.http, self.received = root, gateway, http, received
+
+    async def upload(self, body: bytes = PNG) -> str:
+        uri: str = (await self.http.post("/v1/files", content=body)).json()["uri"]
+        return uri
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        made: dict[str, Any] = (
+            await self.http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments}, timeout=60)
+        ).json()
+        return made
+
+
+Work = Callable[[Project], Awaitable[None]]
+
+
+def tried(root: Path, work: Work) -> None:
+    received: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    async def main(path: Path) -> None:
+        headers = {"authorization": "Bearer key-of-bot"}
+        async with (
+            asyncio.timeout(120),
+            Gateway.load(path) as gateway,
+            listening(App(gateway)) as url,
+            httpx.AsyncClient(base_url=url, headers=headers) as http,
+        ):
+            await work(Project(root, gateway, http, received))
+
+    server = LocalServer(("127.0.0.1", 0), Handler)
+    with running(server):
+        module = f"text_files_{uuid.uuid4().hex}"
+        (root / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
+        (root / "api.json").write_text(json.dumps(API), encoding="utf-8")
+        (root / "opened").mkdir()
+        (root / "opened" / "a.png").write_bytes(PNG)
+        (root / "policies").mkdir()
+        (root / "policies" / "p.yaml").write_text(json.dumps(POLICY), encoding="utf-8")
+        command = hostile(root, *listed("send", inputSchema=BRIDGED))
+        sources = {
+            "store": {"openapi": "api.json", "server": server.url, "retries": "never"},
+            "own": {"python": module},
+            "far": {"mcp": {"command": command}},
+        }
+        path = root / "toolgen.yaml"
+        path.write_text(json.dumps({"sources": sources, "gateway": {"files": {"roots": ["opened"]}}}), encoding="utf-8")
+        with suppress(SystemExit):
+            command_line(["build", "--update-pins", "--config", str(path)])
+        asyncio.run(main(path))
+
+
+def record(root: Path) -> str:
+    return "".join(one.read_text("utf-8") for one in (root / "var" / "audit").rglob("*.jsonl"))
+
+
+def test_the_text_of_a_file_is_sent_and_its_digest_recorded(tmp_path: Path) -> None:
+    async def work(project: Project) -> None:
+        uri = await project.upload()
+        made = await project.call("store__put_content", content={"uri": uri}, parts=[{"uri": uri}, "YQ==", None])
+        assert made["status"] == "ok", made
+        assert project.received == [{"content": CODED, "parts": [CODED, "YQ==", None]}]
+        made = await project.call("own__keep", data={"uri": uri}, more=[{"base64": "YQ=="}])
+        assert made["data"] == hashlib.sha256(PNG + b"a").hexdigest(), made
+        made = await project.call("far__send", data={"uri": uri}, list=[{"uri": uri}])
+        assert made["status"] == "ok", made
+        echoed = made["data"]["arguments"]
+        for file in (echoed["data"], echoed["list"][0]):
+            assert (await project.http.get(file["resource"]["path"])).content == PNG
+        said = record(project.root)
+        assert CODED[:40] not in said
+        assert uri not in said
+        assert hashlib.sha256(PNG).hexdigest() in said
+
+    tried(tmp_path, work)
+
+
+def test_a_text_is_taken_as_before_and_a_path_in_the_same_process(tmp_path: Path) -> None:
+    async def work(project: Project) -> None:
+        assert (await project.call("store__put_content", content=CODED))["status"] == "ok"
+        envelope = await project.gateway.call("store__put_content", {"content": {"path": "a.png"}}, principal="bot")
+        assert envelope.status == "ok", envelope.error
+        assert project.received == [{"content": CODED}] * 2
+        assert CODED[:300] not in record(project.root)
+
+    tried(tmp_path, work)
+
+
+def test_an_object_of_the_description_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
+    async def work(project: Project) -> None:
+        alike = {"base64": "YQ==", "uri": "x:y"}
+        assert (await project.call("store__put_content", content="YQ==", looks_alike=alike))["status"] == "ok"
+        assert project.received == [{"content": "YQ==", "looks_alike": alike}]
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize("tool", ["store__put_content", "own__keep", "far__send"])
+def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_path: Path, tool: str) -> None:
+    name = "content" if tool.startswith("store") else "data"
+
+    async def work(project: Project) -> None:
+        uri = await project.upload()
+        theirs = await project.http.post(
+            f"/v1/tools/{tool}/call",
+            json={"arguments": {name: {"uri": uri}}},
+            headers={"authorization": "Bearer key-of-other"},
+        )
+        assert theirs.json()["error"]["code"] == "validation", theirs.json()
+        for file in (
+            {"uri": uri[:-1] + ("A" if uri[-1] != "A" else "B")},
+            {"uri": "file:///etc/passwd"},
+            {"path": "opened/a.png"},
+            {"base64": "%"},
+            {"uri": uri, "base64": "YQ=="},
+            {"media_type": "a/b"},
+            {},
+        ):
+            made = await project.call(tool, **{name: file})
+            assert made["status"] == "refused", (file, made)
+            assert made["error"]["code"] == "validation"
+        large = await project.upload(bytes(9 * 1024 * 1024))
+        made = await project.call(tool, **{name: {"uri": large}})
+        assert made["error"]["code"] == "validation", made
+        assert "at most 8388608 bytes" in made["error"]["message"]
+        assert project.received == []
+
+    tried(tmp_path, work)
+
+
+def test_a_dry_run_names_the_file(tmp_path: Path) -> None:
+    async def work(project: Project) -> None:
+        uri = await project.upload()
+        shown = await project.gateway.preview("store__put_content", {"content": {"uri": uri}}, principal="bot")
+        assert shown.status == "ok", shown.error
+        body = json.loads(shown.data["body"])  # type: ignore[call-overload, index, arg-type]
+        assert body["content"].startswith("<file in base64, 3008 bytes, sha256 ")
+        assert uri not in json.dumps(shown.to_dict(), default=str)
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("schema", "changes"),
+    [
+        (ENCODED, True),
+        ({"type": ["null", "string"], "format": "byte"}, True),
+        ({"type": "string", "format": "byte", "enum": ["YQ=="]}, False),
+        ({"type": "string"}, False),
+        ({"type": ["string", "integer"], "contentEncoding": "base64"}, False),
+        ({"type": "string", "contentEncoding": "quoted-printable"}, False),
+        ({"type": "object", "properties": {"base64": ENCODED}}, False),
+        ({"type": "object", "properties": {"a": ENCODED}, "default": {"a": ENCODED}}, True),
+    ],
+)
+def test_texts_in_base64_take_files_and_nothing_else_does(schema: dict[str, Any], changes: bool) -> None:
+    made = with_text_files(schema)
+    assert (made is not schema) is changes
+    assert with_text_files(made) is made
+    assert made.get("default") == schema.get("default")

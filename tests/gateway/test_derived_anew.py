@@ -22,8 +22,8 @@ from toolgen.adapters.calls import Caller
 from toolgen.canonical import digest
 from toolgen.clock import SystemClock
 from toolgen.gateway.identity import Identity, KeySets, Unaccepted
+from toolgen.gateway.kept_principals import of_party, party_of
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.waiting_calls import of_party, party_of
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule, claims_read

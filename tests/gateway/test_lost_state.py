@@ -18,6 +18,7 @@ from toolgen.audit.reader import entries
 from toolgen.errors import StateError, StateUnavailableError
 from toolgen.gateway import approval_runner, background_calls, waiting_calls
 from toolgen.gateway.service import Gateway
+from toolgen.model.result import Error
 from toolgen.pipeline.middleware import Presence
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
@@ -281,16 +282,30 @@ def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
 
 
 @pytest.mark.parametrize(
-    ("written", "lost", "ends"), [(True, 1, "ok"), (False, 1, "ok"), (True, 9, "ok"), (False, 9, "expired")]
+    ("written", "lost", "emptied", "ends"),
+    [
+        (True, 1, False, "ok"),
+        (False, 1, False, "ok"),
+        (True, 9, False, "ok"),
+        (False, 9, False, "ok"),
+        (False, 10_000, True, "expired"),
+    ],
 )
-def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_waits_or_ends(
-    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, written: bool, lost: int, ends: str
+def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_is_kept_later(
+    tmp_path: Path,
+    server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+    written: bool,
+    lost: int,
+    emptied: bool,
+    ends: str,
 ) -> None:
-    """So many answers are `lost`, of a question that was `written`, or was not. Its caller is never refused what a person may agree to."""
+    """So many answers are `lost`, of a question that was `written`, or was not. Its caller is never refused what a person may agree to.
+    Where Redis was emptied since, the question ends: somebody may have answered before that."""
     write, unconfirmed = RedisInvocations._write, list[int]()
 
     async def cut_off(self: RedisInvocations, *arguments: str | bytes) -> Any:
-        if arguments[0] != "add" or len(unconfirmed) == lost:
+        if arguments[0] not in {"add", "restore"} or len(unconfirmed) == lost:
             return await write(self, *arguments)
         unconfirmed.append(1)
         if written and len(unconfirmed) == 1:
@@ -309,13 +324,19 @@ def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_waits_or_ends
 
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
         monkeypatch.setattr(approval_runner, "_SWEEP_S", 0.5)
+        await until(lambda: first._shared.watch.epoch)  # which it has to know to notice a loss
         with monkeypatch.context() as patch:
             patch.setattr(RedisInvocations, "_write", cut_off)
             patch.setattr(RedisInvocations, "get", unread)
             call_id = await ask(first)
+            if emptied:
+                await copies.redis.flushall()
+                await until(lambda: losses(first))
         assert unconfirmed
         if ends == "ok":
-            await approve(second, call_id)
+            async with asyncio.timeout(30):
+                while hasattr(await approve(second, call_id), "code"):  # noqa: ASYNC110 - nobody tells that it is kept
+                    await asyncio.sleep(0.05)
         assert [await told(gateway, call_id) for gateway in (first, second)] == [ends] * 2
         assert outcomes([first, second], call_id) == [ends]
         assert len(seen.requests) == (ends == "ok")
@@ -349,5 +370,67 @@ def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
                     await asyncio.sleep(0.02)
         assert told == ["upstream_unavailable", "ok", "ok"]
         assert len(seen.requests) == 1
+
+    over_redis(tmp_path, server, work)
+
+
+Answer = Callable[[Gateway, str], Awaitable[object]]
+
+
+async def deny(gateway: Gateway, call_id: str) -> object:
+    return await gateway.approvals.decide(call_id, approve=False, note="", principal=gateway.principal("eve"))
+
+
+async def cancel(gateway: Gateway, call_id: str) -> object:
+    return await gateway.approvals.background.cancel(call_id, gateway.principal("bot"))
+
+
+async def expire(gateway: Gateway, call_id: str) -> object:
+    known = await gateway.approvals.own(call_id, gateway.principal("bot"))
+    assert known is not None
+    error = Error(code="expired", message="its time is over")
+    if await gateway.approvals.close(known, by="", verdict="expire", error=error) is None:
+        raise StateUnavailableError("try again, answer again")
+    return None
+
+
+@pytest.mark.parametrize("answer", [approve, deny, cancel, expire])
+@pytest.mark.parametrize("noticed", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_back(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, answer: Answer, noticed: bool, own: bool
+) -> None:
+    """It was carried out at its own gateway. Or another one denied it, of which its `own` gateway did not hear, and is answered there."""
+
+    async def away(_: RedisInvocations) -> None:
+        raise StateUnavailableError("Redis is away again")
+
+    async def unheard(*_: object) -> None: ...
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        home, other = (second, first) if own else (first, second)
+        call_id = await ask(home)
+        store = second.approvals.store._store  # type: ignore[attr-defined]
+        looked = store._acknowledged
+        await until(lambda: store._acknowledged > looked)
+        copy = await copies.take()
+        looked = store._acknowledged
+        with monkeypatch.context() as patch:
+            patch.setattr(RedisInvocations, "_note_ended", unheard)
+            patch.setattr(RedisInvocations, "restore_endings", away)
+            patch.setattr(waiting_calls, "LEASE_S", 60.0)
+            await (deny(first, call_id) if own else approve(other, call_id))
+            ending = "approval_denied" if own else "ok"
+            assert await told(first, call_id) == ending
+            await until(lambda: store._acknowledged > looked)
+            await copies.put_back(copy)
+            if noticed:
+                await until(lambda: losses(first) and losses(second))
+            with pytest.raises(StateUnavailableError, match="answer again"):
+                await answer(second, call_id)
+        assert [await told(gateway, call_id) for gateway in (first, second)] == [ending] * 2
+        assert hasattr(await approve(second, call_id), "code")
+        assert outcomes([first, second], call_id) == [ending]
+        assert len(seen.requests) == (not own)
 
     over_redis(tmp_path, server, work)

@@ -396,6 +396,83 @@ def test_a_gateway_notes_how_another_one_ended_its_call(server: RedisServer) -> 
     asyncio.run(main())
 
 
+def test_an_ending_is_noted_before_redis_is_told(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on record, whether or not Redis answers, and how Redis has it later tells this gateway nothing new."""
+
+    async def main() -> None:
+        one = await Process(server).open()
+        known = await one.calls.add(invocation(1), each=9, total=9)
+        assert known is not None
+
+        async def away(*_: str | bytes) -> object:
+            raise StateUnavailableError("no answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(one.calls, "_write", away)
+            ended = msgspec.structs.replace(known, status="ended", envelope={"status": "refused"})
+            with pytest.raises(StateUnavailableError):
+                await one.calls.replace(known, ended)
+        assert await one.calls.fate(known) == "over"
+        with pytest.raises(BehindError):
+            await one.calls.get(known.id)
+        put_back = await one.calls.restore_ending(known)
+        assert put_back is not None
+        assert (await one.calls.get(known.id), put_back.envelope) == (put_back, {"status": "refused"})
+        assert await one.calls.restore_ending(known) is None  # another version is kept by now
+        await one.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_call_that_was_given_up_for_its_gateway_is_put_back_unless_it_runs(
+    server: RedisServer, running: bool
+) -> None:
+    """Its own gateway is told too, and may still say how the call ended, which is then final."""
+
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        known = await one.calls.add(invocation(1), each=9, total=9)
+        assert known is not None
+        agreed = await two.calls.replace(known, msgspec.structs.replace(known, status="approved"))
+        assert agreed is not None
+        lost = msgspec.structs.replace(agreed, status="ended", ended=1.0, lost=True, envelope={"status": "error"})
+        assert await two.calls.replace(agreed, lost) is not None
+        await one.calls.changed()
+        assert (await one.calls.fate(known), await two.calls.fate(known)) == ("over", "over")
+        await emptied(server)
+        if running:
+            assert await one.calls.restore(msgspec.structs.replace(agreed, status="running", owner="o")) is not None
+        await two.calls.restore_endings()
+        found = await two.calls.get(known.id)
+        assert found is not None
+        assert found.status == ("running" if running else "ended")
+        if not running:
+            own = msgspec.structs.replace(found, owner="o", lost=False, envelope={"status": "ok"})
+            final = await one.calls.replace(found, own)
+            assert final is not None
+            assert final.final
+        for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_write_notices_that_another_gateway_found_the_store_set_back(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        known = await one.calls.add(invocation(1), each=9, total=9)
+        assert known is not None
+        await two.calls.begin_epoch()
+        assert one.calls.loss == ""
+        assert await one.calls.replace(known, msgspec.structs.replace(known, lease=1.0)) is not None
+        assert one.calls.loss == "it was emptied"
+        for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())
+
+
 def test_a_call_that_may_have_been_kept_is_not_kept_later(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its caller was told that it is not, so nobody may be asked about it."""
 

@@ -21,8 +21,8 @@ from toolgen.console.sign_in import Provider, SignInPages
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, too_crowded
+from toolgen.gateway.kept_principals import of_party
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.waiting_calls import of_party
 from toolgen.state.sessions import Session, Sessions
 from toolgen.wiring.identity_providers import make_asker
 

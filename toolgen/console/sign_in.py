@@ -20,8 +20,8 @@ from toolgen.console.http import Cookie, Header, Person, cookie_header, cookies,
 from toolgen.gateway.asgi.authentication import Authentication
 from toolgen.gateway.asgi.request import LOOPBACK_HOSTS, Rejected, Request, Response
 from toolgen.gateway.identity.jwt import RefusedTokenError, read_token
+from toolgen.gateway.kept_principals import party_of
 from toolgen.gateway.protocol import Administration
-from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Principal
 from toolgen.model.secret import Secret
 from toolgen.state.sessions import Attempt, Session, Sessions

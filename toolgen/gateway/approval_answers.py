@@ -14,7 +14,8 @@ from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
 from toolgen.gateway.approval_view import Shown, shown_to_approver, shown_to_caller
 from toolgen.gateway.approvers import answerable, counted, escalated_to, in_words, may_ever_answer, met, open_roles
 from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
-from toolgen.gateway.waiting_calls import WaitingCalls, of_party
+from toolgen.gateway.kept_principals import of_party
+from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
@@ -86,7 +87,7 @@ class Answers(WaitingCalls):
 
         Raises `AuditError` when the answer cannot be recorded (then it was not given), and `StateError`.
         """
-        known, note = await self.store.get(call_id), reason_in(note)
+        known, note = await self.current_of(call_id), reason_in(note)
         if not may_ever_answer(self.current.governance.policy, principal):
             found: Invocation | Error = Error(
                 code="forbidden",
@@ -187,7 +188,7 @@ class Answers(WaitingCalls):
         suggestion = "do not make it again unless you are told to"
         error = Error(code="approval_denied", message=message, suggestion=suggestion, rule=known.rule)
         closed = await self._in_turn(known, lambda one: self.close(one, by=by, verdict="deny", error=error, said=said))
-        return closed or too_late(await self.store.get(known.id) or known)
+        return closed or too_late(await self.current_of(known.id) or known)
 
     async def _over(self, known: Invocation) -> Error | None:
         """Why no answer for a call counts any more; one that is stale ends here."""
@@ -235,7 +236,7 @@ class Answers(WaitingCalls):
             )
 
         done: Invocation | Error | None = await self._in_turn(known, agree)
-        return done or too_late(await self.store.get(known.id) or known)
+        return done or too_late(await self.current_of(known.id) or known)
 
     async def _agreed(
         self, kept: Invocation, wanted: Invocation, vote: Vote, answered: Mapping[str, object], terms: Terms
@@ -245,7 +246,7 @@ class Answers(WaitingCalls):
         votes = () if terms.arguments is not None else counted(governance.policy, kept.votes)
         if governance.identity.concerns(vote.by, [one.by for one in votes]):
             return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
-        held = await self.hold(kept)
+        held = await self.hold_current(kept)
         if held is None:
             return None
         now = await self.store.now()
@@ -296,7 +297,7 @@ class Answers(WaitingCalls):
     async def _in_turn(self, known: Invocation, work: Callable[[Invocation], Awaitable[Found | None]]) -> Found | None:
         """What comes of `work` with the call as it is kept; again for a while where another answer is being taken."""
         for _ in range(_TRIES):
-            now_kept = await self.store.get(known.id)
+            now_kept = await self.current_of(known.id)
             if now_kept is None or now_kept.status != "pending":
                 return None
             found = await work(now_kept)

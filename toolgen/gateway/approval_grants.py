@@ -17,7 +17,7 @@ from toolgen.errors import StateError
 from toolgen.gateway.approval_terms import Wish
 from toolgen.gateway.approvers import counted, escalated_to, met
 from toolgen.gateway.compiled_policy import CurrentPolicy
-from toolgen.gateway.waiting_calls import of_party
+from toolgen.gateway.kept_principals import of_party
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Error

@@ -14,8 +14,9 @@ from toolgen.clock import Clock
 from toolgen.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.lost_calls import broken, forgotten, lost
-from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, of_party
+from toolgen.gateway.kept_principals import of_party
+from toolgen.gateway.lost_calls import NOT_BEGUN, broken, forgotten, lost
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import Trail
@@ -37,8 +38,6 @@ _LATER_S = 30.0
 """When a call that cannot be looked after is looked at again."""
 _MAX_AT_ONCE = 32
 _MAX_TOLD = 10_000
-_NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
-"""What a call may be refused with before anything happened: it stays approved, and is tried again."""
 
 CarryOut = Callable[[Governance, Call, Trail], Awaitable[Envelope]]
 """One call through every stage of a policy's pipeline."""
@@ -293,7 +292,7 @@ class Runner:
             if known.status == "approved" and known.waits:
                 return True
             error = envelope.error if envelope.status == "refused" else None
-            if known.status == "running" and error is not None and error.code in _NOT_BEGUN:
+            if known.status == "running" and error is not None and error.code in NOT_BEGUN:
                 again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 return await self._store.replace(known, back) is not None

@@ -13,7 +13,7 @@ from toolgen.gateway.approval_view import Channel
 from toolgen.gateway.compiled_policy import Governance
 from toolgen.gateway.file_uploads import sends_files
 from toolgen.gateway.json_body import encode
-from toolgen.gateway.waiting_calls import of_party
+from toolgen.gateway.kept_principals import of_party
 from toolgen.model.call import Call
 from toolgen.model.file_arguments import file_places
 from toolgen.model.result import Error, Success

@@ -17,9 +17,9 @@ from toolgen.gateway.background_calls import BackgroundCalls
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.json_body import encode
+from toolgen.gateway.kept_principals import party_of
 from toolgen.gateway.prometheus import ApprovalCounts
 from toolgen.gateway.role_grants import RoleGrants
-from toolgen.gateway.waiting_calls import party_of
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error, Pending, Refused, Result

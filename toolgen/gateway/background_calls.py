@@ -19,7 +19,8 @@ import msgspec
 from toolgen.errors import StateError, ToolgenError, place_of
 from toolgen.gateway.call_reports import CallReports
 from toolgen.gateway.json_body import unmade
-from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, ROOM, WaitingCalls, party_of
+from toolgen.gateway.kept_principals import party_of
+from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, ROOM, WaitingCalls
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Effect
@@ -259,10 +260,12 @@ class BackgroundCalls:
             waits = envelope.status == "pending" or known.status not in {"pending", "approved"}
             if known.kind != "call" and waits:
                 return True
-            if (
-                envelope.status == "pending" and known.id in waiting.questions
-            ):  # which the store lost before this call was left
-                return await waiting.end_forgotten(known) is not None
+            if envelope.status == "pending" and known.id in waiting.questions:
+                if await waiting.keep_question(known.id):
+                    return False  # it is looked at again as it is kept then
+                return (
+                    await waiting.end_forgotten(known) is not None
+                )  # the store lost the question before this call was left
             if isinstance(line, CallReports):
                 known = line.added_to(known, await waiting.store.now())
             return await waiting.end(known, envelope) is not None

@@ -19,7 +19,8 @@ from toolgen.errors import AuditError, StateError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of
 from toolgen.gateway.json_body import ended, enveloped
-from toolgen.gateway.waiting_calls import LEASE_S, of_party, party_of
+from toolgen.gateway.kept_principals import of_party, party_of
+from toolgen.gateway.waiting_calls import LEASE_S
 from toolgen.model.call import Call, Principal
 from toolgen.model.device import deferred
 from toolgen.model.excerpt import masking
@@ -117,7 +118,7 @@ class DeviceCalls:
         now, governance = await self._store.now(), self._calls.current.governance
         wanted: list[Invocation] = []
         for call_id in found.get(device.id, ()):
-            known = await self._store.get(call_id)
+            known = await self._calls.current_of(call_id)
             if known is None or not _waits(known, device) or known.expires <= now:
                 continue
             call = self._calls.call(known, governance)
@@ -132,7 +133,7 @@ class DeviceCalls:
 
         Raises `AuditError` where it cannot be recorded (then it was not taken, or its caller is told so), and `StateError`.
         """
-        known = await self._store.get(answer.id)
+        known = await self._calls.current_of(answer.id)
         for _ in range(_TRIES):
             if known is None or known.kind != "device" or device.on_behalf_of is not None or not _is_own(known, device):
                 return await self._refused(_UNKNOWN, answer.id, device)
@@ -146,10 +147,11 @@ class DeviceCalls:
             if wrong := faults(_binding(call), kept):
                 error = Error(code="validation", message="result: " + "; ".join(wrong))
                 return await self._refused(error, answer.id, device, known)
+            await self._calls.check_current(known)
             taken = await self._take(known, kept)
             if taken is not None:
                 return await self._taken(taken)
-            known = await self._store.get(answer.id)
+            known = await self._calls.current_of(answer.id)
         return await self._refused(_TWICE, answer.id, device, known)
 
     async def _taken(self, known: Invocation) -> Envelope:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
 
-__all__ = ["broken", "forgotten", "lost", "on_record", "orphaned"]
+__all__ = ["NOT_BEGUN", "broken", "forgotten", "lost", "on_record", "orphaned"]
+
+NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
+"""Codes with which an approved call may be refused before anything happened: it stays approved, and is tried again."""
 
 
 def lost(known: Invocation) -> Error:

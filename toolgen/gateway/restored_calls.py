@@ -12,6 +12,7 @@ import msgspec
 from toolgen.audit.call_window import CallWindow
 from toolgen.clock import SystemClock
 from toolgen.gateway.json_body import envelope_json
+from toolgen.gateway.lost_calls import NOT_BEGUN
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import Invocation
@@ -20,8 +21,6 @@ from toolgen.state.invocations_sqlite import SqliteInvocations
 __all__ = ["end_recorded"]
 
 _KINDS: tuple[Kind, ...] = ("approval", "device", "call", "workflow")
-_HELD_BACK = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
-"""An approved call that was refused so stays approved, and is tried again."""
 
 
 def end_recorded(database: Path, record: Path) -> int:
@@ -53,7 +52,7 @@ async def _end_recorded(database: Path, record: Path) -> int:
 
 def _is_over(known: Invocation, row: Mapping[str, Any]) -> bool:
     status = row["status"]
-    if status == "pending" or (status == "refused" and row.get("code") in _HELD_BACK):
+    if status == "pending" or (status == "refused" and row.get("code") in NOT_BEGUN):
         return False
     if known.kind == "call" or known.status == "running":
         return bool(status != "unfinished")  # its intent is that of the call that runs

@@ -17,8 +17,10 @@ import msgspec
 from toolgen.audit.call_outcome import recorded_outcomes
 from toolgen.audit.log import AuditLog
 from toolgen.errors import AuditError, StateError, StateUnavailableError
-from toolgen.gateway.json_body import encode, envelope_json
-from toolgen.gateway.lost_calls import forgotten, on_record, orphaned
+from toolgen.gateway.json_body import envelope_json
+from toolgen.gateway.kept_envelopes import envelope_of, joined_envelope, without_result
+from toolgen.gateway.kept_principals import is_same
+from toolgen.gateway.lost_calls import NOT_BEGUN, forgotten, on_record, orphaned
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.waiting import reads_end
@@ -26,12 +28,12 @@ from toolgen.pipeline.stages.equal_calls import HELD_S
 from toolgen.pipeline.stages.idempotency import UNDONE
 from toolgen.state.call_states import Kind, Status
 from toolgen.state.equal_calls import EqualCalls
-from toolgen.state.invocations import BehindError, Invocation, Invocations, Party, ResultsFullError, Room
+from toolgen.state.invocations import BehindError, Invocation, Invocations, ResultsFullError, Room
 from toolgen.state.remembered_calls import RememberedCalls
 from toolgen.state.store_watch import LEASE_S
 from toolgen.state.stored_answers import EACH, TOTAL
 
-__all__ = ["JOINED_S", "KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "kept_until", "of_party", "party_of"]
+__all__ = ["JOINED_S", "KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "kept_until"]
 
 _logger = logging.getLogger(__name__)
 KEPT_S = 3600.0
@@ -67,6 +69,8 @@ class WaitingCalls:
         self.log = log
         self.questions: dict[str, None] = {}
         """Ids of the last calls of this worker that were kept to wait for somebody."""
+        self._unconfirmed: dict[str, Invocation] = {}
+        """Calls that wait for somebody, of which the store did not confirm that it keeps them."""
         self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
         self.mine: dict[str, Invocation] = {}
         """The calls of this worker that go on without their callers, as they were kept last."""
@@ -82,7 +86,9 @@ class WaitingCalls:
         """A caller's own call, as it is kept; None for one that is another's, or none. One that the store has lost is put back or ended
         soon, and stands until then as it did when it was made."""
         known = await self.current_of(call_id) or await self.store.awaited(call_id)
-        return known if known is not None and _same(known.principal, caller) and not await self._lapsed(known) else None
+        return (
+            known if known is not None and is_same(known.principal, caller) and not await self._lapsed(known) else None
+        )
 
     async def current_of(self, call_id: str) -> Invocation | None:
         """A call as it is kept. One of which the store has lost how far it had come ends here, where that is this gateway's to say."""
@@ -92,8 +98,8 @@ class WaitingCalls:
             known = error.known
             if (mine := self.carried_out(call_id)) is not None:
                 return await self.regain(mine)
-            if await self.store.fate(known) != "over":
-                return known  # the worker that carries it out puts it back, or it ends a lease later
+            if known.lease > await self.store.now() or await self.store.fate(known) != "over":
+                return known  # who ends it, or carries it out, is at it, or it ends a lease later
             return await self.give_up(known, verdict="lose", error=forgotten(known)) or known
         except StateError as error:
             if isinstance(error, StateUnavailableError) or (awaited := await self.store.awaited(call_id)) is None:
@@ -119,7 +125,7 @@ class WaitingCalls:
         ]
         page = looked_at[:limit]
         more = (page[-1].asked, page[-1].id) if len(looked_at) > limit else None
-        own = [known for known in page if _same(known.principal, caller)]
+        own = [known for known in page if is_same(known.principal, caller)]
         return tuple([known for known in own if not await self._lapsed(known)]), more
 
     async def joined(self, call_id: str, name: str) -> str | None:
@@ -187,7 +193,8 @@ class WaitingCalls:
                     await news.wait()
 
     async def keep(self, invocation: Invocation, *, each: int, total: int) -> bool:
-        """Keep a call that waits for somebody; False if too many do. One that the store did not confirm, twice, waits too, or is swept."""
+        """Keep a call that waits for somebody; False if too many do. One that the store did not confirm, twice, waits too: it is kept once
+        the store can be reached, unless the store has lost something since. Then it is swept."""
         try:
             kept = await self._kept(invocation, each=each, total=total)
         except StateUnavailableError as error:
@@ -197,6 +204,9 @@ class WaitingCalls:
                 kept = await self._kept(invocation, each=each, total=total, again=True)
             except StateError as again:
                 _logger.warning("call %s may be kept to wait for somebody, or not: %s", invocation.id, again)
+                self._unconfirmed[invocation.id] = invocation
+                if len(self._unconfirmed) > _MAX_QUESTIONS:
+                    del self._unconfirmed[next(iter(self._unconfirmed))]
                 kept = True
         if kept:
             self.questions = dict.fromkeys([*list(self.questions)[-_MAX_QUESTIONS:], invocation.id])
@@ -210,11 +220,17 @@ class WaitingCalls:
         while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
             if known.cancel:  # called off at another worker: nobody is asked any more
                 return False
-            changed = msgspec.structs.replace(invocation, home=known.home, version=known.version, task=known.task)
-            if await self.store.replace(known, changed) is not None:
-                self.announce()
+            if await self._replaced(known, invocation):
                 return True
         return False
+
+    async def _replaced(self, known: Invocation, question: Invocation) -> bool:
+        """Have a call that was left wait for somebody. False if somebody else changed it."""
+        changed = msgspec.structs.replace(question, home=known.home, version=known.version, task=known.task)
+        if await self.store.replace(known, changed) is None:
+            return False
+        self.announce()
+        return True
 
     async def is_left(self, call_id: str) -> bool:
         """Whether a call of this worker goes on without its caller."""
@@ -227,7 +243,7 @@ class WaitingCalls:
             return envelope
         if equal:
             known = await self.outcome(envelope.call_id, caller, tells=False)
-            return envelope if known is None else _joined(known, envelope.meta)
+            return envelope if known is None else joined_envelope(known, envelope.meta)
         gone = Error(
             code="expired",
             message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
@@ -239,39 +255,73 @@ class WaitingCalls:
         return known or msgspec.structs.replace(envelope, status="refused", error=gone)
 
     async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
-        """Withdraws a caller's own call that nobody began to carry out, and says how it stands then; None as above."""
+        """Withdraw a caller's own call that nobody began to carry out, and return how it stands then; None as above. Raises as `close`."""
         known = await self.own(call_id, caller)
         if known is None:
             return None
-        if known.status in {"pending", "approved"} and not await self._may_be_further(known):
+        if known.status in {"pending", "approved"}:
             error = Error(code="cancelled", message="the caller withdrew this call", rule=known.rule)
             await self.close(known, by=caller.id, verdict="cancel", error=error)
             for inner in known.waits:
                 await self.cancel(inner, caller)
         return await self.outcome(call_id, caller)
 
-    async def _may_be_further(self, known: Invocation) -> bool:
-        """True if another gateway may carry a call out, or have done so, though the store says that it waits: it puts that right soon."""
-        since = self.store.lost_at
-        if known.asked <= since and await self.store.now() < since + 3 * LEASE_S:
-            return await self.store.fate(known) in {"foreign", "orphaned"}
+    async def _may_be_over(self, known: Invocation) -> bool:
+        """True if a call may have ended, or been begun, though the store says that it waits: the store was emptied or set back not long
+        ago, and each gateway puts back what it knows. The call's own gateway is given longer for that than others are."""
+        if self.store.loss:  # found just now, and not looked into yet
+            return True
+        fate = await self.store.fate(known)
+        if fate not in {"own", "foreign", "orphaned"}:
+            return True
+        window_s = LEASE_S if fate == "own" else 3 * LEASE_S
+        if known.asked <= self.store.lost_at and await self.store.now() < self.store.lost_at + window_s:
+            return True
         try:
             await self.store.get(known.id)
         except BehindError:
             return True
         return False
 
+    async def check_current(self, known: Invocation) -> None:
+        """Raise `StateUnavailableError` if a call may be over, so that no answer for it counts now."""
+        if await self._may_be_over(known):
+            raise StateUnavailableError(
+                "the gateway's shared state was lost a moment ago, and how far this call had come is being looked for",
+                suggestion="answer again in some seconds",
+            )
+
+    async def hold_current(self, known: Invocation) -> Invocation | None:
+        """Hold a call to answer for it or to end it, as `hold`. Raises as `check_current`, also where holding it showed that."""
+        await self.check_current(known)
+        held = await self.hold(known)
+        if held is not None:
+            try:
+                await self.check_current(held)
+            except StateUnavailableError:
+                await self.store.replace(held, msgspec.structs.replace(held, lease=0.0))
+                raise
+        return held
+
     async def close(
         self, known: Invocation, *, by: str, verdict: Verdict, error: Error, said: Mapping[str, Any] = _NOTHING
     ) -> Invocation | None:
         """End a call that is not carried out (any more), on record first, with `said`. None where somebody else was quicker, or, for a
-        call that expired or whose worker is gone (`expire`, `lose`), where it is another gateway's to say."""
+        call that expired or whose worker is gone (`expire`, `lose`), where it is another gateway's to say.
+
+        Raises `StateUnavailableError` for a call that may be over, and `AuditError`.
+        """
         if verdict in {"expire", "lose"}:
             return await self.give_up(known, verdict=verdict, error=error)
         if await self._kept_now(known.id):
             return None
-        held = await self.hold(known)
-        return None if held is None else await self._close(held, by=by, verdict=verdict, error=error, said=said)
+        held = await self.hold_current(known)
+        if held is None:
+            return None
+        ended = await self._recorded(known) if known.lease else ""
+        if ended and ended != error.code:
+            error = on_record(known)
+        return await self._close(held, by=by, verdict=verdict, error=error, said=said, recorded=bool(ended))
 
     async def give_up(
         self, known: Invocation, *, verdict: Verdict, error: Error, missing: bool = False
@@ -285,12 +335,17 @@ class WaitingCalls:
         fate = await self.store.fate(known)
         if fate == "foreign" or await self._kept_now(known.id):
             return None
+        if fate == "over" and (put_back := await self.store.restore_ending(known)) is not None:
+            self.announce(known.id)
+            return put_back
+        if verdict == "expire" and fate == "own" and await self._may_be_over(known):
+            return None
         begun = (
             fate in {"begun", "over"}
             or known.status == "running"
             or (fate == "orphaned" and (known.status == "approved" or known.asked <= self.store.lost_at))
         )
-        ended = await self._recorded(known) if begun and fate != "over" else ""
+        ended = await self._recorded(known) if (begun or missing or known.lease) and fate != "over" else ""
         recorded = fate == "over" or bool(ended)
         if ended == error.code:
             pass  # as the record has it
@@ -300,6 +355,9 @@ class WaitingCalls:
             error, verdict = orphaned(known, begun=begun), "lose" if begun else verdict
         held = await (self.hold(known) if not missing and fate in {"own", "orphaned"} else self._take_back(known))
         if held is None:
+            return None
+        if not missing and fate in {"own", "orphaned"} and self.store.loss:  # others put back first what they know
+            await self.store.replace(held, msgspec.structs.replace(held, lease=0.0))
             return None
         return await self._close(held, by="", verdict=verdict, error=error, recorded=recorded, lost=begun)
 
@@ -316,9 +374,12 @@ class WaitingCalls:
             self._looked_up = {call_id: found.get(call_id, "") for call_id in ids}
 
     async def _recorded(self, known: Invocation) -> str:
+        """Code or status with which a call ended by this gateway's record, "" if it did not. Somebody may have recorded it who held the
+        call and was killed then."""
         if known.id not in self._looked_up:
             await self.look_up([known])
-        return self._looked_up.pop(known.id)
+        ended = self._looked_up.pop(known.id)
+        return "" if known.status == "approved" and ended in NOT_BEGUN else ended
 
     async def _take_back(self, known: Invocation) -> Invocation | None:
         """Hold a call of which the store has an older version than this gateway knows, or none."""
@@ -384,9 +445,7 @@ class WaitingCalls:
         it for lost.
         """
         try:
-            while (known := await self.regain(mine)) is not None and not known.final:
-                if await settle(known):
-                    break
+            await self._settled(mine, settle)
         except StateError as error:
             if not isinstance(error, StateUnavailableError):
                 raise
@@ -400,20 +459,45 @@ class WaitingCalls:
             del self._unkept[next(iter(self._unkept))]
 
     async def keep_unkept(self) -> None:
-        """Keep the outcomes that could not be kept before. Raises `StateError` where the store cannot be reached."""
+        """Keep the questions and outcomes that could not be kept before. Raises `StateError` where the store cannot be reached."""
+        for question in list(self._unconfirmed.values()):
+            await self.keep_question(question.id)
         for call_id in list(self._unkept):
             await self._kept_now(call_id)
+
+    async def keep_question(self, call_id: str) -> bool:
+        """Keep a call that waits for somebody, of which the store did not confirm that it keeps it. False if it is not such a call, or the
+        store has lost something since: somebody may have answered before that."""
+        question = self._unconfirmed.get(call_id)
+        if question is None or question.asked <= self.store.lost_at:
+            self._unconfirmed.pop(call_id, None)
+            return False
+        known = await self.current_of(call_id)
+        if known is None:
+            kept = await self.store.restore(question, over=0) is not None
+        elif known.kind == "call" and known.status == "running" and known.kind != question.kind:
+            kept = known.cancel or await self._replaced(known, question)
+        else:
+            kept = True
+        if kept:
+            self._unconfirmed.pop(call_id, None)
+        return True
 
     async def _kept_now(self, call_id: str) -> bool:
         """Keep the outcome of a call that could not be kept before. False for a call without such an outcome."""
         if (unkept := self._unkept.get(call_id)) is None:
             return False
-        mine, settle = unkept
-        while (known := await self.regain(mine)) is not None and not known.final:
-            if await settle(known):
-                break
+        await self._settled(*unkept)
         self._unkept.pop(call_id, None)
         return True
+
+    async def _settled(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
+        """Have `settle` keep how a call of this worker ended, until it did, or the call ended otherwise."""
+        while (known := await self.regain(mine)) is not None and not known.final:
+            if known.lost and not known.owner:  # others gave it up before they heard who carries it out
+                known = msgspec.structs.replace(known, owner=mine.owner)
+            if await settle(known) or (known.lost and known.owner != mine.owner):
+                break
 
     async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
         """Keep the outcome of a call for its caller, with the notes of those who agreed to it. With `lost` it is not the word of the call's
@@ -438,7 +522,7 @@ class WaitingCalls:
         try:
             kept = await self.store.replace(known, ended, room=ROOM)
         except ResultsFullError:
-            kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=_without_result(envelope)))
+            kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=without_result(envelope)))
         self.announce(known.id)
         if known.parent:  # which may wait for this one
             await self.store.renew((known.parent,), ended.ended)
@@ -448,7 +532,7 @@ class WaitingCalls:
     def envelope(self, known: Invocation) -> Envelope:
         """What the caller is told now."""
         if known.envelope is not None:
-            return _envelope(known.envelope)
+            return envelope_of(known.envelope)
         error = self.tells.get((known.kind, known.status), _deferred)(known)
         meta = Meta(duration_ms=0.0, truncated=False)
         data = None if known.progress is None else {"progress": known.progress}
@@ -536,27 +620,6 @@ class WaitingCalls:
         return seq
 
 
-def _joined(envelope: Envelope, own: Meta) -> Envelope:
-    """What a call is told that joined an equal one: that it was not made. `own` is measured of the call itself."""
-    if envelope.status != "pending" or envelope.error is None:
-        meta = msgspec.structs.replace(envelope.meta, joined=True, dropped=own.dropped)
-        return msgspec.structs.replace(envelope, meta=meta)
-    message = f"the same call, {envelope.call_id}, waits already: {envelope.error.message}"
-    error = msgspec.structs.replace(envelope.error, message=message)
-    return msgspec.structs.replace(envelope, error=error, meta=own)
-
-
-def _without_result(envelope: Envelope) -> dict[str, Any]:
-    """How a call ended, with a short text in place of a result for which there is no room."""
-    size = len(encode(envelope_json(envelope)))
-    text = (
-        f"This call ended ({envelope.status}), and is on record. Its result ({size} bytes) was not kept: results of earlier calls take all "
-        "the room there is for this caller. Do not make a call that writes again; read what it changed."
-    )
-    meta = msgspec.structs.replace(envelope.meta, truncated=True)
-    return envelope_json(msgspec.structs.replace(envelope, data=text, content=None, meta=meta))
-
-
 def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Which calls had been made inside of one that waits, by its steps."""
     made = resume.get("done") or {}
@@ -571,56 +634,10 @@ def kept_until(known: Invocation, now: float) -> float:
     return min(longest, max(known.asked + known.task.keep_s, (known.ended or now) + GRACE_S))
 
 
-def _same(party: Party | None, caller: Principal | None) -> bool:
-    """Whether these are the same principals, acting for the same ones."""
-    while party is not None and caller is not None and party.id == caller.id:
-        party, caller = party.on_behalf_of, caller.on_behalf_of
-    return party is None and caller is None
-
-
-def of_party(party: Party) -> Principal:
-    """The principal as it was when it called."""
-    return Principal(
-        id=party.id,
-        roles=frozenset(party.roles),
-        attributes=party.attributes,
-        on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
-        toolsets=frozenset(party.toolsets),
-        proof=party.proof,
-        origin=party.origin,
-    )
-
-
-def party_of(principal: Principal) -> Party:
-    """A principal as it is kept."""
-    return Party(
-        id=principal.id,
-        roles=tuple(sorted(principal.roles)),
-        attributes=dict(principal.attributes),
-        on_behalf_of=None if principal.on_behalf_of is None else party_of(principal.on_behalf_of),
-        toolsets=tuple(sorted(principal.toolsets)),
-        proof=principal.proof,
-        origin=principal.origin,
-    )
-
-
 def _deferred(known: Invocation) -> Error:
     return Error(
         code="deferred",
         message="this call is being carried out",
         suggestion=f"do not make it again: {reads_end(known.id)}",
         rule=known.rule,
-    )
-
-
-def _envelope(kept: Mapping[str, Any]) -> Envelope:
-    return Envelope(
-        status=kept["status"],
-        tool=kept["tool"],
-        call_id=kept["call_id"],
-        data=kept.get("data"),
-        error=msgspec.convert(kept["error"], Error) if "error" in kept else None,
-        meta=msgspec.convert(kept["meta"], Meta),
-        content=kept.get("content"),
-        parts=kept.get("parts", False),
     )

@@ -96,6 +96,15 @@ class CallJournal:
 
         return await self._file.run(work) if self._file else ()
 
+    async def ending(self, call_id: str) -> bytes:
+        """The ending of a call that ended here, sealed; b"" if it is not among the last ones."""
+
+        def work(connection: sqlite3.Connection) -> bytes:
+            row = connection.execute("SELECT box FROM endings WHERE call_id = ?", (call_id,)).fetchone()
+            return b"" if row is None else bytes(row[0])
+
+        return await self._file.run(work) if self._file else b""
+
     async def attempt(self, call_id: str) -> int | None:
         """Last attempt at a call that was begun here, `OVER` for a call that ended here, None for one that was never begun."""
 

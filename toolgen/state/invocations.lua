@@ -1,7 +1,7 @@
 -- Calls that wait, one step each. KEYS[1] is what every name begins with. ARGV[1] says which:
 --   key id                                              -> 1 where these calls are sealed with this key, and from now on are
 --   add id principal each total asked box kind status due writer number
---                                                       -> {1, before}, {0} where too many of this status wait, {3, version, box} of the
+--                                                       -> {1, before, epoch}, {0} where too many of this status wait, {3, version, box} of the
 --                                                          one that is kept, where both are of kind `call`
 --   get id                                              -> {version, box} or nothing
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
@@ -12,12 +12,12 @@
 --                                                          {home, when it asked what is due (seconds), …}}; this home is alive
 --   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
 --   replace id known status principal at box kind over each total home writer number
---                                                       -> {1, before}, or {0} where another version is kept, or it has ended and
+--                                                       -> {1, before, epoch}, or {0} where another version is kept, or it ended and
 --                                                          `over` is not 1; {2} where it ends and there is no room for so many bytes
 --                                                          (each, total; "" for no bound). `home` is told that it ended, "" for nobody
 --   held principal                                      -> bytes of calls that ended, its own and all, and when the first of each ended
 --   restore id known version status principal asked at box kind writer number
---                                                       -> {1, before}, or {0} where another version is kept ("" for none)
+--                                                       -> {1, before, epoch}, or {0} where another version is kept ("" for none)
 --   statuses id …                                       -> {status, version, …} of each, "" where none is kept
 --   forget before                                       -> how many
 --   changes known new home writer number                -> {a number that changes with every change, the epoch, the number of this
@@ -26,7 +26,7 @@
 --                                                          epoch begins `new`
 --   lost known                                          -> the epoch, which is another than `known`
 -- `status` is what a call is counted with. A call of kind `approval` is in `open`, as every call of an earlier release is. Each process
--- that writes is a writer and numbers what it writes; `before` is the number that was kept until then.
+-- that writes is a writer and numbers what it writes; `before` is the number that was kept until then. `epoch` is that of the store.
 local op = ARGV[1]
 local function name(part) return KEYS[1] .. ':' .. part end
 local ended, changes, due = name('ended'), name('changes'), name('due')
@@ -41,7 +41,7 @@ local function wrote()
   local before = tonumber(redis.call('GET', key) or '0')
   redis.call('SET', key, ARGV[#ARGV], 'PX', LONGEST_MS)
   redis.call('INCR', changes)
-  return { 1, before }
+  return { 1, before, redis.call('GET', prefix .. ':epoch') or '' }
 end
 
 local function told(home) return name('told:' .. home) end

@@ -201,7 +201,7 @@ def may_follow(known: Invocation, changed: Invocation) -> bool:
     the one that others gave the call when they took it for lost."""
     if known.id != changed.id:
         return False
-    replaces = known.lost and changed.final and changed.owner == known.owner != ""
+    replaces = known.lost and changed.final and known.owner in {"", changed.owner} and changed.owner != ""
     return replaces or changed.status in NEXT[known.status]
 
 
@@ -318,6 +318,10 @@ class Invocations(Protocol):
 
     async def restore_endings(self) -> None:
         """Put back the last calls that ended at this gateway, where the store has lost how they ended."""
+
+    async def restore_ending(self, known: Invocation) -> Invocation | None:
+        """Put back how a call ended at this gateway, in place of an older version. Returns the call as it is kept, None if this gateway
+        does not know how it ended, or the store has another version."""
 
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         """Calls that this gateway took on before a time, whose end it does not know, and that the store has lost, or has in a

@@ -233,8 +233,9 @@ class RedisInvocations:
         box = seal.close(as_json(kept), _about(kept.id, kept.version))
         # Before it is asked: whether an answer that never came was yes, nobody knows, and a call is made at most once.
         self._remember(known)
+        await self._note_ending(kept)
         bounds = ("", "") if room is None else (str(room.each), str(room.total))
-        home = kept.home if kept.final and kept.home != await self._journal.home() else ""
+        home = kept.home if kept.status == "ended" and kept.home != await self._journal.home() else ""
         over = "1" if known.lost else "0"
         what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind, over, *bounds, home)
         done = await self._write("replace", kept.id, str(known.version), *what)
@@ -244,7 +245,7 @@ class RedisInvocations:
             return None
         if known.kind == "call" and kept.status == "pending":  # it waits from now on, and was not begun
             await self._journal.await_end(kept)
-        await self._note(kept)
+        self._remember(kept)
         return kept
 
     async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
@@ -257,25 +258,28 @@ class RedisInvocations:
             kept = msgspec.structs.replace(known, version=version, home=known.home or await journal.home())
             box = seal.close(as_json(kept), _about(kept.id, version))
             what = (counted_as(kept), _who(kept), repr(kept.asked), repr(due_at(kept)), box, kept.kind)
+            await self._note_ending(kept)
             if (await self._write("restore", kept.id, there, str(version), *what))[0]:
-                await self._note(kept)
+                self._remember(kept)
                 return kept
         return None
 
     async def _write(self, *arguments: str | bytes) -> list[Any]:
         """What the script answers, 1 first where it was written. Writes are numbered, so that this process notices what Redis has lost."""
         self._number += 1
-        number, acknowledged = self._number, self._acknowledged
+        number, acknowledged, epoch = self._number, self._acknowledged, self._watch.epoch
         done: list[Any] = await self._redis.run(*arguments, self._writer, str(number))
         if done[0] == 1:
             if done[1] < acknowledged:
                 self.loss = self.loss or _SET_BACK
+            elif epoch and done[2].decode("ascii", "replace") != epoch == self._watch.epoch:
+                self.loss = self.loss or _EMPTIED
             self._acknowledged = max(self._acknowledged, number)
         return done
 
-    async def _note(self, kept: Invocation) -> None:
-        self._remember(kept)
-        if kept.final:
+    async def _note_ending(self, kept: Invocation) -> None:
+        """Note how a call ended, if it did, before Redis is told: it is on record, and Redis may lose it or never answer."""
+        if kept.status == "ended":
             box = (await self._redis.seal()).close(as_json(_as_ending(kept)), f"ending {kept.id}")
             await self._journal.end(kept.id, max(kept.expires, kept.ended), at=kept.ended, box=box)
 
@@ -295,12 +299,16 @@ class RedisInvocations:
     async def restore_endings(self) -> None:
         seal = await self._redis.seal()
         for call_id, box in await self._journal.endings():
-            if (await self._redis.run("statuses", call_id))[0] != b"ended":
-                try:
-                    ending = from_json(seal.open(box, f"ending {call_id}"))
-                except (StateError, msgspec.MsgspecError):  # it was sealed with another key
-                    continue
-                await self.restore(ending)
+            status = (await self._redis.run("statuses", call_id))[0]
+            if status != b"ended":
+                ending = _ending_in(box, call_id, seal)
+                # A call that was given up for its owner is left alone where its owner may be there after all.
+                if ending is not None and (ending.final or not status.endswith(b"running")):
+                    await self.restore(ending)
+
+    async def restore_ending(self, known: Invocation) -> Invocation | None:
+        ending = _ending_in(await self._journal.ending(known.id), known.id, await self._redis.seal())
+        return None if ending is None else await self.restore(ending, over=known.version)
 
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         awaited = await self._journal.awaiting(before)
@@ -314,6 +322,8 @@ class RedisInvocations:
                     lost.append(msgspec.structs.replace(one, version=_number(version)))
                 elif status == b"ended":
                     ended.append(one.id)
+        for call_id in ended:
+            await self._note_ended(call_id)
         await self._journal.forget_awaited(ended)
         return tuple(lost)
 
@@ -339,11 +349,20 @@ class RedisInvocations:
             self._watch.epoch = epoch
             await self._journal.move_epoch("", epoch)
         self.by_others, self._seen = bool(number != self._seen), number
-        for call_id in over:  # noted, as the store may lose it: it had one ending
-            found = await self.get(call_id.decode("utf-8", "replace"))
-            if found is not None and found.final:
-                await self._note(found)
+        for call_id in over:
+            await self._note_ended(call_id.decode("utf-8", "replace"))
         return self.by_others
+
+    async def _note_ended(self, call_id: str) -> None:
+        """Note how a call ended, as Redis has it: Redis may lose that, and the call has one ending."""
+        try:
+            found = await self.get(call_id)
+        except StateError as error:
+            if isinstance(error, StateUnavailableError):
+                raise
+            return  # what Redis has of it cannot be used
+        if found is not None:
+            await self._note_ending(found)
 
     async def awaited(self, call_id: str) -> Invocation | None:
         return await self._journal.awaited(call_id)
@@ -399,6 +418,14 @@ def _as_ending(kept: Invocation) -> Invocation:
         return ending
     envelope = {name: value for name, value in (kept.envelope or {}).items() if name not in {"content", "error"}}
     return msgspec.structs.replace(ending, envelope={**envelope, "data": _LOST_RESULT})
+
+
+def _ending_in(box: bytes, call_id: str, seal: Seal) -> Invocation | None:
+    """The call in a box of the journal; None if there is none, or it was sealed with another key."""
+    try:
+        return from_json(seal.open(box, f"ending {call_id}")) if box else None
+    except (StateError, msgspec.MsgspecError):
+        return None
 
 
 class _Homes:

@@ -229,6 +229,9 @@ class SqliteInvocations:
     async def restore_endings(self) -> None:
         """Do nothing: the file has them."""
 
+    async def restore_ending(self, known: Invocation) -> Invocation | None:
+        return None
+
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         return ()
 

@@ -94,6 +94,10 @@ class RememberedCalls:
     async def restore_endings(self) -> None:
         await self._store.restore_endings()
 
+    async def restore_ending(self, known: Invocation) -> Invocation | None:
+        self._own.pop(known.id, None)
+        return await self._store.restore_ending(known)
+
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         return await self._store.missing(before)
 

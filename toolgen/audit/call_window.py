@@ -28,6 +28,10 @@ _MAX_DISORDER = 1_000
 """Calls within which times may go back in a stream."""
 _MAX_KEPT = 64 * 2**20
 """Bytes of a window whose lines are held for the next pass; of a longer one they are read, and unpacked, again."""
+_READ_AGAIN = ""
+_WITHOUT_CALL = frozenset({"identity", "reconcile"})
+_CALL_SIZE = 80
+"""Bytes that the id of a call takes, and its place in a list."""
 _SEEN_BITS = 27
 _HASH_BITS = 60
 
@@ -72,7 +76,8 @@ class _Stream(Struct):
     """The part of a stream that is in a window: `count` lines of the segment that begins with entry `start` and of later ones.
 
     `loose` are calls that end in it and may have begun before it, `strangers` the callers that it does not say the roles of in time, and
-    `before` what was recorded earlier of both. `kept` are its lines, where those of the whole window are few enough to be held.
+    `before` what was recorded earlier of both. `kept` are its lines, where those of the whole window are few enough to be held, and `calls`
+    the call that each of these is about, `_READ_AGAIN` for a line that the second pass reads in any case.
     """
 
     name: str
@@ -82,6 +87,7 @@ class _Stream(Struct):
     strangers: set[str] = msgspec.field(default_factory=set)
     before: list[Entry] = msgspec.field(default_factory=list)
     kept: list[list[bytes]] | None = None
+    calls: list[str] = msgspec.field(default_factory=list)
 
 
 class _Survey(Struct):
@@ -191,10 +197,13 @@ class CallWindow:
     def _survey_stream(self, stream: _Stream, seen: _Seen, codes: Container[str]) -> None:
         survey = _Survey(seen=seen, codes=codes, most=self._most, apart=self._apart, loose=stream.loose)
         told: set[str] = set()
-        count = 0
+        count, calls = 0, stream.calls
         for line in chain.from_iterable(self._holding(stream)):
             count += 1
             brief = _read(line)
+            if self._room >= 0:
+                plain = brief is not None and brief.event not in _WITHOUT_CALL
+                calls.append(brief.call_id if brief is not None and plain else _READ_AGAIN)
             if brief is None:
                 continue
             match brief.event:
@@ -215,13 +224,15 @@ class CallWindow:
                     self.reconciled.add(brief.call_id)
         self._apart.update(survey.running)
         stream.count = count
+        if stream.kept is None:
+            stream.calls = []
 
     def _holding(self, stream: _Stream) -> Iterator[list[bytes]]:
         """The blocks of a stream, which are held for the next pass while there is room."""
         kept: list[list[bytes]] | None = []
         for block in self._blocks(stream):
             if kept is not None:
-                self._room -= sum(map(getsizeof, block))
+                self._room -= sum(map(getsizeof, block)) + _CALL_SIZE * len(block)
                 kept.append(block)
                 kept = kept if self._room >= 0 else None
             yield block
@@ -257,7 +268,11 @@ class CallWindow:
     def _entries_apart(self) -> Iterator[Entry]:
         for stream in self._streams:
             yield from stream.before
-            for line in self._lines(stream):
+            found = self._lines(stream)
+            if stream.kept is not None:
+                wanted = self._apart | {_READ_AGAIN}
+                found = (line for line, call_id in zip(found, stream.calls, strict=True) if call_id in wanted)
+            for line in found:
                 brief = _read(line)
                 if brief is None:
                     continue
@@ -286,11 +301,12 @@ class CallWindow:
                         waiting.append(row)
                 else:
                     row = unfinished_row(entry)
-                    if said := users.of(call_id, entry):
+                    if users.known and (said := users.of(call_id, entry)):
                         row["users"] = said
                     running[call_id] = row
                     waiting.append(row)
-                users.forget(call_id, entry)
+                if users.known:
+                    users.forget(call_id, entry)
             elif event == "outcome" and (begun := running.pop(call_id, None)) is not None:
                 with_outcome(begun, entry)
             elif event == "identity":

@@ -146,6 +146,11 @@ class Users:
         self._last: dict[tuple[object, object], Any] = {}
         self._own: dict[tuple[str, object], Any] = {}
 
+    @property
+    def known(self) -> bool:
+        """True if anything was recorded of any user."""
+        return bool(self._last)
+
     def add(self, call_id: str, entry: Entry) -> None:
         """Take over an identity entry."""
         said = entry.get("arguments")

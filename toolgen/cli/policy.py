@@ -21,6 +21,7 @@ from toolgen.cli.output import print_json, printable
 from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, ConfigError, PolicyError, StateError
+from toolgen.garbage import uncollected
 from toolgen.gateway.policy_acceptance import Acceptance, accept
 from toolgen.gateway.policy_replay import hidden_note, missing_rule, replay, suggest
 from toolgen.gateway.service import Gateway
@@ -210,17 +211,18 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
     gateway = Gateway.load(config_path)
     shown: dict[str, list[dict[str, object]]] = {"differ": [], "undecidable": []}
     calls = differ = undecidable = unasked = 0
-    for item in replay(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since)):
-        open_ = item.now == "undecidable"
-        calls, unasked = calls + 1, unasked + (item.before == "unasked")
-        differ, undecidable = differ + item.differs, undecidable + open_
-        if as_json and (item.differs or open_):
-            shown["differ" if item.differs else "undecidable"].append(item.to_dict())
-        elif item.differs or open_:
-            why = f": {item.why}" if item.why else ""
-            click.echo(
-                f"{item.seq} {item.time} {item.principal} {item.tool}: {item.before} -> {item.now} {item.rule}{why}"
-            )
+    with uncollected():
+        for item in replay(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since)):
+            open_ = item.now == "undecidable"
+            calls, unasked = calls + 1, unasked + (item.before == "unasked")
+            differ, undecidable = differ + item.differs, undecidable + open_
+            if as_json and (item.differs or open_):
+                shown["differ" if item.differs else "undecidable"].append(item.to_dict())
+            elif item.differs or open_:
+                why = f": {item.why}" if item.why else ""
+                click.echo(
+                    f"{item.seq} {item.time} {item.principal} {item.tool}: {item.before} -> {item.now} {item.rule}{why}"
+                )
     if as_json:
         print_json({"calls": calls, "unasked": unasked, **shown})
     else:
@@ -240,7 +242,8 @@ def suggest_rules(since: str, config_path: str) -> None:
     Comments say of each rule what it would allow beyond the calls that were seen.
     """
     gateway = Gateway.load(config_path)
-    rules = suggest(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since))
+    with uncollected():
+        rules = suggest(gateway.settings, gateway.manifest, gateway.current.governance, _ago(since))
     if not rules:
         click.echo("nothing was refused for want of a rule", err=True)
         return

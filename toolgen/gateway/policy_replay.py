@@ -115,7 +115,6 @@ class _Decisions:
         return [await self._replayed(row) for row in rows]
 
     async def _replayed(self, row: Mapping[str, Any]) -> Replayed:
-        self._clock.seconds = seconds_of(row)
         decision = await self._decided(row)
         again = Replayed(
             seq=int(row.get("seq", 0)),
@@ -136,6 +135,7 @@ class _Decisions:
         found = None if key is None else self._known.get(key)
         if found is not None and not (self._counts and found.counts):
             return found
+        self._clock.seconds = seconds_of(row)
         try:
             call = _made(row, self._governance)
         except ConfigError as error:

@@ -23,17 +23,21 @@ Cells = dict[str, list[str]]
 
 
 class Expected(NamedTuple):
-    """What every client is held against: cases, names of the tools that the gateways list, and what the protocol carries for each case."""
+    """What every client is held against: cases, names of the tools that the gateways list, and what the protocol carries for each case.
+
+    `zen` is the tool of GitHub's catalog that is searched for and called.
+    """
 
     cases: Sequence[Case]
     listed: Sequence[str]
     catalog: Sequence[str]
     raw: Mapping[str, Parts]
+    zen: str = ""
 
 
 def cells(report: Mapping[str, Any], expected: Expected) -> Cells:
     """Return what is wrong with each property of a client, `CASE: what` for each case."""
-    cases, listed, catalog, raw = expected
+    cases, listed, catalog, raw, zen = expected
     given = {case.name: report["given"].get(case.name, {}) for case in (*cases, ASKED)}
     plain = [case for case in cases if not case.code and not case.picture]
     return {
@@ -47,7 +51,7 @@ def cells(report: Mapping[str, Any], expected: Expected) -> Cells:
         "person": _person(report),
         "cancel": _cancel(report),
         "catalog": _catalog(report, catalog),
-        "search": _search(report) if catalog else [],
+        "search": _search(report, zen) if catalog else [],
     }
 
 
@@ -195,12 +199,12 @@ def _catalog(report: Mapping[str, Any], catalog: Sequence[str]) -> list[str]:
     return faults
 
 
-def _search(report: Mapping[str, Any]) -> list[str]:
+def _search(report: Mapping[str, Any], zen: str) -> list[str]:
     """A search must name the tool that is then called; the call's own answer must come back."""
     found = report.get("search")
     if found is None:
         return [_short(report.get("_search", "not called"))]
-    wanted = ("github__get_zen", "mark-catalog")
+    wanted = (zen, "mark-catalog")
     return [
         _short(f"{word}: {answer['raised'] or joined(answer['parts']) or 'nothing given'}")
         for word, answer in zip(wanted, found, strict=True)

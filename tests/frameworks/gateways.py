@@ -26,7 +26,7 @@ __all__ = ["KEY", "Gateways", "gateways", "task"]
 KEY = "key-of-bot"
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "openapi"
 GITHUB = next(iter(CORPUS.glob("octokit-*")), CORPUS / "octokit")
-ZEN = "github__get_zen"
+ZEN = "GET /zen"
 RUN_READ = ("run_read_tool", "call_read_tool")
 SHOWN = "Here's the image you requested:"
 CONDITIONS = "everything__get_structured_content"
@@ -72,7 +72,7 @@ def gateways(root: Path) -> Iterator[Gateways]:
         patience = {"search_above": "never", "turn_limit": "never", "pending_after": "2s"}
         write_kinds_project(root / "leaving", api, gateway=patience)
         leaving = stack.enter_context(served(root / "leaving"))
-        catalog = search = run_read = ""
+        catalog = search = run_read = zen = ""
         names: list[str] = []
         if GITHUB.exists():
             _write_github(root / "github", api, {"search_above": "never"})
@@ -81,6 +81,7 @@ def gateways(root: Path) -> Iterator[Gateways]:
             names, _ = asyncio.run(_raw(catalog, []))
             offered, _ = asyncio.run(_raw(search, []))
             run_read = next(name for name in RUN_READ if name in offered)
+            zen = _name_of(root / "github", ZEN)
         else:
             print("GitHub's description is not here: clients are not tried with its catalog", file=sys.stderr)
         yield Gateways(
@@ -89,7 +90,7 @@ def gateways(root: Path) -> Iterator[Gateways]:
             catalog=catalog,
             search=search,
             api=api,
-            expected=Expected(cases, listed, names, raw),
+            expected=Expected(cases, listed, names, raw, zen),
             run_read=run_read,
         )
 
@@ -115,7 +116,7 @@ def served(root: Path) -> Iterator[str]:
 
 def task(name: str, at: Gateways) -> dict[str, Any]:
     """What a client is to do, as its script reads it."""
-    listed = at.expected.catalog
+    zen = at.expected.zen
     return {
         "client": name,
         "url": f"{at.kinds}/mcp",
@@ -127,17 +128,13 @@ def task(name: str, at: Gateways) -> dict[str, Any]:
         "leaving": f"{at.leaving}/mcp",
         "late": LATE,
         "catalog": at.catalog and f"{at.catalog}/mcp",
-        "catalog_call": (_FIRST if _FIRST in listed else ZEN, {}),
+        "catalog_call": (zen, {}),
         "search": at.search and f"{at.search}/mcp",
         "search_calls": [
             ("search_tools", {"query": "Get the Zen of GitHub"}),
-            (at.run_read, {"name": ZEN, "arguments": {}}),
+            (at.run_read, {"name": zen, "arguments": {}}),
         ],
     }
-
-
-_FIRST = "github__apps_get_authenticated"
-"""A tool on the first page, which is all that some clients read."""
 
 
 async def _raw(url: str, cases: Sequence[Case]) -> tuple[list[str], dict[str, Parts]]:
@@ -166,6 +163,13 @@ def _everything() -> dict[str, Any]:
     place = environments.environment("everything")
     program = place / "node_modules" / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
     return {"mcp": {"command": [str(environments.node()), str(program)], "annotations": "trusted"}}
+
+
+def _name_of(root: Path, operation: str) -> str:
+    """The name of the tool that a built project has for an operation of GitHub."""
+    lock = json.loads((root / "toolgen.lock").read_text(encoding="utf-8"))
+    name: str = lock["tools"]["github"][operation]["name"]
+    return name
 
 
 def _write_github(root: Path, server: str, gateway: dict[str, Any]) -> None:

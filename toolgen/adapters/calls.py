@@ -152,6 +152,11 @@ class Media(Struct, frozen=True, kw_only=True):
     media_type: str
     base64: str
 
+    @property
+    def named(self) -> str:
+        """The text that stands for it in a framework that has no form for its kind."""
+        return f"[{self.media_type}, which cannot be played here]"
+
 
 def text_of(envelope: Envelope) -> str:
     """What the model reads of an ending, in the same words as over MCP and REST."""

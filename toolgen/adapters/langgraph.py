@@ -79,16 +79,18 @@ class GatewayTool(BaseTool):
 
 
 def _content(envelope: Envelope) -> str | list[dict[str, str]]:
-    """What the model is given: a text, or standard content blocks where there are pictures or recordings."""
+    """The content of a tool message: a text, or standard content blocks where there are pictures or recordings."""
     parts = media_in(envelope)
-    if not parts:
-        return text_of(envelope)
-    return [
-        {"type": part.kind, "base64": part.base64, "mime_type": part.media_type}
-        if isinstance(part, Media)
-        else {"type": "text", "text": part}
-        for part in parts
-    ]
+    return [_block(part) for part in parts] if parts else text_of(envelope)
+
+
+def _block(part: str | Media) -> dict[str, str]:
+    """One content block. LangChain takes no audio block from a tool: it would write the whole content as one JSON text."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if part.kind == "image":
+        return {"type": "image", "base64": part.base64, "mime_type": part.media_type}
+    return {"type": "text", "text": part.named}
 
 
 def _place() -> tuple[str, str]:

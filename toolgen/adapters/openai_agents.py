@@ -60,4 +60,4 @@ def _output(part: str | Media) -> ToolOutputText | ToolOutputImage:
         return ToolOutputText(text=part)
     if part.kind == "image":
         return ToolOutputImage(image_url=f"data:{part.media_type};base64,{part.base64}")
-    return ToolOutputText(text=f"[{part.media_type}, which cannot be played here]")
+    return ToolOutputText(text=part.named)

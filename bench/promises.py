@@ -14,6 +14,7 @@ import msgspec
 
 from toolgen.builder.build import usable
 from toolgen.builder.callability import uncallable
+from toolgen.emit.schema_budget import listed
 from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.model.auth_schemes import sent
 from toolgen.model.http import is_gateway_header
@@ -131,7 +132,7 @@ def _named(found: Reading) -> Iterator[str]:
 
 
 def _of_tool(tool: Tool) -> Iterator[str]:
-    if not tool.description.strip(" .…") or len(tool.description) > MAX_DESCRIPTION_LENGTH:
+    if not tool.description.strip(" .…") or len(listed(tool).description) > MAX_DESCRIPTION_LENGTH:
         yield f"a description of {len(tool.description)} characters: {tool.description[:40]!r}"
     try:
         seal(tool)

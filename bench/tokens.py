@@ -1,8 +1,9 @@
 """What a catalog costs a model before its first word: the static tool list of the three largest descriptions, part by part.
 
 `python -m bench.tokens [FILE...]` prints, for each description, the tools, the bytes of the compact JSON of name, description and
-input_schema, a quarter of them, and toolgen's own estimate, which is meant to lie above what the known vocabularies count. With
-`--dump DIR` it writes the lists there, for counting them with a vocabulary of your own. Exit 1 when GitHub's needs more than 280,000.
+input_schema as they are listed, a quarter of them, and toolgen's own estimate, which is meant to lie above what the known vocabularies
+count. With `--dump DIR` it writes the lists there, for counting them with a vocabulary of your own. Exit 1 when GitHub's needs more than
+280,000.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from bench.formats import CORPUS
 from toolgen.builder.build import build
+from toolgen.emit.schema_budget import as_listed
 from toolgen.emit.tokens import tokens
 from toolgen.model.tool import Tool
 
@@ -31,7 +33,7 @@ BUDGET = {"github": 280_000}
 def static_list(tools: list[Tool]) -> bytes:
     """The list as it stands in a prompt: compact JSON, without output schemas."""
     shown = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
-    return msgspec.json.encode(shown)
+    return msgspec.json.encode(shown, enc_hook=dict)
 
 
 def words(schema: Any) -> int:
@@ -57,12 +59,12 @@ def main() -> int:
         if not path.is_file():
             print(f"{path} is not there", file=sys.stderr)
             return 1
-        tools = list(build({"api": {"openapi": str(path)}}).tools.values())
+        tools = list(as_listed(build({"api": {"openapi": str(path)}}).tools.values()))
         whole = static_list(tools)
         cost = tokens(whole.decode())
         told = sum(len(tool.description.encode()) for tool in tools)
         inner = sum(words(tool.input_schema) for tool in tools)
-        shared = sum(len(msgspec.json.encode(tool.input_schema.get("$defs", {}))) for tool in tools)
+        shared = sum(len(msgspec.json.encode(tool.input_schema.get("$defs", {}), enc_hook=dict)) for tool in tools)
         print(f"{name:20} {len(tools):6} {len(whole):10} {len(whole) // 4:9} {cost:9}   {told}, {inner}, {shared}")
         over |= cost > BUDGET.get(name, cost)
         if options.dump is not None:

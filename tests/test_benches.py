@@ -31,6 +31,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "code_mode": (("--calls", "3"), ()),
     "console": (("--entries", "4000", "--rounds", "1"), ()),
     "credentials": ((), ()),
+    "descriptions": ((), ("openapi",)),
     "effect": (("--workers", "2", "--rounds", "1"), ()),
     "examples": ((str(CORPUS / "openapi"), "--only", "petstore"), ("openapi",)),
     "failures": ((), ()),

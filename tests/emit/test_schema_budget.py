@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.catalogs import http_tool
 from toolgen.emit.dialects import ListedSchema
 from toolgen.emit.dialects.listed import MAX_LISTED_TOKENS
+from toolgen.emit.formats import render
 from toolgen.emit.schema_budget import (
     DEEPEST,
     MAX_DESCRIBED_TOKENS,
@@ -212,3 +213,37 @@ def test_a_schema_is_listed_as_it_is_where_its_source_says_so() -> None:
     kept = listed(msgspec.structs.replace(one, exact_schema=True))
     assert kept.input_schema == schema
     assert listed(kept) is kept
+
+
+def test_long_descriptions_are_listed_in_short_and_described_whole() -> None:
+    prose = "It is shown to everybody who opens the page, with the names of those who wrote it and the day on which they did. "
+    text = f"The size of the page. {prose}{prose}{prose}The default is 30. It counts from the top."
+    tool = msgspec.structs.replace(
+        http_tool("s__create"),
+        description=f"Creates a page. {prose * 12}It is kept.",
+        input_schema={"type": "object", "properties": {"size": {"type": "integer", "description": text}}},
+    )
+    short = listed(tool)
+    said = short.input_schema["properties"]["size"]["description"]
+    assert said.startswith("The size of the page.")
+    assert said.endswith("The default is 30.")
+    assert len(said) < len(text)
+    assert short.description.startswith("Creates a page.")
+    assert len(short.description) <= 1_024
+    for name in ("openai-strict", "gemini"):
+        assert text not in msgspec.json.encode(render(name, [tool]), enc_hook=dict).decode()
+    whole = described(tool)
+    assert whole["description"] == tool.description
+    assert whole["input_schema"]["properties"]["size"]["description"] == text
+
+
+def test_where_the_whole_texts_have_no_room_describe_tool_has_the_short_ones_and_shows_a_field_whole() -> None:
+    text = "The size of the page. " + "It is shown to everybody who opens the page, and to nobody else at all. " * 20
+    properties = {f"size{number}": {"type": "integer", "description": text} for number in range(60)}
+    tool = large({"type": "object", "properties": properties})
+    brief = described(tool)
+    assert set(brief["input_schema"]["properties"]) == set(properties)
+    assert brief["input_schema"]["properties"]["size1"]["description"].startswith("The size of the page.")
+    assert cost_of(brief) <= MAX_DESCRIBED_TOKENS
+    asked = described(tool, {"fields": ["size1"]})
+    assert asked["input_schema"]["properties"]["size1"]["description"] == text

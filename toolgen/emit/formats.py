@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from toolgen.emit.dialects import ListedSchema, UnfitError, gemini_schema, listed_schema, strict_schema
+from toolgen.emit.dialects.short_words import in_short
 from toolgen.emit.listed_output import listed_output
 from toolgen.emit.schema_budget import exact, listed
 from toolgen.model.schema import Json, JsonObject
@@ -88,7 +89,7 @@ def gemini_tool(tool: Tool) -> JsonObject:
     """
     declared: dict[str, Json] = {"name": tool.name, "description": tool.description}
     if tool.input_schema.get("properties"):
-        declared["parameters"] = gemini_schema(exact(tool))
+        declared["parameters"] = gemini_schema(in_short(exact(tool)))
     return declared
 
 
@@ -151,7 +152,7 @@ def _strict(tool: Tool) -> JsonObject:
     schema = listed(tool).input_schema
     if isinstance(schema, ListedSchema) and schema.large:
         raise UnfitError("", "it is too large to be listed whole")
-    return strict_schema(exact(tool))
+    return strict_schema(in_short(exact(tool)))
 
 
 def _unfit(tool: Tool) -> str:

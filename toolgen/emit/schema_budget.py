@@ -15,10 +15,12 @@ import msgspec
 
 from toolgen.emit.dialects.listed import MAX_LISTED_TOKENS, PARTS, ListedSchema, listed_schema, narrowed
 from toolgen.emit.dialects.long_enums import in_part
+from toolgen.emit.dialects.short_words import in_short
 from toolgen.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
+from toolgen.model.short_text import MAX_DESCRIPTION_LENGTH, cut, shortened
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, HttpBinding, Tool
 
@@ -42,6 +44,7 @@ _BYTES = 4  # of a listed schema to a token, at least
 _MAX_ASKED_TOKENS = 32_000
 _MAX_PATHS = 30
 _MAX_WORDS = 60
+_MAX_TOLD = 1_024  # characters of a description that OpenAI takes
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"allOf", "anyOf", "prefixItems"})
 # A part of these that is left open would refuse what the whole accepts.
@@ -84,14 +87,23 @@ def listed(tool: Tool) -> Tool:
         return msgspec.structs.replace(
             tool, input_schema=ListedSchema(schema, schema, cut=False, large=False, size=size)
         )
-    tool = shown(tool)
+    tool = _in_short(shown(tool))
     # No text has more tokens than bytes.
     said = len(tool.name) + len(tool.description.encode("utf-8", "replace"))
     room = MAX_LISTED_TOKENS - (said if said < MAX_LISTED_TOKENS // 8 else _cost(tool.name + tool.description))
     # In a request that changes something, null is how a field is cleared.
     told = tool.effect is not Effect.READ and isinstance(tool.binding, HttpBinding)
-    schema = listed_schema(tool.input_schema, "told" if told else "omitted", room=room)
+    short = isinstance(tool.binding, HttpBinding)  # others have no texts that are longer than what is listed
+    schema = listed_schema(tool.input_schema, "told" if told else "omitted", room=room, short=short)
     return msgspec.structs.replace(tool, input_schema=schema)
+
+
+def _in_short(tool: Tool) -> Tool:
+    """The tool with its own description shortened where that is longer than any provider takes."""
+    if len(tool.description) <= _MAX_TOLD:
+        return tool
+    short = cut(shortened(tool.description, MAX_DESCRIPTION_LENGTH), _MAX_TOLD)
+    return msgspec.structs.replace(tool, description=short)
 
 
 def shares_definitions(tool: Tool) -> bool:
@@ -196,10 +208,11 @@ def _resolved(node: Any, root: Schema) -> Any:
 
 
 def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, list[str]]:
-    """The schema as deep as fits, and the paths of what is left open."""
+    """The schema as deep as fits, and the paths of what is left open; descriptions are shortened where their whole has no room."""
     shared = isinstance(schema.get("$defs"), Closure)
     if deepest >= DEEPEST and not shared and _cost(schema) <= room:
         return schema, []
+    schema = in_short(schema)
     low, high = 0, deepest
     best = _Cut(schema, 0)
     while low < high:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolgen.sources.openapi.describe import (
-    MAX_DESCRIPTION_LENGTH,
-    MAX_PARAMETER_LENGTH,
+    MAX_ARGUMENT_LENGTH,
+    MAX_LENGTH,
     brief,
     describe,
     flatten,
@@ -55,10 +55,22 @@ def operation(summary: str = "", description: str = "", *, deprecated: bool = Fa
         ("See [the docs](https://x.example).", "See the docs."),
         ("The search is case sensitive.", "The search is case sensitive."),
         ("Upper case is kept. Matching is not case sensitive for names.", "Upper case is kept. Matching is not case sensitive for names."),
+        # A placeholder is no HTML, in code or out of it.
+        ("`refs/heads/<branch name>` or simply `<branch name>`.", "refs/heads/<branch name> or simply <branch name>."),
+        ("Written as <owner>/<repo>, with a <b>slash</b>.", "Written as <owner>/<repo>, with a slash."),
+        ("A <title>, in `**`.", "A <title>, in **."),
+        ("A <title>Cat</title> here.", "A Cat here."),
+        ("`a_b` and `*_c_*`.", "a_b and *_c_*."),
+        # Wrapped lines are one sentence.
+        ("The pet. For more information, see [Pets](https://x.example/p)\nand [Cats](https://x.example/c).", "The pet."),
+        ("The name, which\nis shown.\nSee [names](https://x.example).", "The name, which is shown."),
+        ("First line\nSecond line", "First line Second line"),
+        ("One of:\n- `a`: small\n- `b`: large\n\nRequired.", "One of: a: small; b: large. Required."),
+        ("**Closing down. Use `x` instead.", "Closing down. Use x instead."),
     ],
 )  # fmt: skip
 def test_flattened_text(written: str, flat: str) -> None:
-    assert flatten(written, MAX_PARAMETER_LENGTH) == flat.replace("[status](#s)", "status")
+    assert flatten(written, MAX_ARGUMENT_LENGTH) == flat.replace("[status](#s)", "status")
 
 
 def test_text_is_cut_behind_a_sentence_or_a_word() -> None:
@@ -154,8 +166,8 @@ def test_the_first_sentence_says_what_the_tool_does(summary: str, description: s
     ids=lambda text: repr(text[:8]),
 )
 def test_hostile_text_ends_bounded(text: str) -> None:
-    assert len(describe(operation("x", text))) <= MAX_DESCRIPTION_LENGTH
-    assert len(flatten(text, MAX_PARAMETER_LENGTH)) <= MAX_PARAMETER_LENGTH
+    assert len(describe(operation("x", text))) <= MAX_LENGTH
+    assert len(flatten(text, MAX_ARGUMENT_LENGTH)) <= MAX_ARGUMENT_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -175,13 +187,13 @@ def test_text_without_spaces_is_cut_too(written: str, limit: int, cut: str) -> N
 
 
 def test_a_description_in_japanese_is_kept_and_ends_once() -> None:
-    text = describe(operation(description="一匹の猫を返します。" * 130))
-    assert MAX_DESCRIPTION_LENGTH * 7 // 8 < len(text) <= MAX_DESCRIPTION_LENGTH
+    text = describe(operation(description="一匹の猫を返します。" * 500))
+    assert MAX_LENGTH * 7 // 8 < len(text) <= MAX_LENGTH
     assert text.endswith("。")
 
 
 def test_a_link_to_elsewhere_goes_in_chinese_too() -> None:
-    assert flatten("返回宠物。See [the guide](https://x.example/guide).", MAX_PARAMETER_LENGTH) == "返回宠物。"
+    assert flatten("返回宠物。See [the guide](https://x.example/guide).", MAX_ARGUMENT_LENGTH) == "返回宠物。"
 
 
 @pytest.mark.parametrize(

@@ -64,13 +64,20 @@ def _phrase(keyword: str, value: Any) -> str:
     if keyword == "uniqueItems":
         return "No two items are equal." if value is True else ""
     if keyword == "examples":
-        return f"For example {_shown(value[0])}." if isinstance(value, list) and value else ""
+        return f"For example {_value(value[0])}." if isinstance(value, list) and value else ""
+    if keyword in {"default", "const"}:
+        return _PHRASES[keyword].format(_value(value))
     if keyword == "additionalProperties" and isinstance(value, bool):
         return "" if value else "No other properties."
     if keyword == "oneOf":
         return ""  # said as anyOf; that the branches exclude each other asks nothing more of the one who fills it in
     template = _PHRASES.get(keyword)
     return template.format(_shown(value)) if template else f"{keyword}: {_shown(value)}."
+
+
+def _value(value: Any) -> str:
+    """One value; a list as JSON has it."""
+    return _bounded(file_json(value).decode()) if isinstance(value, list) else _shown(value)
 
 
 def _shown(value: Any) -> str:
@@ -81,6 +88,10 @@ def _shown(value: Any) -> str:
         text = value if value and value == value.strip() else f'"{value}"'
     else:
         text = file_json(value).decode()
+    return _bounded(text)
+
+
+def _bounded(text: str) -> str:
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
 
 

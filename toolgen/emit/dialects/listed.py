@@ -29,6 +29,7 @@ from toolgen.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema, json_type
 from toolgen.model.shared_definitions import Closure, Definitions, subschemas
+from toolgen.model.short_text import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, described_in_short
 
 __all__ = ["MAX_LISTED_TOKENS", "PARTS", "ListedSchema", "Nulls", "listed_schema", "narrowed"]
 
@@ -108,20 +109,21 @@ class ListedSchema(dict[str, Any]):
 
 
 def listed_schema(
-    schema: Schema, nulls: Nulls = "omitted", *, root: bool = True, room: int = MAX_LISTED_TOKENS
+    schema: Schema, nulls: Nulls = "omitted", *, root: bool = True, room: int = MAX_LISTED_TOKENS, short: bool = False
 ) -> ListedSchema:
     """The listed form of a schema: references written out, one `type` for each value, null as a form of its own.
 
     It accepts whatever the schema accepts, apart from null for a member that may be left out. It is no longer than the schema or 6,144
     bytes, and costs up to `room` tokens: deeper parts are left open, and the time goes with the size of the schema. With `root` the
-    outermost schema is an object without forms, as arguments are. A listed schema is returned as it is.
+    outermost schema is an object without forms, as arguments are. `short`: long descriptions are shortened. A listed schema is returned as
+    it is.
     """
     if isinstance(schema, ListedSchema):
         return schema
     shared = isinstance(schema.get("$defs"), Closure)
     length = _SMALL if shared else _length(schema)
     most = max(_SMALL, length * _GROWTH // 100)
-    lister = _Lister(_References(schema), nulls)
+    lister = _Lister(_References(schema), nulls, short=short)
     deepest = _SHARED_DEEPEST if shared else _DEEPEST
     if not shared:
         found = lister.within(schema, deepest, 1, root=root, most=most, room=room)
@@ -251,9 +253,11 @@ class _References:
 class _Lister:
     """One schema on its way to the listed form. What it builds is shared between the places that refer to the same definition."""
 
-    def __init__(self, references: _References, nulls: Nulls) -> None:
+    def __init__(self, references: _References, nulls: Nulls, *, short: bool) -> None:
         self._references = references
         self._nulls = nulls
+        self._short = short
+        self._top = 0
         self._arguments = False
         self._copies = 0
         self.cut = False
@@ -280,12 +284,15 @@ class _Lister:
         Raises `_TooLargeError` for a schema of more than so many parts.
         """
         self.cut, self._copies, self._left, self._arguments = False, copies, parts, root
+        self._top = depth - 1 if root else depth  # the depth of an argument
         built = self._parts(schema, depth, ("", 0))
         return self._root(built) if root else built
 
     def _node(self, schema: Any, depth: int, within: _Within) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
             return {"description": _NOTHING} if schema is False else {}
+        if self._short:
+            schema = described_in_short(schema, MAX_PARAMETER_LENGTH if depth >= self._top else MAX_NESTED_LENGTH)
         kind = schema.get("type")
         if (
             kind.__class__ is str
@@ -336,7 +343,7 @@ class _Lister:
                     return self._open(target, name)
         else:
             copies = 0
-        key = (_Lister, self._nulls, self._arguments, self._copies, name, depth, copies)
+        key = (_Lister, self._nulls, self._arguments, self._short, self._copies, name, depth, copies)
         if key not in self._known:
             outer, self.cut = self.cut, False
             built = self._node(target, depth, (name, copies))

@@ -16,7 +16,8 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override
 from toolgen.model.tool import HttpBinding, HttpBody, HttpConstant, HttpParameter
 from toolgen.sources.openapi.bodies import TEXTUAL, file_schema, is_empty, is_file, read_form, sendable, sent_part
-from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, brief, flatten
+from toolgen.sources.openapi.describe import MAX_ARGUMENT_LENGTH, brief, flatten
+from toolgen.sources.openapi.examples import with_fitting_examples
 from toolgen.sources.openapi.filled_parameters import (
     NO_CONSTANTS,
     Constants,
@@ -260,13 +261,13 @@ def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, Securit
 def _parameter_schema(one: Parameter, schemas: Schemas) -> dict[str, Any]:
     schema = _as_text(one, schemas) or schemas.convert(one.schema, Direction.INPUT, optional=not one.required)
     if one.description:
-        text = brief(one.description, MAX_PARAMETER_LENGTH, one.name)
+        text = brief(one.description, MAX_ARGUMENT_LENGTH, one.name)
         schema = {key: value for key, value in schema.items() if key != "description"} | (
             {"description": text} if text else {}
         )
     if one.examples and "examples" not in schema:
         probe = schemas.convert({"examples": list(one.examples)}, Direction.INPUT)
-        schema = {**schema, **probe}
+        schema = with_fitting_examples({**schema, **probe})
     return {**schema, "deprecated": True} if one.deprecated else schema
 
 
@@ -310,7 +311,7 @@ def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any
             converted = {"type": "string", "description": f"The body, as {kind}{encoding}."}
         else:
             converted = schemas.convert(written, Direction.INPUT, optional=not body.required)
-        if (text := flatten(body.description, MAX_PARAMETER_LENGTH)) and not whole_file:
+        if (text := flatten(body.description, MAX_ARGUMENT_LENGTH)) and not whole_file:
             converted = {**converted, "description": text}
         schema["properties"][argument] = converted
         built = HttpBody(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.model.file_arguments import FILE_SCHEMA
 from toolgen.model.http import JSON, MEDIA_TYPE
 from toolgen.model.tool import HttpPart
-from toolgen.sources.openapi.describe import MAX_PARAMETER_LENGTH, flatten
+from toolgen.sources.openapi.describe import MAX_ARGUMENT_LENGTH, flatten
 from toolgen.sources.openapi.operation import Body, FaultError, Operation, Part
 from toolgen.sources.openapi.schema import Schemas
 
@@ -50,7 +50,7 @@ def is_file(schema: Any) -> bool:
 
 def file_schema(description: object) -> dict[str, Any]:
     """The schema of a file argument, with the author's words about it."""
-    text = flatten(description, MAX_PARAMETER_LENGTH) if isinstance(description, str) else ""
+    text = flatten(description, MAX_ARGUMENT_LENGTH) if isinstance(description, str) else ""
     return {**FILE_SCHEMA, "description": text} if text else dict(FILE_SCHEMA)
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from toolgen.model.prompt_injection import holds_invisible, visible
+from toolgen.model.prompt_injection import holds_invisible
+from toolgen.model.short_text import MAX_DESCRIPTION_LENGTH, SENTENCE_END, cut
 from toolgen.sources.framework_names import framework_names
 from toolgen.sources.naming import ABBREVIATIONS, from_identifier, from_route, words
+from toolgen.sources.openapi.markup import lines_of, single_line
 from toolgen.sources.openapi.operation import Operation
 
 __all__ = [
-    "MAX_DESCRIPTION_LENGTH",
-    "MAX_NESTED_LENGTH",
-    "MAX_PARAMETER_LENGTH",
+    "MAX_ARGUMENT_LENGTH",
+    "MAX_LENGTH",
+    "MAX_NESTED_OUTPUT_LENGTH",
+    "MAX_OUTPUT_LENGTH",
     "brief",
     "describe",
     "flatten",
@@ -28,10 +29,13 @@ __all__ = [
     "with_own_words",
 ]
 
-MAX_DESCRIPTION_LENGTH = 800
-MAX_PARAMETER_LENGTH = 160
-MAX_NESTED_LENGTH = 100
-"""Of a property inside an argument: a tool can have hundreds of those, and a model reads every one before each call."""
+MAX_LENGTH = 4_000
+"""Of the whole text about a tool. What is listed is shorter (`toolgen.model.short_text`)."""
+MAX_ARGUMENT_LENGTH = 2_000
+"""Of the whole text about an argument, or about a property inside of one."""
+MAX_OUTPUT_LENGTH = 160
+"""Of the text about an answer."""
+MAX_NESTED_OUTPUT_LENGTH = 100
 _MARKUP = re.compile(
     r"[<&*_`#\[\]|\\>~!\r\n\t\x00-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
@@ -43,17 +47,6 @@ _ORDERS = re.compile(
 )
 # What of these stands in every text that matches, in lower case: looking for that first takes a fraction of the time.
 _ORDER_WORDS = ("ignore", "disregard", "forget", "you are now", "system prompt", "<", "do not ", "without ")
-_FENCE = re.compile(r"```[^\n`]*\n?|~~~[^\n]*\n?")
-_BREAK = re.compile(r"<\s*(?:br|/p|/li|/tr|/h[1-6]|/div)\b[^<>]*>", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,500}>")
-_ANCHOR = re.compile(r"<a\s[^<>]{0,500}>([^<>]{0,300})</a\s*>", re.IGNORECASE)
-_LINK = re.compile(
-    r"!?\[([^\[\]]{0,300})\](?:\((?:[^()\s]|\([^()\s]{0,200}\)){0,500}(?:\s+\"[^\"]{0,200}\")?\)|\[[^\[\]]{0,100}\])"
-)
-_ALERT = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]\s*", re.IGNORECASE)
-# Where a link's text begins and ends, while it matters; private-use characters, so that no text brings them along.
-_OPEN, _CLOSE = "\ue000", "\ue001"
 _LINKED = re.compile(r"\ue000[^\ue000\ue001]*\ue001|https?://[^\s<>\"]+")
 _NEXT_SENTENCE = re.compile(
     r"(?<=[.!?…])[\"”')\]\ue001]*[ \t]+(?=[A-Z\"“'(\[\ue000])|(?<=[。！？｡])[」』”）】]*(?![」』”）】])|(?=\n)"
@@ -96,15 +89,11 @@ _PROGRAM = re.compile(r"```[^\n`]*\n[^`]{300,}```")
 _ANY_CASE = re.compile(
     r"\W*(?:the|this)(?: \w+){1,3} (?:is|are) (?:not case[- ]sensitive|case[- ]insensitive)\.?\s*\Z", re.IGNORECASE
 )
-_LINE_MARK = re.compile(r"^[ \t]{0,8}(?:#{1,6}[ \t]+|>[ \t]?|[*+-][ \t]+|\|[ \t:|-]*$)", re.MULTILINE)
-_EMPHASIS = re.compile(r"(?<![\w*])(\*\*\*|\*\*|\*|___|__)(?=\S)([^*\n]{1,300}?)(?<=\S)\1(?![\w*])")
-_CELL = re.compile(r"[ \t]*\|[ \t]*")
 _MAX_URL_LENGTH = 300
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!-~]*)?")
 _MAX_READ_LENGTH = 12_288
 _MAX_IDLE_LENGTH = 80
 _MAX_SENTENCE_LENGTH = 500  # what is longer is no sentence, and would make the patterns above slow
-_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 _ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
 _LITTLE = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "from", "with", "and", "all", "this"})
@@ -114,8 +103,6 @@ _EMPTY_WORDS = (
     "be being desired entity fetch field given id identified identifier identify is it its name number object of parameter record requested"
     " resource result retrieve return returned s specified specify that unique uniquely used uuid value wanted which"
 )
-# Chinese and Japanese write no space behind a sentence, nor between words.
-_SENTENCE_END = re.compile(r"[.!?…।؟۔](?=\s|\Z)|[。！？｡]+[」』”）】]*")
 _ENDS = (*".!?…:।؟۔。！？｡：",)
 
 
@@ -124,7 +111,7 @@ def flatten(text: str, limit: int) -> str:
     """Plain text on one line, at most `limit` characters, cut behind a sentence where one ends in its second half."""
     if _MARKUP.search(text) or holds_invisible(text) or "://" in text or "case" in text:
         text = _plain(text[: limit * 8 + 4096], _idle)
-    return _cut(text.strip(), limit)
+    return cut(text.strip(), limit)
 
 
 @lru_cache(maxsize=8_192)
@@ -146,25 +133,8 @@ def _meanings(name: str) -> frozenset[str]:
 
 
 def _plain(text: str, needless: Callable[[str], bool]) -> str:
-    """The text without its markup. Each pattern is asked where the sign stands that it begins with."""
-    text = text.replace(_OPEN, "").replace(_CLOSE, "")
-    tagged = "<" in text
-    if tagged:
-        text = _BREAK.sub("\n", _COMMENT.sub(" ", text))
-    if "```" in text or "~~~" in text:
-        text = _FENCE.sub(" ", text)
-    if tagged:
-        text = _TAG.sub("", _ANCHOR.sub(rf"{_OPEN}\1{_CLOSE}", text))
-    text = visible(html.unescape(text))
-    if "[" in text:
-        text = _LINK.sub(rf"{_OPEN}\1{_CLOSE}", text)
-    text = _without(_LINE_MARK.sub("", text), needless)
-    if "[!" in text:
-        text = _ALERT.sub(lambda found: f"{found[1].capitalize()}: ", text)
-    if "*" in text or "_" in text:
-        text = _EMPHASIS.sub(r"\2", text)
-    text = text.replace("`", "").replace(_OPEN, "").replace(_CLOSE, "")
-    return _SPACE.sub(" ", _CELL.sub(" ", text) if "|" in text else text)
+    """The text without its markup."""
+    return single_line(_without(lines_of(text), needless))
 
 
 def _without(text: str, needless: Callable[[str], bool]) -> str:
@@ -204,28 +174,6 @@ def _may_match(text: str, needed: tuple[str, ...]) -> bool:
         return True
     lower = text.lower()
     return any(one in lower for one in needed)
-
-
-def _cut(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head = text[:limit]
-    ends = [match.end() for match in _SENTENCE_END.finditer(head)]
-    if ends and ends[-1] >= limit // 2:
-        return head[: ends[-1]]
-    return _whole(head[: limit - 1], text[limit - 1]).rstrip(" ,;:、，；：") + "…"
-
-
-def _whole(head: str, following: str) -> str:
-    """A text that was cut off, back to its last word; where no word ends near, to its last character with all its marks."""
-    if following.isspace():
-        return head
-    words = head.rpartition(" ")[0]
-    if len(words) * 2 >= len(head):
-        return words
-    while head and unicodedata.category(following).startswith("M"):
-        head, following = head[:-1], head[-1]
-    return head
 
 
 @lru_cache(maxsize=4_096)
@@ -274,7 +222,7 @@ _SAYS_DEPRECATED = re.compile(r"(?:\A|[.!]\s+)deprecated\b|\bthis \w+ (?:is|has 
 def describe(operation: Operation, filled: str = "") -> str:
     """The summary as a sentence, then the description; made up from method, path and parameters when there is neither. `filled` is a
     header that the gateway fills in."""
-    summary = flatten(operation.summary, MAX_DESCRIPTION_LENGTH)
+    summary = flatten(operation.summary, MAX_LENGTH)
     more = _purpose(operation.description)
     first = _first_sentence(more)
     if more.lower().startswith(summary.rstrip(".。").lower()) or (_says(first, summary) and not _PREAMBLE.match(first)):
@@ -292,12 +240,17 @@ def describe(operation: Operation, filled: str = "") -> str:
     ):  # behind what the tool does, which is looked for in the first sentence
         first = _first_sentence(parts[0])
         parts[0] = f"{first.rstrip()} Deprecated.{f' {rest}' if (rest := parts[0][len(first) :].strip()) else ''}"
-    return _cut(" ".join(parts), MAX_DESCRIPTION_LENGTH)
+    return cut(" ".join(parts), MAX_LENGTH)
 
 
 def with_hint(description: str, hint: str) -> str:
-    """A description with a sentence about the operations beside it, cut so that the sentence stays."""
-    return f"{_cut(description, MAX_DESCRIPTION_LENGTH - len(hint) - 1)} {hint}" if hint else description
+    """A description with a sentence about the operations beside it, which stands near the beginning of a long one."""
+    if not hint:
+        return description
+    if len(description) + len(hint) < MAX_DESCRIPTION_LENGTH:
+        return f"{description} {hint}"
+    first = _first_sentence(description)
+    return cut(f"{first.rstrip()} {hint} {description[len(first) :].strip()}".rstrip(), MAX_LENGTH)
 
 
 def _purpose(text: str) -> str:
@@ -306,7 +259,7 @@ def _purpose(text: str) -> str:
     read = _ANSWER_FORM.sub("", text) if "/" in text else text
     read = _FIELDS.sub("", read) if "|" in read else read
     text = (_PROGRAM.sub(" ", read) if "```" in read else read) or text
-    return _cut(_plain(text, _settled).strip(), MAX_DESCRIPTION_LENGTH)
+    return cut(_plain(text, _settled).strip(), MAX_LENGTH)
 
 
 def _says(longer: str, shorter: str) -> bool:
@@ -315,7 +268,7 @@ def _says(longer: str, shorter: str) -> bool:
 
 
 def _first_sentence(text: str) -> str:
-    end = _SENTENCE_END.search(text)
+    end = SENTENCE_END.search(text)
     return text[: end.end()] if end else text
 
 

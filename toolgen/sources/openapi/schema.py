@@ -22,8 +22,15 @@ from toolgen.model.shared_definitions import (
     subschemas,
 )
 from toolgen.sources.documents import Documents, LimitError, UnresolvedRefError
-from toolgen.sources.openapi.describe import MAX_NESTED_LENGTH, MAX_PARAMETER_LENGTH, flatten, with_own_words
+from toolgen.sources.openapi.describe import (
+    MAX_ARGUMENT_LENGTH,
+    MAX_NESTED_OUTPUT_LENGTH,
+    MAX_OUTPUT_LENGTH,
+    flatten,
+    with_own_words,
+)
 from toolgen.sources.openapi.discriminator import discriminate
+from toolgen.sources.openapi.examples import with_fitting_examples
 from toolgen.sources.openapi.keywords import keyword, malformed, modernise, shared
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.output_schemas import Direction, Outputs, Visibility
@@ -283,6 +290,9 @@ class Schemas:
         if self._old:
             modernise(built, raw)
         if place.direction is Direction.INPUT:
+            if "examples" in built and (fitting := with_fitting_examples(built)) is not built:
+                del built["examples"]
+                built.update(fitting)
             consistent(built, self._note)
             if len(built.get("oneOf", ())) > 1:
                 self._choices.append(built)
@@ -378,7 +388,9 @@ class Schemas:
             if kind := self._type(value):
                 built["type"] = kind
         elif key == "description":
-            limit = MAX_NESTED_LENGTH if place.depth else MAX_PARAMETER_LENGTH
+            limit = MAX_ARGUMENT_LENGTH
+            if place.direction is Direction.OUTPUT:
+                limit = MAX_NESTED_OUTPUT_LENGTH if place.depth else MAX_OUTPUT_LENGTH
             if isinstance(value, str) and (text := flatten(value, limit)):
                 built["description"] = text
         elif key == "pattern":

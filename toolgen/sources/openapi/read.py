@@ -261,7 +261,7 @@ class _Reader:
             name=name,
             title=tool.title,
             description=with_hint(tool.description, hint),
-            input_schema=tool.input_schema,
+            input_schema=self._schemas.units.told(dict(tool.input_schema)),
             output_schema=tool.output_schema,
             effect=tool.effect,
             idempotent=tool.idempotent,

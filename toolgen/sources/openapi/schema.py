@@ -35,6 +35,7 @@ from toolgen.sources.openapi.keywords import keyword, malformed, modernise, shar
 from toolgen.sources.openapi.operation import FaultError
 from toolgen.sources.openapi.output_schemas import Direction, Outputs, Visibility
 from toolgen.sources.openapi.satisfiable import adds_to, consistent, is_closed, overlaps
+from toolgen.sources.openapi.units_of_names import UnitsOfNames
 
 __all__ = ["Direction", "Schemas"]
 
@@ -103,6 +104,7 @@ class Schemas:
         self._patterns: dict[str, bool] = {}
         self._visibility = Visibility(documents)
         self._outputs = Outputs()
+        self.units = UnitsOfNames()
 
     def convert(
         self, raw: Any, direction: Direction, *, optional: bool = False, nested: bool = False
@@ -426,6 +428,8 @@ class Schemas:
         if key == "properties":
             hidden = self._visibility.hidden
             open_ = place.inside(optional=True)
+            for name, item in value.items():
+                self.units.saw(name, item)
             return {
                 name: with_own_words(name, self._schema(item, inside if name in place.needs else open_))
                 for name, item in value.items()

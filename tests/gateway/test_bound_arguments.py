@@ -291,3 +291,19 @@ def test_a_member_of_a_form_that_stands_by_itself_is_no_other_way_in() -> None:
     for name in SPELLINGS:
         assert bind([binder], tool, {"more": {name: "globex"}}).denied is not None, name
     assert bind([binder], tool, {"more": {"tenant": "x"}}).arguments["tenant_id"] == "acme"
+
+
+def test_each_caller_is_told_its_own_value(tmp_path: Path) -> None:
+    async def scenario(path: Path) -> dict[str, str]:
+        async with Gateway.load(path) as gateway:
+            found = {}
+            for who in ("ann", "eve", "ann"):
+                tools = gateway.tool_calls.catalog(gateway.principal(who))
+                found[who] = next(one.description for one in tools if one.name == "orders__list_orders")
+            return found
+
+    rule = {**LIST, "to": ["user"], "tell": ["tenant_id"]}
+    with upstream() as (_, server):
+        said = asyncio.run(scenario(project(tmp_path / "p", server, {"rules": [rule]})))
+    assert said["ann"].endswith("tenant_id: set by the gateway (acme).")
+    assert said["eve"].endswith("tenant_id: set by the gateway (globex).")

@@ -11,7 +11,7 @@ from tests.catalogs import catalog, http_tool
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
 from toolgen.policy.access import Access, Rule
-from toolgen.policy.binding import without_bound
+from toolgen.policy.binding import with_told, without_bound
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import Scope
 
@@ -82,3 +82,45 @@ def test_an_object_keeps_what_else_it_says_and_is_not_required_for_what_is_bound
         "required": ["page"],
     }
     assert _shown({"tenant": TEXT}, ["tenant"], "tenant") == {"properties": {}, "required": None}
+
+
+def _telling() -> Access:
+    tenant = compile_expression("principal.attributes.tenant", SCOPE, where="p.yaml:2")
+    bound = replace(PLAIN, id="bound", roles=frozenset({"bot"}), bind={"tenant": tenant}, tell=frozenset({"tenant"}))
+    return Access([PLAIN, bound], TOOLS)
+
+
+def test_a_value_is_told_only_where_the_policy_tells_it() -> None:
+    other = replace(BOT, attributes={"tenant": "globex"})
+    access = _telling()
+    assert access.shown(BOT, LIST).description.endswith("tenant: set by the gateway (acme).")
+    assert access.shown(other, LIST).description.endswith("tenant: set by the gateway (globex).")
+    assert "acme" not in _access("bot").shown(BOT, LIST).description
+    assert access.told(BOT) != access.told(other)
+    assert access.told(ANN) == ()
+    assert _access("bot").told(BOT) == ()
+
+
+def test_a_value_that_nobody_has_is_not_told() -> None:
+    assert "set by" not in _telling().shown(replace(BOT, attributes={}), LIST).description
+
+
+def test_a_long_description_has_the_value_near_its_beginning() -> None:
+    long = replace(LIST, description="Lists payments. " + "It is slow. " * 100)
+    assert with_told(long, {"tenant": "acme"}).description.startswith(
+        "Lists payments. tenant: set by the gateway (acme). It is slow."
+    )
+
+
+def test_another_value_is_a_call_that_cannot_be_made() -> None:
+    denied = _telling().bind(BOT, LIST, {"tenant": "globex"}).denied
+    assert denied is not None
+    assert denied.reason.startswith("'tenant' is always acme here")
+    assert "only where acme is meant" in denied.suggestion
+    hidden = _access("bot").bind(BOT, LIST, {"tenant": "globex"}).denied
+    same = _access("bot").bind(BOT, LIST, {"tenant": "acme"}).denied
+    assert hidden is not None
+    assert same is not None
+    # Nothing tells whether a guess was right.
+    assert (hidden.reason, hidden.suggestion) == (same.reason, same.suggestion)
+    assert "acme" not in hidden.reason + hidden.suggestion

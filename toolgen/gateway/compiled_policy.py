@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CurrentPolicy", "Governance", "Runtime"]
 
+_MAX_TOLD_CATALOGS = 256  # of principals that are told different values of bound arguments
 _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
 
 
@@ -199,8 +200,12 @@ class Governance:
         key = (principal.toolsets, *_roles(principal))
         if self._edited is not None:
             key = (*key, *_roles(self._edited.current(principal)))
+        if told := self.access.told(principal):
+            key = (*key, frozenset(told))
         found = self._catalogs.get(key)
         if found is None:
+            if told and len(self._catalogs) >= _MAX_TOLD_CATALOGS:
+                self._catalogs.clear()
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
             found = self._catalogs[key] = tuple(
                 offering(tool, self.access.shown(principal, tool), self._pagings) for tool in visible

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool
+from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
-from toolgen.policy.binding import Binder, Bound, bind, without_bound
+from toolgen.policy.binding import Binder, Bound, bind, with_told, without_bound
 from toolgen.policy.cel.expression import Facts, History, Reads, read_together
 from toolgen.policy.readings.call import Readings, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
@@ -92,6 +92,7 @@ class _About(Struct, frozen=True):
     settled: Allow | None = None
 
 
+_NO_TOOL = absent("")
 _NOTHING = _About((), (), (), False, read_together(()))
 
 
@@ -114,6 +115,7 @@ class Access:
         self._rules: tuple[CompiledRule, ...] = tuple(_compiled(rule, tools, known.get(rule.id)) for rule in rules)
         self._shadowed = any(compiled.rule.shadow for compiled in self._rules)
         self.bounds_waiting = any(compiled.rule.pending_after_s is not None for compiled in self._rules)
+        self._telling = tuple(compiled.rule for compiled in self._rules if compiled.rule.tell)
         self._tools: Mapping[str, Tool] = tools
         self._toolsets = toolsets
         self._describing = [tool for tool in tools.values() if isinstance(tool.binding, GraphQLSchemaBinding)]
@@ -160,7 +162,7 @@ class Access:
         """The arguments of a tool that the gateway sets for a principal and whom it acts for: those of every rule about the tool,
         whether it speaks about a call or not."""
         return tuple(
-            Binder(rule=rule.id, argument=argument, expression=expression, party=party)
+            Binder(rule=rule.id, argument=argument, expression=expression, party=party, told=argument in rule.tell)
             for party in _parties(principal)
             for rule in self._about(party, tool).binding
             for argument, expression in rule.bind.items()
@@ -174,9 +176,25 @@ class Access:
         return bind(binders, tool, arguments) if binders else Bound(arguments=arguments)
 
     def shown(self, principal: Principal, tool: Tool) -> Tool:
-        """A visible tool as the principal sees it, without the arguments that are bound."""
-        paths = sorted({binder.argument for binder in self.bound(principal, tool)})
-        return without_bound(tool, paths) if paths else tool
+        """A visible tool as the principal sees it, without the arguments that are bound; with their values where the policy tells them."""
+        bound = self.bound(principal, tool)
+        if not bound:
+            return tool
+        told = {one.argument: value for one in bound if one.told and (value := one.value(tool)) is not None}
+        return without_bound(with_told(tool, dict(sorted(told.items()))), sorted({one.argument for one in bound}))
+
+    def told(self, principal: Principal) -> tuple[str, ...]:
+        """The values of bound arguments that a principal is told, which its tools differ by; empty where the policy tells none."""
+        if not self._telling:
+            return ()
+        return tuple(
+            f"{rule.id} {argument} {binder.value(_NO_TOOL)!r}"
+            for party in _parties(principal)
+            for rule in self._telling
+            if not rule.roles.isdisjoint(party.roles)
+            for argument in sorted(rule.tell)
+            for binder in (Binder(rule=rule.id, argument=argument, expression=rule.bind[argument], party=party),)
+        )
 
     def decide(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE

@@ -8,16 +8,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolgen.json_codec import file_json
 from toolgen.model.call import Principal
+from toolgen.model.excerpt import bounded
 from toolgen.model.parameter_names import NameSet, brought, members, owned, spreads
 from toolgen.model.schema import Json, JsonObject, Schema
+from toolgen.model.short_text import SENTENCE_END
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
 from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
 from toolgen.policy.members import whole
 
-__all__ = ["Binder", "Bound", "bind", "bind_fault", "without_bound"]
+__all__ = ["Binder", "Bound", "bind", "bind_fault", "with_told", "without_bound"]
 
+_MAX_SHOWN = 100
+_MAX_BEFORE = 500
 _COMBINATORS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 
 
@@ -28,6 +33,15 @@ class Binder(Struct, frozen=True, kw_only=True):
     argument: str
     expression: Expression
     party: Principal
+    told: bool = False
+    """True if the policy lets the caller know the value."""
+
+    def value(self, tool: Tool) -> Json:
+        """What the argument is set to; None where the expression has no answer for this caller."""
+        try:
+            return whole(self.expression.evaluate(Facts(principal=self.party, tool=tool, arguments={}, now=0.0)))
+        except Unevaluated:
+            return None
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,14 +61,8 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
     names: dict[str, str] = {}
     for binder in binders:
         if sent := _sent(binder.argument, tool, arguments):
-            return _denied(
-                arguments, binder, f"'{sent}' is set by the gateway and never by the caller", "leave that argument out"
-            )
-        facts = Facts(principal=binder.party, tool=tool, arguments={}, now=0.0)
-        try:
-            value = whole(binder.expression.evaluate(facts))
-        except Unevaluated:
-            value = None
+            return _denied(arguments, binder, *_never(binder, sent, tool))
+        value = binder.value(tool)
         if value is None:
             return _denied(arguments, binder, f"there is nothing to set '{binder.argument}' to for this caller", "")
         if binder.argument in values and not _same(values[binder.argument], value):
@@ -79,6 +87,37 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
                 ),
             )
     return Bound(arguments=given, names=tuple(sorted(values)))
+
+
+def _never(binder: Binder, sent: str, tool: Tool) -> tuple[str, str]:
+    """Why a caller may not send an argument, and what to do: without it a call could write elsewhere than was meant."""
+    if binder.told and (value := binder.value(tool)) is not None:
+        shown = _shown(value)
+        return (
+            f"'{sent}' is always {shown} here: the gateway sets it, and no call with another value can be made",
+            f"leave that argument out only where {shown} is meant; there is no other way to another value",
+        )
+    return (
+        f"'{sent}' is set by the gateway, and no call with a value of the caller's can be made",
+        "leave that argument out only where what the gateway sets is meant; there is no other way to another value",
+    )
+
+
+def _shown(value: Json) -> str:
+    return bounded(value if isinstance(value, str) else file_json(value).decode(), _MAX_SHOWN)
+
+
+def with_told(tool: Tool, told: Mapping[str, Json]) -> Tool:
+    """The tool with the values in its description that the gateway sets arguments to."""
+    if not told:
+        return tool
+    said = " ".join(f"{name}: set by the gateway ({_shown(value)})." for name, value in told.items())
+    first, rest = tool.description.rstrip(), ""
+    if len(first) > _MAX_BEFORE and (
+        end := SENTENCE_END.search(first)
+    ):  # near the beginning, as the rest may be listed in part
+        first, rest = first[: end.end()], first[end.end() :].lstrip()
+    return msgspec.structs.replace(tool, description=" ".join(part for part in (first, said, rest) if part))
 
 
 def without_bound(tool: Tool, paths: Iterable[str]) -> Tool:

@@ -162,7 +162,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     """One rule of a policy. It applies to a call when role, tool and effect fit, `arguments`, if given, accepts the arguments, and
     `when`, if given, holds.
 
-    `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets. `shadow`: decides nothing.
+    `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets, `tell` those whose value
+    callers are told. `shadow`: decides nothing.
     `consent` is what a rule that asks wants otherwise than the policy does for all. `pending_after_s` is how long a caller waits for a call
     that the rule is about, None for as long as the gateway says. `selected` are the tools where selectors other than globs of names say
     which; `tools` is empty then.
@@ -178,6 +179,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     where: str
     when: Expression | None = None
     bind: Mapping[str, Expression] = field(default_factory=lambda: _NO_BINDINGS)
+    tell: frozenset[str] = frozenset()
     shadow: bool = False
     consent: Consent | None = None
     pending_after_s: float | None = None

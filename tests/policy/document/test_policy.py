@@ -278,6 +278,25 @@ def test_what_cannot_be_bound_is_an_error(tmp_path: Path, bind: str, message: st
         loaded(tmp_path, p=text.replace("verdict: allow", "verdict: deny"))
 
 
+@pytest.mark.parametrize(
+    ("bind", "tell", "message"),
+    [
+        ("{limit: principal.attributes.tenant}", "[limt]", "tell: limt is not under bind: (did you mean 'limit'?)"),
+        ("{limit: tool.name + principal.id}", "[limit]", "tell: limit depends on the tool"),
+        ("{}", "[limit]", "tell: limit is not under bind:"),
+    ],
+)
+def test_what_cannot_be_told_is_an_error(tmp_path: Path, bind: str, tell: str, message: str) -> None:
+    text = f"""
+        principals: {{bot: {{roles: [bot], attributes: {{tenant: acme}}}}}}
+        rules:
+          - {{id: b, to: [bot], tools: [pets__list_pets], verdict: allow, bind: {bind}, tell: {tell}}}
+    """
+    with pytest.raises(PolicyError) as caught:
+        loaded(tmp_path, p=text)
+    assert message in str(caught.value)
+
+
 CONDITIONS = [
     (
         "when: 'principl.id == 1'",

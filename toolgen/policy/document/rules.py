@@ -116,6 +116,7 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         verdict=given.verdict,
         where=where,
         shadow=given.shadow,
+        tell=_told(given, document.where(*path, "tell")),
         consent=read_consent(given.id, given.verdict, given.approvers, where),
         pending_after_s=_read_pending_after(given, document.where(*path, "pending_after")),
     )
@@ -127,6 +128,15 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         when_where=document.where(*path, "when"),
         bind_where={argument: document.where(*path, "bind", argument) for argument in given.bind},
     )
+
+
+def _told(given: RuleShape, where: str) -> frozenset[str]:
+    for argument in given.tell:
+        if argument not in given.bind:
+            raise PolicyError(
+                f"rule {given.id}: tell: {argument} is not under bind:{nearest(argument, given.bind)}", where=where
+            )
+    return frozenset(given.tell)
 
 
 def _read_pending_after(given: RuleShape, where: str) -> float | None:
@@ -284,6 +294,11 @@ def _bound(draft: Draft, argument: str, scope: Scope, known: Mapping[str, Expres
     if others := expression.variables - _BINDABLE:
         raise PolicyError(
             f"rule {draft.rule.id}: bind: {argument} is set from 'principal', 'user' or 'tool', not from '{min(others)}'",
+            where=where,
+        )
+    if argument in draft.rule.tell and "tool" in expression.variables:
+        raise PolicyError(
+            f"rule {draft.rule.id}: tell: {argument} depends on the tool, and what depends on principal or user can be told",
             where=where,
         )
     if not expression.variables:

@@ -130,6 +130,7 @@ class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     arguments: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     when: str | msgspec.UnsetType = msgspec.UNSET
     bind: dict[str, str] = {}
+    tell: list[str] = []
     shadow: bool = False
     approvers: ApproversShape | None = None
     pending_after: str | None = None

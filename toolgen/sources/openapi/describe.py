@@ -13,6 +13,7 @@ from toolgen.sources.framework_names import framework_names
 from toolgen.sources.naming import ABBREVIATIONS, from_identifier, from_route, words
 from toolgen.sources.openapi.markup import lines_of, single_line
 from toolgen.sources.openapi.operation import Operation
+from toolgen.sources.openapi.route_titles import is_of_route, route_title
 
 __all__ = [
     "MAX_ARGUMENT_LENGTH",
@@ -95,6 +96,7 @@ _MAX_READ_LENGTH = 12_288
 _MAX_IDLE_LENGTH = 80
 _MAX_SENTENCE_LENGTH = 500  # what is longer is no sentence, and would make the patterns above slow
 _WORD = re.compile(r"\w+")
+_PLAIN_WORD = re.compile(r"[a-z]+ [a-z]")
 _ENDING = re.compile(r"(?:ies|es|s|y|e)\Z")
 _LITTLE = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "from", "with", "and", "all", "this"})
 _ARTICLE = re.compile(r"(?:The|An?(?! (?:or|and|if|in|of|to|is|for)\b))\s+(?=[a-z])")
@@ -202,6 +204,9 @@ def title(operation: Operation) -> str:
     if foreign:
         return foreign
     made = framework_names(operation.identifier, operation.method, operation.path, operation.tags)
+    of_route = not made and is_of_route(operation.identifier, operation.method, operation.path)
+    if of_route and (told := route_title(operation.method, operation.path)):
+        return told
     found = (
         made or from_identifier(operation.identifier, operation.tags) or from_route(operation.method, operation.path)
     )
@@ -285,6 +290,8 @@ _EMPTY_STEMS = _stems(_EMPTY_WORDS)
 
 
 def _sentence(text: str) -> str:
+    if _PLAIN_WORD.match(text):
+        text = text[0].upper() + text[1:]
     return text if text.endswith(_ENDS) else f"{text}."
 
 

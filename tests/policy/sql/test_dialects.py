@@ -42,6 +42,23 @@ ALLOWED = [
         'SELECT id FROM "public"."orders" WHERE id = $1 AND total = $2 LIMIT 100',
     ),
     ("postgres", "SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", 'SELECT id FROM "public"."orders" LIMIT 5'),
+    (
+        "postgres",
+        "SELECT id FROM orders ORDER BY total FETCH FIRST 5 ROWS WITH TIES",
+        'SELECT id FROM "public"."orders" ORDER BY total FETCH FIRST 5 ROWS WITH TIES',
+    ),
+    ("postgres", "VALUES (2), (1) ORDER BY 1", 'SELECT * FROM (VALUES (2), (1)) AS "values" ORDER BY 1 LIMIT 100'),
+    (
+        "postgres",
+        "SELECT t.a FROM ROWS FROM (generate_series(1, 2), unnest(ARRAY['x'])) AS t(a, b)",
+        "SELECT t.a FROM ROWS FROM (generate_series(1, 2), UNNEST(ARRAY['x'])) AS t(a, b) LIMIT 100",
+    ),
+    (
+        "postgres",
+        "SELECT id FROM ONLY tickets",
+        'SELECT id FROM (SELECT "id" FROM ONLY "public"."tickets" WHERE (tenant = $1)) AS "tickets" LIMIT 100',
+    ),
+    ("mysql", "SELECT seq FROM seq_1_to_5", "SELECT seq FROM seq_1_to_5 LIMIT 100"),
     ("postgres", "SELECT id FROM orders LIMIT ALL", 'SELECT id FROM "public"."orders" LIMIT 100'),
     (
         "postgres",
@@ -147,6 +164,14 @@ def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, render
 
 
 REFUSED = [
+    ("postgres", "SELECT id FROM orders ORDER BY id FETCH FIRST 101 ROWS WITH TIES", "sql:limit"),
+    ("postgres", "SELECT * FROM ROWS FROM (pg_ls_dir('.')) AS t(a)", "sql:function"),
+    ("postgres", "SELECT * FROM ROWS FROM (jsonb_to_record('{}') AS (a int)) AS t", "sql:syntax"),
+    ("postgres", "SELECT * FROM ONLY users_secret", "sql:table"),
+    ("mysql", "SELECT seq FROM seq_1_to_500000", "sql:table"),
+    ("mysql", "SELECT id FROM seq_1_to_5", "sql:column"),
+    ("mysql", "SELECT seq FROM other.seq_1_to_5", "sql:table"),
+    ("mysql", "SELECT @@version", "sql:parameters"),
     ("postgres", "SELECT pg_catalog.upper(status), other.lower(status) FROM orders", "sql:syntax"),
     ("postgres", "SELECT id AS ctid FROM orders GROUP BY ctid", "sql:column"),  # the column that every table has
     ("postgres", "SELECT U&'d!!0061t' UESCAPE '!!'", "sql:literal"),
@@ -210,7 +235,7 @@ REFUSED = [
     ("postgres", "SELECT util.lower('x')", "sql:syntax"),
     ("postgres", "SELECT 5::evil", "sql:type"),
     ("postgres", "SELECT 'users_secret'::regclass", "sql:syntax"),
-    ("postgres", "SELECT status FROM orders FETCH FIRST 1 ROWS WITH TIES", "sql:syntax"),
+    ("mysql", "SELECT status FROM orders ORDER BY id FETCH FIRST 1 ROWS WITH TIES", "sql:syntax"),
     ("postgres", "SELECT * INTO t FROM orders", "sql:syntax"),
     ("postgres", "SELECT id FROM orders FOR UPDATE", "sql:syntax"),
     ("postgres", "TABLE users_secret", "sql:table"),

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
+from toolgen.policy.sql.dialects.computed_counts import bounded_count
 from toolgen.policy.sql.placeholders import CALL
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "bare",
     "called_name",
     "digits_of",
+    "is_negative",
+    "is_smallest",
     "written_number",
 ]
 
@@ -88,12 +91,25 @@ def written_number(node: exp.Expr | None) -> float:
     """A number written out, or the largest that it can be; as many as nothing else bounds, for any other."""
     if node is None:
         return 1
-    if called_name(node) == "least":  # `least(level, 100)`
-        return max(map(written_number, node.expressions), default=1)
-    if isinstance(node, exp.Neg):
+    if is_smallest(node):  # `least(level, 100)`
+        return min(map(written_number, node.expressions), default=1)
+    if is_negative(node):
         return 1
+    if (largest := bounded_count(node)) > 0:
+        return largest
     digits = node.name.partition(".")[0] if isinstance(node, exp.Literal) else ""
     return int(digits[:9]) if digits.isdigit() else _UNKNOWN
+
+
+def is_negative(node: exp.Expr) -> bool:
+    """Whether a value is a number with a minus before it. `-(0 - n)` is not: it may be positive."""
+    return isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string
+
+
+def is_smallest(node: exp.Expr) -> bool:
+    """Whether a value is the smallest of several values of a row: `least(n, 100)`, and `min(n, 100)` in SQLite."""
+    name = called_name(node)
+    return name == "least" or (name == "min" and len(node.expressions) > 1)
 
 
 def called_name(node: exp.Expr) -> str:

@@ -8,8 +8,10 @@ from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
-from toolgen.policy.sql.alternatives import catalog_alternative, syntax_alternative
+from toolgen.policy.sql.alternatives import SESSION, catalog_alternative, syntax_alternative
+from toolgen.policy.sql.bounds import is_negative, is_smallest
 from toolgen.policy.sql.dialects import RECORDS
+from toolgen.policy.sql.dialects.computed_counts import bounded_count
 from toolgen.policy.sql.equivalents import function_advice
 from toolgen.policy.sql.functions import (
     CAPS,
@@ -131,7 +133,8 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
         "ArrayContainsAll": _TWO, "ArrayContainedBy": _TWO, "ArrayOverlaps": _TWO, "JSONBContains": _TWO,
         "JSONBExtract": _TWO, "JSONBExtractScalar": _arguments("this expression json_type"), "Pow": _TWO, "Sqrt": _ONE, "Cbrt": _ONE,
         "JSONObject": _arguments("expressions"), "JSONKeyValue": _TWO, "Overlaps": _TWO, "WithinGroup": _TWO,
-        "Table": _arguments("this alias db joins ordinality sample"), "TableSample": _arguments("method percent size seed"),
+        "Table": _arguments("this alias db joins ordinality sample only rows_from"),
+        "TableSample": _arguments("method percent size seed"), "LimitOptions": _arguments("rows with_ties"),
         "Explode": _arguments("this expressions"), "MatchAgainst": _arguments("this expressions"), "StartsWith": _TWO,
         "JSONBContainsTopKey": _TWO, "JSONBContainsAnyTopKeys": _TWO, "JSONBContainsAllTopKeys": _TWO, "JSONBPathExists": _TWO,
         "JSONBDeleteAtPath": _TWO, "National": _ONE, "Localtime": _arguments(), "Localtimestamp": _arguments(), "Adjacent": _TWO,
@@ -201,7 +204,9 @@ def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: 
         kind = type(node)
         allowed = listed.get(kind)
         if allowed is None:
-            if kind in {exp.Placeholder, exp.Parameter, exp.SessionParameter}:
+            if kind is exp.SessionParameter:
+                refuse("parameters", "variables of the server are not supported", SESSION)
+            if kind in {exp.Placeholder, exp.Parameter}:
                 refuse(
                     "parameters",
                     "placeholders with names and variables are not supported",
@@ -293,20 +298,21 @@ def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
     if not arguments:
         return
     argument = arguments[min(cap.index, len(arguments) - 1)]  # of one alone: `generate_series(5)`
-    if isinstance(argument, exp.Neg) or any(_is_small(bound, cap.largest) for bound in _upper_bounds(argument)):
+    if is_negative(argument) or bounded_count(argument):
+        return
+    if any(_is_small(bound, cap.largest) for bound in _upper_bounds(argument)):
         return
     if cap.strict or _is_whole(argument):
         refuse(
             "size",
             f"an argument of {name} must be a number written out, up to {cap.largest}",
-            "write a smaller number, or least(n, 100) in place of a column n",
+            f"write a smaller number, or {'min' if name == 'zeroblob' else 'least'}(n, 100) in place of a column n",
         )
 
 
 def _upper_bounds(argument: exp.Expr) -> list[exp.Expr]:
     """The argument itself, or those of which it is the smallest: `least(level, 100)`."""
-    is_least = isinstance(argument, exp.Anonymous) and called(argument) == "least"
-    return argument.expressions if is_least else [argument]
+    return argument.expressions if is_smallest(argument) else [argument]
 
 
 def _is_whole(node: exp.Expr) -> bool:
@@ -406,6 +412,10 @@ def _check_frame(node: exp.Expr, _dialect: str) -> None:
 def _check_table(node: exp.Expr, dialect: str) -> None:
     if not isinstance(node.args.get("db"), (exp.Identifier, NoneType)):
         refuse("syntax", "the schema of a table is not a name", "write schema.table")
+    if (functions := node.args.get("rows_from")) is not None and node.this is None:
+        for function in functions:
+            _check_function_in_rows(function)
+        return
     if isinstance(node.this, (exp.Identifier, exp.JSONTable)) and not (
         isinstance(node.this, exp.JSONTable) and node.args.get("db")
     ):
@@ -421,6 +431,16 @@ def _check_table(node: exp.Expr, dialect: str) -> None:
             catalog_alternative(name, "") or f"name a table, or call one of these: {known}"
             if known
             else "name a table",
+        )
+
+
+def _check_function_in_rows(function: exp.Expr) -> None:
+    """`ROWS FROM (f(x), g(y))` has calls alone, without names or declared columns of their own."""
+    given = {name for name, value in function.args.items() if value}
+    call = isinstance(function, exp.Table) and isinstance(function.this, exp.Anonymous) and given == {"this"}
+    if not call and not (isinstance(function, exp.Unnest) and given <= {"expressions"}):
+        refuse(
+            "syntax", "ROWS FROM has something other than calls of functions", "write ROWS FROM (f(x), g(y)) AS t(a, b)"
         )
 
 

@@ -117,7 +117,8 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured
     root = _query_root(parsed.root)
     computed = _has_computed_limit(root, dialect) or _has_computed_offset(root, dialect)
     limited, counts = _limit(root, scope.max_rows, dialect, skip)
-    ordered = bool(root.args.get("order")) and "offset" not in counts.values() and not computed
+    paged = "offset" not in counts.values() and not computed and not _has_ties(root)
+    ordered = bool(root.args.get("order")) and paged
     if skip and not ordered:
         refuse("cursor", "only a query with ORDER BY has pages", "add ORDER BY, and write OFFSET as a number")
     if counts:
@@ -209,10 +210,21 @@ def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
         _counted(asked, "limit", counts)
         root.set("limit", exp.Limit(expression=asked))
         return False, counts
+    if _has_ties(root):
+        if int(asked.name) > largest:  # type: ignore[union-attr]  # a FETCH has a number
+            refuse("limit", f"WITH TIES is asked for more than {largest} rows", f"write FETCH FIRST {largest} or fewer")
+        return False, counts
     left = max(int(asked.name) - skip, 0) if asked is not None else None
     smaller = min(left, largest) if left is not None else largest
     root.set("limit", exp.Limit(expression=exp.Literal.number(smaller)))
     return left is None or left > largest, counts
+
+
+def _has_ties(root: exp.Expr) -> bool:
+    """`FETCH FIRST 3 ROWS WITH TIES`: rows that are equal to the last one in ORDER BY are answered too, up to the largest answer."""
+    limit = root.args.get("limit")
+    options = limit.args.get("limit_options") if isinstance(limit, exp.Fetch) else None
+    return options is not None and bool(options.args.get("with_ties"))
 
 
 def _has_computed_limit(root: exp.Expr, dialect: str) -> bool:
@@ -261,8 +273,8 @@ def _asked(root: exp.Expr, dialect: str) -> exp.Expr | None:
                 return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
         case exp.Fetch():
             options = limit.args.get("limit_options")
-            if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-                refuse("limit", "WITH TIES and PERCENT are not supported", "write LIMIT and a number")
+            if options is not None and options.args.get("percent"):
+                refuse("limit", "PERCENT is not supported", "write LIMIT and a number")
             count = limit.args.get("count") or exp.Literal.number(1)
         case _:
             refuse("limit", "the limit is not understood", "write LIMIT and a number")

@@ -83,7 +83,7 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
             _check_plus(tokens, place)
         elif kind is TokenType.NOT and token.text == "!" and dialect != "mysql":
             if not (dialect in _MATCHING and following is not None and following.text.startswith("~")):
-                refuse("literal", "! is no operator here", "write NOT")
+                refuse("literal", "! is no operator here", "write NOT x, or factorial(x)")
             _check_match(tokens, place + 1)
         elif token.text in _LIKE_SIGNS and kind in _LIKES:
             _check_match(tokens, place)

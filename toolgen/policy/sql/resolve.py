@@ -18,6 +18,7 @@ from toolgen.policy.sql.alternatives import catalog_alternative
 from toolgen.policy.sql.columns import Columns, row_ids_of
 from toolgen.policy.sql.dialects.duckdb import SUMMARY_COLUMNS
 from toolgen.policy.sql.dialects.duckdb_columns import is_selector
+from toolgen.policy.sql.dialects.mysql_sequences import is_sequence
 from toolgen.policy.sql.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import DEFAULT_SCHEMA, Names, Spelling, SqlScope, fold, full_name, name_of, renamed
@@ -228,6 +229,8 @@ class Resolver:
             case exp.Table() if isinstance(node.this, exp.Identifier):
                 self._table(node, scope, ctes)
                 self._nested_joins(node, scope, outer, ctes)
+            case exp.Table() if node.args.get("rows_from"):
+                self._rows_from(node, scope, ctes)
             case exp.Table():
                 self._table_function(node, node.this, scope, ctes)
             case exp.Lateral():
@@ -296,6 +299,9 @@ class Resolver:
             )
             return
         found = self._granted.find(folded, self._spelling.relation(schema) if schema is not None else "")
+        if found is None and schema is None and self._dialect == "mysql" and is_sequence(node.name):
+            self._derived(node, ("seq",), scope, folded)
+            return
         if found is None:
             known = self._granted.names
             listed = ", ".join(known[:20])
@@ -359,6 +365,19 @@ class Resolver:
             names = self._declared_columns(node.args.get("alias"), name)
         self._function_relation(node, name, names, scope, "ordinality" * bool(node.args.get("ordinality")))
 
+    def _rows_from(self, node: exp.Table, scope: Scope, ctes: _Ctes) -> None:
+        """`ROWS FROM (f(x), g(y)) WITH ORDINALITY`: the columns of all functions side by side."""
+        names: list[str] = []
+        for function in node.args["rows_from"]:
+            call = function.this if isinstance(function, exp.Table) else function
+            self._expressions(call.expressions, scope, ctes)
+            name = called(call) if isinstance(call, exp.Anonymous) else "unnest"
+            given = TABLE_FUNCTIONS[self._dialect].get(name)
+            if not given:
+                refuse("function", f"the function {shown(name)} is not available in ROWS FROM", "name a table")
+            names.extend(("unnest",) * len(call.expressions) if name == "unnest" else given)
+        self._function_relation(node, "", tuple(names), scope, "ordinality" * bool(node.args.get("ordinality")))
+
     def _declared_columns(self, alias: exp.Expr | None, name: str) -> Names:
         """The columns of a record whose alias declares them: `jsonb_to_recordset(…) AS x(a int, b text)`."""
         columns = alias.args.get("columns") if alias is not None else None
@@ -389,9 +408,9 @@ class Resolver:
             Relation(alias=alias or name, names=renamed(names, columns), whole=True, identifier=name_of(alias_node)),
         )
 
-    def _derived(self, node: exp.Expr, names: Names, scope: Scope) -> None:
+    def _derived(self, node: exp.Expr, names: Names, scope: Scope, name: str = "") -> None:
         alias_node = node.args.get("alias")
-        alias = self._spelling.alias(alias_node)
+        alias = self._spelling.alias(alias_node) or name
         columns = renamed(names, self._spelling.alias_columns(alias_node))
         self._add(scope, Relation(alias=alias, names=columns, whole=bool(alias), identifier=name_of(alias_node)))
 

@@ -29,6 +29,7 @@ __all__ = ["DECIMAL", "RESULT_SIZES", "Arguments", "gathered_size", "series_leng
 
 _SCALAR: Final = 100  # bytes
 _EXPONENT: Final = 10_000  # at most, of a column
+_SCALE: Final = 1_000  # digits behind the point of a logarithm or an exponential, at most
 _SERIES: Final = 100_000
 _TAGS: Final = 20  # bytes around a word that is found, where the statement says nothing
 _WIDE: Final = 200_000
@@ -221,6 +222,10 @@ def _power(call: Arguments) -> float:
     total = sum(call.sizes)
     if isinstance(exponent, exp.Div) and isinstance(exponent.this, exp.Literal):
         return total  # a root: `1.0 / n`
+    if len(call.sizes) == 1 and isinstance(exponent, exp.Literal):  # `exp(1)`
+        return min(MAX_DIGITS, total + _SCALE + written_number(exponent))
+    if len(call.sizes) == 1 and isinstance(exponent, exp.Column) and not call.values[0].built:
+        return _EXPONENT
     if len(call.sizes) > 1 and isinstance(exponent, exp.Literal):
         return min(MAX_DIGITS, call.sizes[0] * max(1, written_number(exponent)))
     if (

@@ -180,6 +180,12 @@ _UNFINISHED = frozenset(
         *(TokenType.SELECT, TokenType.GT, TokenType.LT, TokenType.LIKE, TokenType.BETWEEN, TokenType.UNION, TokenType.PLUS),
     }
 )  # fmt: skip
+# Clauses of JSON_TABLE that the parser does not read: https://mariadb.com/kb/en/json_table/
+_TABLE_CLAUSES: Final = (
+    (["EXISTS", "PATH"], "leave the column out, and write json_exists(document, '$.path') AS name in the SELECT list"),
+    (["ON", "EMPTY"], "leave the clause out, and write coalesce(column, value) in the SELECT list"),
+    (["ON", "ERROR"], "leave the clause out: a value that does not fit is NULL"),
+)
 _UNFINISHED_WORDS = frozenset({"OFFSET", "BY", "SET", "VALUES", "INTO"})
 _DISPATCHES: Final[dict[str, dict[type[exp.Expr], Any]]] = {}  # by dialect: how each kind of node is written
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
@@ -280,6 +286,12 @@ def hint(tokens: Sequence[Token], dialect: str) -> str:
     words = [token.text.upper() for token in tokens]
     if dialect == "mysql" and "VALUES" in words:
         return "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
+    if dialect == "mysql" and "JSON_TABLE" in words:
+        for clause, advice in _TABLE_CLAUSES:
+            if any(words[place : place + len(clause)] == clause for place in range(len(words))):
+                return advice
+    if dialect == "sqlite" and "ON" in words and "JOIN" not in words[: words.index("ON")]:
+        return "write JOIN in place of the comma before ON"
     if words[1:2] == ["TOP"]:
         return "write LIMIT and the number at the end, instead of TOP"
     if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:

@@ -9,12 +9,14 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.policy.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
 from toolgen.policy.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
 from toolgen.policy.sql.dialects.duckdb_pivots import rewrite_pivots
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names, reserved_names
 from toolgen.policy.sql.dialects.token_rewrites import enclose_interval_values, enclose_limits
+from toolgen.policy.sql.dialects.value_rows import select_from_values
 
 __all__ = ["DUCKDB", "SUMMARY_COLUMNS"]
 
@@ -105,6 +107,7 @@ DUCKDB: Final = Dialect(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.MOD, enclose_limits),
         TokenRewrite(TokenType.SUMMARIZE, _summarize_queries),
+        TokenRewrite(TokenType.VALUES, select_from_values),
         *(
             TokenRewrite(kind, _select_from_statement)
             for kind in (TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE)
@@ -114,6 +117,7 @@ DUCKDB: Final = Dialect(
         TreeRewrite((exp.Join,), _join_in_selects, makes_nodes=False),
         TreeRewrite((exp.Dot,), _column_arguments),
         TreeRewrite((exp.Pivot,), rewrite_pivots),
+        TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["duckdb"])),
         TreeRewrite(
             (exp.Identifier,), quote_reserved_names("duckdb"), makes_nodes=False, names=reserved_names("duckdb")
         ),

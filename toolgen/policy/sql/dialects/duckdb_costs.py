@@ -45,7 +45,7 @@ DUCKDB_FUNCTIONS: Final = table(
             Cost(result="one", work=1),
             """
             aggregate any_value approx_quantile arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null
-            arg_min_nulls_last argmax argmin array_aggregate array_extract element_at first greatest if ifnull last
+            arg_min_nulls_last argmax argmin array_aggregate array_extract element_at fill first greatest if ifnull last
             least list_aggr list_aggregate list_any_value list_avg list_element list_extract list_first list_last
             list_max list_median list_min list_mode list_product list_sum mad max max_by median min min_by mode nvl
             percentile_cont percentile_disc quantile quantile_cont quantile_disc reservoir_quantile struct_extract

@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.policy.sql.dialects.computed_counts import MYSQL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.reserved_names import quote_reserved_names, reserved_names
@@ -133,6 +134,7 @@ MYSQL: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Interval,), _restore_values),
         TreeRewrite((exp.GroupConcat,), _replace_before_gathering),
+        TreeRewrite((exp.Anonymous,), bound_counts(MYSQL_COUNTS)),
         TreeRewrite((exp.Identifier,), quote_reserved_names("mysql"), makes_nodes=False, names=reserved_names("mysql")),
     ),
 )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from toolgen.policy.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
 from toolgen.policy.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
-from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, words
+from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
+from toolgen.policy.sql.dialects.value_rows import select_from_values
 
 __all__ = ["POSTGRES"]
 
@@ -29,5 +32,9 @@ POSTGRES: Final = Dialect(
     ),
     interval_units=_UNITS,
     text_rewrite=separate_parameters,
-    token_rewrites=(TokenRewrite(TokenType.MOD, enclose_limits),),
+    token_rewrites=(
+        TokenRewrite(TokenType.MOD, enclose_limits),
+        TokenRewrite(TokenType.VALUES, select_from_values),
+    ),
+    tree_rewrites=(TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),),
 )

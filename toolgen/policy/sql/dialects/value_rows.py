@@ -1,0 +1,48 @@
+"""Rows of VALUES with ORDER BY or LIMIT, as a SELECT from these rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+__all__ = ["select_from_values"]
+
+_TAIL: Final = frozenset({TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH})
+
+
+def select_from_values(tokens: Sequence[Token]) -> Iterator[Token]:
+    """`VALUES (1), (2) ORDER BY 1` is `SELECT * FROM (VALUES (1), (2)) AS "values" ORDER BY 1`, with the same column names."""
+    end = _end_of_rows(tokens)
+    if not end:
+        yield from tokens
+        return
+    first, last = tokens[0], tokens[end - 1]
+    for kind, text in (
+        (TokenType.SELECT, "SELECT"),
+        (TokenType.STAR, "*"),
+        (TokenType.FROM, "FROM"),
+        (TokenType.L_PAREN, "("),
+    ):
+        yield _like(first, kind, text)
+    yield from tokens[:end]
+    for kind, text in ((TokenType.R_PAREN, ")"), (TokenType.ALIAS, "AS"), (TokenType.IDENTIFIER, "values")):
+        yield _like(last, kind, text)
+    yield from tokens[end:]
+
+
+def _end_of_rows(tokens: Sequence[Token]) -> int:
+    """Where ORDER BY or LIMIT begins behind the rows of a statement that is VALUES; 0 for any other statement."""
+    if tokens[0].token_type is not TokenType.VALUES:
+        return 0
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 and token.token_type in _TAIL:
+            return place
+    return 0
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end, [])

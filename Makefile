@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo serve test exhaustive faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
+.PHONY: setup demo serve test exhaustive tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -43,9 +43,20 @@ test: setup
 	$(PYTEST)
 
 # Sweeps that take minutes: every case of those that `make test` tries a part of. docs/internals/testing.md lists them.
-exhaustive: setup
+exhaustive: setup tpc
 	@$(NO_BROWSER)
 	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
+
+# Data and queries of TPC-H and TPC-DS, which extensions of DuckDB generate, in an environment of its own, as `deploy-tools` has. Where it cannot be
+# installed, the tests of these queries are skipped.
+tpc: setup .venv-tpc/.installed
+
+.venv-tpc/.installed: tests/policy/sql/tpc/tools.txt tests/policy/sql/tpc/generate.py
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	@if $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(@D)/said; \
+	  then $(@D)/bin/python tests/policy/sql/tpc/generate.py $(@D)/data && touch $@; \
+	  else cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; fi
 
 # Calls under faults with real processes: gateways, Redis with a replica and Sentinel, clients. Three minutes, or TOOLGEN_FAULTS_S seconds.
 faults: setup
@@ -88,6 +99,7 @@ browser:
 bench: setup peers
 	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.guard
+	@test ! -f .venv-tpc/.installed || $(BIN)/python -m bench.tpc
 	$(BIN)/python -m bench.audit
 	$(BIN)/python -m bench.index
 	$(BIN)/python -m bench.identity
@@ -223,4 +235,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -61,6 +61,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "size": ((), ()),
     "startup": (("--rounds", "1", "--only", "help"), ()),
     "tokens": ((), ()),
+    "tpc": (("duckdb",), ()),
     "verify": ((str(CORPUS / "openapi"), "--only", "petstore", "--examples", "1"), ("openapi",)),
     "workers": (("--rounds", "1", "--calls", "64"), ()),
 }

@@ -29,7 +29,7 @@ ALLOWED = [
     (
         "postgres",  # here the alias comes first
         "SELECT id AS ctid FROM orders ORDER BY ctid",
-        'SELECT id AS ctid FROM "public"."orders" ORDER BY ctid, 1 LIMIT 100',
+        'SELECT id AS ctid FROM "public"."orders" ORDER BY ctid LIMIT 100',
     ),
     ("postgres", r"SELECT U&'d\0061t\+000061'", "SELECT 'data' LIMIT 100"),
     ("postgres", "SELECT U&'d!0061t' UESCAPE '!'", "SELECT 'dat' LIMIT 100"),

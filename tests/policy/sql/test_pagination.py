@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.policy.sql import analysts
-from tests.policy.sql.lab import database, scope
+from tests.policy.sql.lab import allowed, database, scope
 from toolgen.model.call import Statement
 from toolgen.model.result import Success
 from toolgen.model.verdict import Deny
@@ -246,3 +246,26 @@ def test_an_order_is_completed_with_what_can_be_sorted_alone() -> None:
 
     assert isinstance(statement, Statement)
     assert statement.sql.endswith("ORDER BY total, 2 LIMIT 10")
+
+
+@pytest.mark.parametrize(
+    ("sql", "order"),
+    [
+        ("SELECT status FROM orders ORDER BY id", "id"),
+        ("SELECT status, total FROM orders o ORDER BY o.total, o.id DESC", "o.total, o.id DESC"),
+        ("SELECT status, count(*) FROM orders GROUP BY status ORDER BY status", "status"),
+        ("SELECT status, upper(detail) AS d FROM orders GROUP BY 1, 2 ORDER BY d, 1", "d, 1"),
+        ("SELECT DISTINCT status, total FROM orders ORDER BY total, status", "total, status"),
+        # What looks like a key or a group, and is another column or not all of it.
+        ("SELECT total AS id FROM orders ORDER BY id", "id, 1"),
+        ("SELECT o.status FROM orders o JOIN customers c ON c.id = o.customer_id ORDER BY o.id", "o.id, 1"),
+        ("SELECT status, count(*) FROM orders GROUP BY status, total ORDER BY status", "status, 1, 2"),
+        ("SELECT upper(status) AS status FROM orders GROUP BY status ORDER BY status", "status, 1"),
+        ("SELECT DISTINCT status, total FROM orders ORDER BY total", "total, 1, 2"),
+        ("SELECT max(total) FROM orders GROUP BY status ORDER BY upper(status)", "upper(status), 1"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres", "duckdb", "mysql"])
+def test_an_order_in_which_no_two_rows_are_equal_stays_as_it_is(dialect: str, sql: str, order: str) -> None:
+    written = allowed(sql, dialect=dialect).sql
+    assert f"ORDER BY {order} LIMIT" in written

@@ -16,6 +16,7 @@ from sqlglot import exp
 from toolgen.canonical import digest
 from toolgen.model.database import Database, Table
 from toolgen.model.schema import Json
+from toolgen.policy.sql.functions import TABLE_FUNCTIONS
 from toolgen.policy.sql.grants import fold_column, full_name
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse
@@ -39,6 +40,8 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
     order = root.args["order"]
     if any(_orders_all(item) for item in order.expressions):
         return True
+    if _is_order_of_groups(root, database.dialect) or _is_order_of_key(root, database):
+        return True
     if (key := _key_of(root, database)) and _sorts(root, database, used):
         present = {item.this.name for item in order.expressions if isinstance(item.this, exp.Column)}
         added: list[exp.Expr] = [column for column in key if column.name not in present]
@@ -58,6 +61,76 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
         [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
     )
     return True
+
+
+def _is_order_of_groups(root: exp.Expr, dialect: str) -> bool:
+    """Whether ORDER BY has all that a plain GROUP BY has, or all columns of SELECT DISTINCT: no two rows are equal in it.
+
+    False where a name may be an alias to one clause and a column to the other, and where one group may give several rows.
+    """
+    if not isinstance(root, exp.Select) or _gives_several_rows(root, dialect):
+        return False
+    group, distinct = root.args.get("group"), root.args.get("distinct")
+    if group is not None:
+        if any(value for name, value in group.args.items() if name != "expressions") or not group.expressions:
+            return False
+        keys = group.expressions
+    elif distinct is not None and not distinct.args.get("on"):
+        keys = [item.unalias() for item in root.expressions]
+    else:
+        return False
+    ordered = [_meant(item.this, root) for item in root.args["order"].expressions]
+    wanted = [_meant(key, root) for key in keys]
+    return all(key is not None and any(key == item for item in ordered) for key in wanted)
+
+
+def _is_order_of_key(root: exp.Expr, database: Database) -> bool:
+    """Whether ORDER BY has the primary key of the one table, whatever is selected: no two rows are equal in it."""
+    table = _only_table(root, database)
+    if table is None or not isinstance(root, exp.Select) or _gives_several_rows(root, database.dialect):
+        return False
+    ordered = {
+        fold_column(database.dialect, item.name, quoted=bool(item.this.args.get("quoted")))
+        for item in (_meant(one.this, root) for one in root.args["order"].expressions)
+        if isinstance(item, exp.Column)
+    }
+    return bool(table.primary_key) and ordered.issuperset(
+        fold_column(database.dialect, name, quoted=True) for name in table.primary_key
+    )
+
+
+def _only_table(root: exp.Expr, database: Database) -> Table | None:
+    """The base table whose rows are those of the result, one for one."""
+    several = ("joins", "laterals", "group", "distinct", "having")
+    if not isinstance(root, exp.Select) or any(root.args.get(name) for name in several):
+        return None
+    source = root.args["from_"].this if root.args.get("from_") else None
+    if not isinstance(source, exp.Table) or source.args.get("joins"):
+        return None
+    return _table_of(source, database)
+
+
+def _meant(node: exp.Expr, root: exp.Select) -> exp.Expr | None:
+    """What is grouped or sorted by: for a place or a name, the selected expression. None for a name that may mean two things."""
+    node = node.unnest()
+    if _is_ordinal(node):
+        place = int(node.name) - 1 if node.name.isdigit() else -1
+        item = root.expressions[place] if 0 <= place < len(root.expressions) and not _first_star(root) else None
+        return None if item is None else item.unalias().unnest()
+    if node.find(exp.Star, exp.Query) is not None:
+        return None
+    named = {item.alias.lower(): item.this for item in root.expressions if isinstance(item, exp.Alias)}
+    if isinstance(node, exp.Column) and not node.table and (item := named.get(node.name.lower())) is not None:
+        columns = {column.name.lower() for column in item.find_all(exp.Column)}
+        return None if node.name.lower() in columns and item != node else item.unnest()
+    shadowed = any(not column.table and column.name.lower() in named for column in node.find_all(exp.Column))
+    return None if shadowed else node
+
+
+def _gives_several_rows(root: exp.Select, dialect: str) -> bool:
+    calls = (node.name.removeprefix(CALL).lower() for item in root.expressions for node in item.find_all(exp.Anonymous))
+    several = any(call in TABLE_FUNCTIONS[dialect] for call in calls)
+    return several or any(item.find(exp.Explode, exp.Unnest) is not None for item in root.expressions)
 
 
 def _first_star(root: exp.Expr) -> int:
@@ -85,16 +158,11 @@ def _is_ordinal(node: exp.Expr) -> bool:
 
 def _key_of(root: exp.Expr, database: Database) -> list[exp.Column]:
     """The primary key, when the rows of the result are those of one table and its key is among their columns."""
-    if not isinstance(root, exp.Select) or any(
-        root.args.get(name) for name in ("joins", "laterals", "group", "distinct", "having")
-    ):
-        return []
     if any(isinstance(item.unalias(), exp.Anonymous) for item in root.expressions) or root.find(
         exp.Explode, exp.Unnest
     ):
         return []  # an aggregate, or a function that gives several rows
-    source = root.args["from_"].this if root.args.get("from_") else None
-    table = _table_of(source, database) if isinstance(source, exp.Table) else None
+    table = _only_table(root, database)
     if table is None or not table.primary_key:
         return []
     given = {

@@ -210,6 +210,8 @@ class Resolver:
         scope.clause = "on"
         self._joins(joins, scope, ctes)
         natural = any(join.args.get("using") or join.args.get("method") for join in joins)
+        if _is_tested_for_rows(node):
+            node.set("expressions", [exp.Literal.number(1)])
         node.set("expressions", self._columns.expanded(node.expressions, scope, natural))
         for name, value in list(node.args.items()):
             if name not in {"from_", "joins", "laterals", "with_"}:
@@ -478,6 +480,15 @@ class Resolver:
         self._expressions([node.args["iterator"]], scope, ctes)
         inner = Scope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
+
+
+def _is_tested_for_rows(query: exp.Select) -> bool:
+    """`EXISTS (SELECT * FROM t WHERE …)`: no column is read. With the columns in place of `*`, MariaDB would read more than an index."""
+    tested = isinstance(query.parent, exp.Exists) or (
+        isinstance(query.parent, exp.Subquery) and isinstance(query.parent.parent, exp.Exists)
+    )
+    plain = not any(query.args.get(clause) for clause in ("group", "having", "distinct", "qualify", "order", "limit"))
+    return tested and plain and len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star)
 
 
 def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:

@@ -1,0 +1,43 @@
+"""Plans of an engine for a statement, in a form in which those of two statements can be compared."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import Final
+
+from tests.policy.sql.honest import Engine
+
+__all__ = ["plan"]
+
+_EXPLAIN: Final = {
+    "sqlite": "EXPLAIN QUERY PLAN ",
+    "postgres": "EXPLAIN (COSTS OFF) ",
+    "mysql": "EXPLAIN ",
+    "duckdb": "EXPLAIN (FORMAT json) ",
+}
+_SCHEMA: Final = re.compile(r"\b(main|public)\.")
+_SORTED: Final = re.compile(r"((?:Sort|Presorted) Key:).*")
+_NODE: Final = re.compile(r'"name": "([A-Z_ ]+)"')
+_MYSQL_ROWS: Final = 8
+
+
+def plan(engine: Engine, sql: str) -> list[str]:
+    """Steps of the plan: which tables are read, how and in which order, and how they are joined. Raises what the driver raises.
+
+    Names of schemas, estimates and the columns that rows are sorted by are left out: the guard adds some, so that pages have one order.
+    Of DuckDB the kinds of the steps are told.
+    """
+    with closing(engine.connection.cursor()) as cursor:
+        cursor.execute(_EXPLAIN[engine.dialect] + sql)
+        rows = cursor.fetchall()
+    match engine.dialect:
+        case "sqlite":
+            lines = [row[3] for row in rows]
+        case "postgres":
+            lines = [row[0] for row in rows]
+        case "mysql":
+            return [str((*row[:_MYSQL_ROWS], row[_MYSQL_ROWS + 1])) for row in rows]
+        case _:
+            return _NODE.findall(rows[0][1])
+    return [_SORTED.sub(r"\1", _SCHEMA.sub("", line)) for line in lines]

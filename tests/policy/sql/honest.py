@@ -22,7 +22,7 @@ from tests.databases import mysql, postgres
 from tests.policy.sql.analysts import database, location
 from toolgen.model.database import Database
 
-__all__ = ["FOLDER", "Engine", "Honest", "honest_statements", "open_engine", "same_rows"]
+__all__ = ["FOLDER", "Engine", "Honest", "Rows", "honest_statements", "open_engine", "same_rows"]
 
 FOLDER: Final = Path(__file__).parent / "statements"
 _VARIES: Final = "-- varies"

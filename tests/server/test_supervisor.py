@@ -231,10 +231,10 @@ def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
     def toolgen(*arguments: str) -> None:
         subprocess.run([sys.executable, "-m", "toolgen", *arguments, *where], check=True, stdout=subprocess.DEVNULL)
 
-    def ask(served: Served) -> str:
+    def ask(served: Served, to: str) -> str:
         answer = patient.post(
             served.url + tool,
-            json={"arguments": {"to": "x"}, "wait": 0},
+            json={"arguments": {"to": to}, "wait": 0},
             headers={"authorization": "Bearer key-of-bot"},
         )
         assert answer.status_code == 202, answer.text
@@ -256,7 +256,7 @@ def test_an_approved_call_is_sent_once_through_pause_reload_revocation_and_kill(
         def mails() -> int:
             return sum(path == "/mail" for _, path, _ in seen.requests)
 
-        first, left = ask(served), ask(served)
+        first, left = ask(served, "x"), ask(served, "y")  # equal calls would be one
         toolgen("pause", "--source", "orders")
         until(lambda: served.codes() == {"paused"})
         assert decide(served, first).status_code == 200

@@ -133,7 +133,10 @@ def _answer_paths() -> Node:
 
 def _upload() -> Node:
     binary: Node = {"schema": {"type": "string", "format": "binary"}}
-    form: Node = {"schema": {"type": "object", "properties": {"file": binary["schema"]}, "required": ["file"]}}
+    properties: Node = {"file": binary["schema"]}
+    form: Node = {
+        "schema": {"type": "object", "properties": properties, "required": ["file"], "additionalProperties": False}
+    }
     kept: Node = {
         "type": "object",
         "properties": {

@@ -21,6 +21,7 @@ __all__ = [
     "encodable",
     "encoded",
     "is_digest",
+    "schema_digest",
     "texts",
     "written_each",
 ]
@@ -29,6 +30,7 @@ __all__ = [
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
 _OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # what the UTF-8 of such a character begins with
 _MAX_SIZE = 2**53 - 1
+_ABSURD = 10**300  # validators and other programs read no such integer
 _MAX_DEPTH = 200
 _DIGEST = "hmac-sha256:"
 _OWN_NAME = re.compile(r"\$+(?:integer|float|text)\Z")
@@ -42,12 +44,19 @@ class Recorded(str):
 
 
 class Canonical:
-    """A value, inside of another, whose canonical form is known: what many values have in common is written once."""
+    """A schema, inside of another, whose canonical form is known: what many values have in common is written once.
 
-    __slots__ = ("raw",)
+    One with integers that RFC 8785 has no form for is `wide`, and stands in what `schema_digest` is asked for alone.
+    """
+
+    __slots__ = ("raw", "value", "wide")
 
     def __init__(self, value: object) -> None:
-        self.raw = canonical(value)
+        self.value = value
+        try:
+            self.raw, self.wide = canonical(value), False
+        except CanonicalError:
+            self.raw, self.wide = canonical(_with_integers(value)), True
 
 
 def canonical(value: object) -> bytes:
@@ -92,6 +101,41 @@ def written_each(values: Sequence[dict[str, object]], others: Sequence[object]) 
 def digest(value: object) -> str:
     """`sha256:` and the hex SHA-256 of the canonical form."""
     return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
+
+
+def schema_digest(value: object) -> str:
+    """The digest of a schema, or of what holds schemas; integers of up to 300 digits may stand in it, as bounds and values.
+
+    One with an integer beyond ±(2**53 - 1) is digested in another form, whose bytes begin as no JSON does. Raises `CanonicalError` for
+    anything else that RFC 8785 has no form for.
+    """
+    try:
+        return digest(value)
+    except CanonicalError:
+        return "sha256:" + hashlib.sha256(b"integers " + canonical(_with_integers(value))).hexdigest()
+
+
+def _with_integers(value: object) -> object:
+    """The value with `{"$integer": "…"}` for an integer that has no form, and an escape for an object that looks like one."""
+    match value:
+        case bool():
+            return value
+        case int():
+            if abs(value) >= _ABSURD:
+                raise CanonicalError("an integer beyond 300 digits stands in a schema")
+            return value if -_MAX_SIZE <= value <= _MAX_SIZE else {"$integer": str(value)}
+        case Canonical():
+            return _with_integers(value.value)
+        case Mapping():
+            return {f"${name}" if _is_own(name) else name: _with_integers(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_with_integers(item) for item in value]
+        case _:
+            return value
+
+
+def _is_own(name: object) -> bool:
+    return isinstance(name, str) and _OWN_NAME.match(name) is not None
 
 
 def encodable(value: object) -> Any:
@@ -215,7 +259,7 @@ def _fast(value: object) -> bytes:
 
 
 def _known(value: object) -> object:
-    if isinstance(value, Canonical):
+    if isinstance(value, Canonical) and not value.wide:
         return msgspec.Raw(value.raw)
     if isinstance(value, Recorded):
         return str(value)
@@ -275,6 +319,8 @@ def _write(value: object, parts: list[str], depth: int) -> None:
         case Mapping():
             _write_object(value, parts, depth)
         case Canonical():
+            if value.wide:
+                raise CanonicalError("a schema holds an integer beyond 2**53 - 1, which has no RFC 8785 form")
             parts.append(value.raw.decode("utf-8"))
         case Sequence() if not isinstance(value, (bytes, bytearray)):
             parts.append("[")

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.canonical import canonical
+from toolgen.canonical import schema_digest
 from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.functions.annotations import NOTHING, honoured, is_any, parameter
 from toolgen.functions.context import ToolContext
@@ -186,7 +186,7 @@ def _check_json(schema: Schema, said: str) -> None:
     """Raises `TypeError` for a schema that is no JSON: a default may be NaN, and an example an object."""
     for name, part in (*schema.get("properties", {}).items(), (said, schema)):
         try:
-            canonical(part)
+            schema_digest(part)
         except CanonicalError as error:
             raise TypeError(f"{name or 'its schema'}: what stands there has no JSON form: {error.message}") from error
 

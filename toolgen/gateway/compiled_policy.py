@@ -58,6 +58,7 @@ from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
 from toolgen.policy.narrowing import NarrowedAccess, narrowed
 from toolgen.policy.policy_fingerprint import concern_digest
+from toolgen.policy.redacted_output import with_redactions
 from toolgen.policy.rules import Note
 from toolgen.responses.answer_argument import WHOLE, Reading, may_have_options, offering, taken
 from toolgen.responses.pagination import Pagings
@@ -208,7 +209,10 @@ class Governance:
                 self._catalogs.clear()
             visible = (tool for tool in self._tools.values() if self.access.visible(principal, tool))
             found = self._catalogs[key] = tuple(
-                offering(tool, self.access.shown(principal, tool), self._pagings) for tool in visible
+                with_redactions(
+                    offering(tool, self.access.shown(principal, tool), self._pagings), self.policy.redactions
+                )
+                for tool in visible
             )
         if session is not None and self._checks is not None:
             return self._checks.catalog(found, principal, session, self.earlier)

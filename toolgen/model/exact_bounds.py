@@ -1,4 +1,4 @@
-"""Bounds of numbers beyond 2**53 as integers, for validators: a manifest has them as doubles, as RFC 8785 knows nothing else.
+"""Bounds and values beyond 2**53 as integers, for validators: a manifest has bounds as doubles where these are exact (RFC 8785).
 
 jsonschema-rs compares integers with integers exactly, and those beyond 2**63 with doubles roughly.
 """
@@ -14,14 +14,15 @@ __all__ = ["EXACT", "with_exact_bounds", "with_exact_values"]
 EXACT = 2**53
 """A double beyond it is whole, and stands for several integers."""
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+_VALUES = frozenset({"const", "enum"})
 
 
 def with_exact_bounds(schema: Any) -> Any:
-    """The schema with integers as bounds where it has doubles beyond 2**53."""
+    """The schema with integers where it has doubles beyond 2**53 as bounds, constants and values of an enum."""
     if isinstance(schema, Mapping):
         return {
-            key: int(value)
-            if key in _BOUNDS and type(value) is float and abs(value) >= EXACT and math.isfinite(value)
+            key: with_exact_values(value)
+            if key in _VALUES or (key in _BOUNDS and type(value) is float)
             else with_exact_bounds(value)
             for key, value in schema.items()
         }

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.canonical import digest
+from toolgen.canonical import schema_digest
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.schema import Json
 
@@ -76,7 +76,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def parts_of(tool: ListedTool) -> dict[str, str]:
     """The digest of each part of a tool that an agent or a reviewer goes by; raises `CanonicalError`."""
     found = {said: getattr(tool, field) for field, said in _PARTS.items()}
-    return {said: digest(value) for said, value in found.items() if value}
+    return {said: schema_digest(value) for said, value in found.items() if value}
 
 
 def texts_of(tool: ListedTool) -> Iterator[tuple[str, str]]:

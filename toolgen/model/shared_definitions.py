@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from toolgen.canonical import digest
+from toolgen.canonical import schema_digest
 from toolgen.model.schema import Schema
 
 __all__ = [
@@ -145,7 +145,9 @@ class Definitions:
         for members in self._components[self._digested :]:
             inside = set(members)
             leads = {self._digests[other] for one in members for other in self.uses(one) if other not in inside}
-            found = digest({"leads": sorted(leads), "schemas": {one: self.schemas[one] for one in sorted(members)}})
+            found = schema_digest(
+                {"leads": sorted(leads), "schemas": {one: self.schemas[one] for one in sorted(members)}}
+            )
             self._digests |= dict.fromkeys(members, found)
             self._digested += 1
         return self._digests[name]
@@ -201,7 +203,7 @@ class Closure(Mapping[str, Schema]):
     @property
     def digest(self) -> str:
         """Of all of it. Raises `KeyError` where something in it is not defined."""
-        return digest(sorted({self.shared.digest(name) for name in self._roots}))
+        return schema_digest(sorted({self.shared.digest(name) for name in self._roots}))
 
     def __getitem__(self, name: str) -> Schema:
         if name not in self:

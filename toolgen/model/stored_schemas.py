@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolgen.canonical import digest
+from toolgen.canonical import schema_digest
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 
@@ -46,7 +46,7 @@ class Stored:
                 stored: Any = {name: self._key(one) for name, one in definitions.items()}
             else:
                 stored = value
-            key = digest(stored)[_DIGITS]
+            key = schema_digest(stored)[_DIGITS]
             self.parts[key] = stored
             known = self._keys[id(value)] = (value, key)
         return known[1]

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolgen.canonical import Canonical, digest
+from toolgen.canonical import Canonical, schema_digest
 from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
@@ -369,7 +369,7 @@ class Seals:
             del content["input_schema"]  # its digest is in the binding
         else:
             content["input_schema"] = self._part(tool.input_schema, tool.source)
-        return msgspec.structs.replace(tool, digest=digest(content))
+        return msgspec.structs.replace(tool, digest=schema_digest(content))
 
     def _part(self, schema: Schema, source: str) -> object:
         match schema.get("$defs"):

@@ -285,7 +285,7 @@ class _Work:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._known: dict[int, int] = {}
-        self.large = False  # a number in it is a double beyond 2**53
+        self.large = False  # a number in it is beyond 2**53
 
     def most(self, schema: Schema) -> int:
         """The largest count of any schema in one of the document, or the document itself."""
@@ -299,7 +299,7 @@ class _Work:
                 stack.extend(item.values())
             elif isinstance(item, (list, tuple)):
                 stack.extend(item)
-            elif type(item) is float and not -EXACT < item < EXACT:
+            elif isinstance(item, (int, float)) and not -EXACT < item < EXACT:
                 self.large = True
         return most
 

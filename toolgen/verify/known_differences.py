@@ -11,10 +11,10 @@
 - Arguments that no value fits by the letter are repaired (`sources/openapi/satisfiable.py`): values of an enum take the type beside them,
   bounds that exclude each other are left out, `oneOf` of which a branch always fits another is `anyOf`, and a composition that a part of it
   closes is closed as a whole.
-- A constant or a list of values that no manifest can hold, such as an integer beyond 2**53 (RFC 8785), is left out. `carried`.
+- A constant or a list of values that no manifest can hold, such as an integer of more than 300 digits, is left out. `carried`.
 - An answer whose schema is nested more than 60 levels deep has none.
-- Bounds of that size are doubles; patterns that the engine cannot compile are left out; words for no JSON type (`int`, `file`) are read
-  as what they mean (`words`).
+- Bounds beyond 2**53 are doubles where a double is exact; patterns that the engine cannot compile are left out; words for no JSON type
+  (`int`, `file`) are read as what they mean (`words`).
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
 - Headers that belong to the gateway, and what carries a credential, are no arguments (`bound_arguments`): by a scheme's own name,
   or as one of `TOKENS` where a bearer token is needed; a property of a body only where its description speaks of it (`fills_token`).
@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.canonical import canonical
+from toolgen.canonical import schema_digest
 from toolgen.errors import CanonicalError
 from toolgen.model.tool import HttpBinding
 from toolgen.sources.documents import Documents, UnresolvedRefError
@@ -213,7 +213,7 @@ def carried(value: Any) -> bool:
     if isinstance(value, (str, bool)) or value is None:
         return True
     try:
-        canonical(value)
+        schema_digest(value)
     except CanonicalError:
         return False
     return _depth(value) <= _MAX_VALUE_DEPTH

@@ -204,7 +204,7 @@ def test_what_is_write_only_is_never_promised_of_an_answer(tmp_path: Path) -> No
     assert jsonschema.Draft202012Validator(dict(tool.output_schema)).is_valid({})
 
 
-@pytest.mark.parametrize("schema", [{"enum": [2**60, 1]}, {"const": 2**60}, {"enum": "x"}])
+@pytest.mark.parametrize("schema", [{"enum": [10**300, 1]}, {"const": -(10**300)}, {"enum": "x"}])
 def test_values_that_cannot_be_carried_are_reported(tmp_path: Path, schema: Any) -> None:
     parameter = {"name": "q", "in": "query", "schema": schema}
     reading = read(tmp_path, document({"/e": {"get": operation(parameters=[parameter])}}))

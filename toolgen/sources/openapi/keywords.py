@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from toolgen.canonical import canonical
+from toolgen.canonical import schema_digest
 from toolgen.errors import CanonicalError
+from toolgen.json_codec import encode_json
 from toolgen.model.shared_definitions import MAPS, Steps, subschemas
 
 __all__ = ["Note", "keyword", "malformed", "modernise", "shared"]
@@ -43,11 +44,11 @@ def _count(value: Any) -> bool:
 
 
 def _carried(value: Any) -> bool:
-    """Whether a value can stand in a manifest: it has one canonical form, so no integer beyond 2**53, and is not absurdly deep."""
+    """Whether a value can stand in a manifest: it has a digest, so no absurd integer, and is not absurdly deep."""
     if isinstance(value, (str, bool)) or value is None:
         return True
     try:
-        canonical(value)
+        schema_digest(value)
     except CanonicalError:
         return False
     return _depth(value) <= _MAX_VALUE_DEPTH
@@ -109,7 +110,7 @@ def keyword(built: dict[str, Any], key: str, value: Any, note: Note) -> None:
         if key in _BOUNDS:
             _bound(built, key, value)
         else:
-            built[key] = int(value) if key in _COUNTS else _bounded(value)
+            built[key] = int(value) if key in _COUNTS else _bounded(value) if key == "multipleOf" else value
     elif fits and key not in _NO_CONSTRAINTS and not (key == "uniqueItems" and value is False):
         malformed(key, value, note)
 
@@ -130,9 +131,10 @@ def _required(built: dict[str, Any], value: Any, note: Note) -> None:
 
 
 def _bound(built: dict[str, Any], key: str, value: float) -> None:
-    """Adds a bound. One beyond 2**53 has no canonical form as an integer (RFC 8785 knows doubles), and many are no double.
+    """Adds a bound. One beyond 2**53 is a double where that is exact, which most programs read: RFC 8785 knows nothing else.
 
-    `maximum: 2**63 - 1` is `exclusiveMaximum: 2**63`, which no value of JSON tells from it: beyond 2**53 all are whole.
+    `maximum: 2**63 - 1` is `exclusiveMaximum: 2**63`, which no value of JSON tells from it: beyond 2**53 all are whole. Where neither is a
+    double, the integer stands.
     """
     step = _BOUNDS[key]
     if isinstance(value, int) and int(float(value)) != value and int(float(value + step)) == value + step:
@@ -144,8 +146,9 @@ def _bound(built: dict[str, Any], key: str, value: float) -> None:
 
 
 def _bounded(value: Any) -> Any:
-    """A number beyond 2**53 as a double."""
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53 else value
+    """A number beyond 2**53 as a double, where that is the same number."""
+    large = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53
+    return float(value) if large and int(float(value)) == value else value
 
 
 def modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
@@ -173,7 +176,7 @@ def _examples(built: dict[str, Any], values: list[Any]) -> None:
 
 
 def _small(value: Any) -> bool:
-    return _carried(value) and len(canonical(value)) <= _MAX_EXAMPLE_LENGTH
+    return _carried(value) and len(encode_json(value)) <= _MAX_EXAMPLE_LENGTH
 
 
 _WORTHWHILE = 400  # bytes; below that a reader loses more than the model gains

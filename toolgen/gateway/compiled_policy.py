@@ -27,6 +27,7 @@ from toolgen.gateway.value_tokens import Restored, ValueTokens
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, Described, Principal, Statement, parties
 from toolgen.model.database import Database
+from toolgen.model.graphql_schema import Graph
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Error, Refused
 from toolgen.model.schema import Json, JsonObject
@@ -106,6 +107,10 @@ class CurrentPolicy:
     def operation_of(self, tool: Tool) -> str:
         """The id that the description of a tool calls its operation by; "" where it has none."""
         return self.governance.operation_of(tool)
+
+    def graph_of(self, tool: Tool) -> Graph | None:
+        """The GraphQL schema of a tool's source; None for any other source."""
+        return self.governance.graph_of(tool)
 
     def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
         """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
@@ -222,6 +227,11 @@ class Governance:
         """The id that the description of a tool calls its operation by; "" where it has none."""
         source = self._sources.get(tool.source)
         return (source.operations.get(tool.origin) if source is not None else None) or no_operation(tool)
+
+    def graph_of(self, tool: Tool) -> Graph | None:
+        """The GraphQL schema of a tool's source; None for any other source."""
+        source = self._sources.get(tool.source)
+        return None if source is None else source.graph
 
     def may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
         """True if a call of one of these tools may be answered as pending: a device is asked, or people are that the policy names."""

@@ -229,6 +229,7 @@ class Gateway(Standing):
                 clock=clock,
                 meaning=self._meaning,
                 operation=self.current.operation_of,
+                graph=self.current.graph_of,
             ),
             fallbacks=fallbacks_of(self.settings, self.manifest),
             approvals=self.approvals,

@@ -18,6 +18,8 @@ from toolgen.gateway.operation_names import OperationNames, no_operation
 from toolgen.gateway.search_answers import Found, entries, is_poor
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
 from toolgen.model.call import Principal
+from toolgen.model.graphql_fields import answer_fields
+from toolgen.model.graphql_schema import Graph
 from toolgen.model.result import Error, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, Tool
@@ -38,6 +40,11 @@ _MAX_CATALOGS = 16
 _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
 
 
+def no_graph(_tool: Tool) -> Graph | None:
+    """The schema of a tool where no tool is of GraphQL."""
+    return None
+
+
 class _Shelf(Struct):
     """One catalog and what was derived from it. It holds the catalog, whose identity is its key."""
 
@@ -56,7 +63,7 @@ class Discovery:
 
     Principals with the same catalog share an index, because it holds exactly what each of them may see. `above` is how many tokens a
     catalog may cost before the three tools stand in its place; with `meaning`, requests find what they mean, too. `operation` gives the id
-    that a tool's own description calls its operation by.
+    that a tool's own description calls its operation by, `graph` the schema of a tool of GraphQL.
     """
 
     def __init__(
@@ -66,9 +73,11 @@ class Discovery:
         clock: Clock,
         meaning: SemanticSearch | None = None,
         operation: Callable[[Tool], str] = no_operation,
+        graph: Callable[[Tool], Graph | None] = no_graph,
     ) -> None:
         self._above = above
         self._operation = operation
+        self._graph = graph
         self._meaning = meaning
         self._buckets = MemoryBuckets(clock)
         self._shelves: dict[int, _Shelf] = {}
@@ -133,9 +142,13 @@ class Discovery:
                 error=Error(code="unknown_tool", message=UNKNOWN.reason, suggestion=suggestion, rule=UNKNOWN.rule)
             )
         try:
-            return Success(data=described(tool, checked))
+            shown = described(tool, checked)
         except UnknownFieldError as error:
             return _invalid(f"/fields: {str(error)!a} is no field of the arguments of {tool.name}")
+        graph = self._graph(tool)
+        if graph is not None and not checked.get("fields") and (fields := answer_fields(tool, graph)):
+            shown["answer_fields"] = fields
+        return Success(data=shown)
 
     async def _searched(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int

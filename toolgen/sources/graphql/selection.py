@@ -34,6 +34,10 @@ _MAX_DEPTH = 6  # types above one another, however empty they are
 _LEVELS = 1  # of objects below the one an operation is about
 _MAX_IDS = 2  # of an object that a mutation answers with, where none of them is called id
 _IDS = frozenset({"id", "_id", "uuid", "guid", "databaseId"})
+_MAX_TELLING = 5  # of its other leaves
+_CHANGING = frozenset(
+    {"code", "number", "key", "slug", "email", "url", "enabled", "active", "archived", "closed", "locked"}
+)
 _TYPENAME = "__typename"
 _PAGE = frozenset({"edges", "nodes", "pageInfo"})
 _WRAPPERS = _PAGE | {"node"}
@@ -189,16 +193,23 @@ class Selector:
         return tuple(chosen)
 
     def _changed(self, type_: _Fielded, place: _Place, budget: _Budget) -> Iterator[Selected]:
-        """Of what a mutation answers with: scalars of the payload, errors whole, and of every other object what identifies it."""
+        """Of what a mutation answers with: scalars of the payload, errors whole, and of every other object what identifies it and how it is
+        now: its name and its state."""
         leaves, objects = self._members_of(type_)
         entity = "id" in type_.fields
         if place.part == "object":
             ids = [one for one in leaves if one[0] in _IDS] or [
                 one for one in leaves if get_named_type(one[1].type).name == "ID"
             ][:_MAX_IDS]
-            yield from (_leaf(*one) for one in (ids or leaves[:1])[: budget.take(_MAX_IDS)])
+            ids = (ids or leaves[:1])[:_MAX_IDS]
+            telling = [one for one in leaves if one not in ids and _tells_change(one[0])][:_MAX_TELLING]
+            wanted = [*ids, *telling]
+            yield from (_leaf(*one) for one in wanted[: budget.take(len(wanted))])
+        elif entity:
+            wanted = sorted(leaves, key=lambda one: one[0] not in _FIRST and not _tells_change(one[0]))
+            yield from (_leaf(*one) for one in wanted[: budget.take(min(_MAX_NESTED, place.share, len(wanted)))])
         else:
-            share = 2 * _MAX_NESTED if place.part == "payload" and not entity else _MAX_NESTED
+            share = 2 * _MAX_NESTED if place.part == "payload" else _MAX_NESTED
             yield from self._leaves(type_, min(share, place.share), budget)
         for name, field in objects:
             named = get_named_type(field.type)
@@ -324,6 +335,11 @@ def _tells(one: Selected) -> bool:
     """An object of which only its own type's name could be read says nothing; a union's says which of its types it is."""
     nothing = one.below == (_typename(),) and one.type is not None
     return not (nothing and isinstance(get_named_type(one.type), GraphQLObjectType))
+
+
+def _tells_change(name: str) -> bool:
+    """Whether a leaf says what an object is called or which state it is in."""
+    return name in _CHANGING or name.lower().endswith(("name", "title", "state", "status"))
 
 
 def _is_error(name: str) -> bool:

@@ -1,0 +1,81 @@
+"""Fields of a GraphQL schema that a tool's answer can have: those of its type, of what it wraps, and of each member of a union."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from toolgen.model.graphql_schema import Graph, GraphField, GraphType, named
+from toolgen.model.tool import GraphQLBinding, Tool
+
+__all__ = ["answer_fields"]
+
+_MAX_TYPES: Final = 12
+_MAX_LENGTH: Final = 6_000  # characters of all types together
+_WRAPPERS: Final = frozenset({"edges", "nodes", "node"})
+
+
+def answer_fields(tool: Tool, graph: Graph) -> list[str]:
+    """`Order: id: ID!, lines(first: Int): LineConnection, …` for each type that the tool's argument for fields can choose from.
+
+    Types come nearest to the root first, within 6,000 characters; what has no room is counted. Empty for a tool without such an argument.
+    """
+    binding = tool.binding
+    if not isinstance(binding, GraphQLBinding) or not binding.fields or not binding.field:
+        return []
+    roots = {"query": graph.query, "mutation": graph.mutation, "subscription": graph.subscription}
+    root = graph.types.get(roots.get(binding.type, ""))
+    if root is None or (field := root.fields.get(binding.field)) is None:
+        return []
+    found: list[str] = []
+    room = _MAX_LENGTH
+    for name in _types(graph, named(field.type), deeper=binding.type == "mutation"):
+        line = _line(name, graph.types[name], room)
+        if room - len(line) < 0:
+            break
+        room -= len(line)
+        found.append(line)
+    return found
+
+
+def _types(graph: Graph, first: str, *, deeper: bool) -> Iterator[str]:
+    """The types whose fields matter: the answer's, those behind pages and unions, and of a mutation the objects of its payload."""
+    waiting = [(first, deeper)]
+    seen = {first}
+    for count, (name, inside) in enumerate(waiting):
+        type_ = graph.types.get(name)
+        if type_ is None or count >= _MAX_TYPES:
+            return
+        if type_.fields and name not in graph.roots:
+            yield name
+        members = type_.members if type_.kind == "union" else ()
+        if type_.kind == "interface":
+            members = tuple(other for other, one in graph.types.items() if one.kind == "object" and name in one.members)
+        wrapped = [
+            named(field.type)
+            for key, field in type_.fields.items()
+            if key in _WRAPPERS or (inside and graph.types.get(named(field.type), type_).fields)
+        ]
+        for other in (*members, *wrapped):
+            if other not in seen and other not in graph.roots:
+                seen.add(other)
+                # Members of what a mutation answers with hold the object; objects of the object are asked for by describe_types.
+                waiting.append((other, inside and other in members))
+
+
+def _line(name: str, type_: GraphType, room: int) -> str:
+    """The fields of one type, as many as there is room for."""
+    text = f"{name}: "
+    for count, (key, field) in enumerate(type_.fields.items()):
+        one = _field(key, field)
+        if len(text) + len(one) + 20 > room:
+            return f"{text}and {len(type_.fields) - count} more"
+        text += one if not count else f", {one}"
+    return text
+
+
+def _field(name: str, field: GraphField) -> str:
+    arguments = ", ".join(
+        f"{key}: {one.type.removesuffix('!') if one.has_default else one.type}" for key, one in field.arguments.items()
+    )
+    return f"{name}({arguments}): {field.type}" if arguments else f"{name}: {field.type}"

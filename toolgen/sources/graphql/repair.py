@@ -50,6 +50,7 @@ from graphql.validation.validate import validate_sdl
 from msgspec import Struct
 
 from toolgen.model.prompt_injection import visible
+from toolgen.model.short_text import cut
 
 __all__ = ["MAX_DESCRIPTION_LENGTH", "Dropped", "Fault", "Repaired", "gist", "prose", "repair"]
 
@@ -70,7 +71,7 @@ def prose(text: str | None, *, limit: int = MAX_DESCRIPTION_LENGTH) -> str:
     if not text:
         return ""
     kept = visible(text).replace("\r", "").strip()
-    return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + "…"
+    return cut(kept, limit)
 
 
 def gist(text: str, name: str, *, limit: int) -> str:
@@ -82,7 +83,7 @@ def gist(text: str, name: str, *, limit: int) -> str:
     said = {word.lower().rstrip("s") for word in _WORD.findall(first)} - _EMPTY
     if said <= {word.rstrip("s") for word in known}:
         return ""
-    return first if len(first) <= limit else first[: limit - 1].rstrip() + "…"
+    return cut(first, limit)
 
 
 _MAX_FAULTS = 100

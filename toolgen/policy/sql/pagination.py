@@ -30,6 +30,13 @@ _UNSORTED_CALL = re.compile(
 )
 
 
+_TEXT = re.compile(r"char|text|enum|set|^$", re.IGNORECASE)
+_NUMERIC_CALLS = frozenset(
+    {"count", "sum", "avg", "round", "length", "char_length", "year", "month", "abs", "row_number"}
+)
+_NUMBERS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Extract, exp.Predicate, exp.Connector)
+
+
 def complete_order(root: exp.Expr, database: Database, used: Iterable[str], width: int | None) -> bool:
     """Adds the key of the one table, or else every column of the result, to the end of ORDER BY, where the order may have ties.
 
@@ -54,6 +61,8 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
                 return False
             places.extend(range(first, width + 1))
         added = [exp.Literal.number(place) for place in places if str(place) not in present]
+        if database.dialect == "mysql":
+            added.extend(_exact_texts(root, database))
     # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
     nulls_first = database.dialect in {"sqlite", "mysql"}
     order.set(
@@ -61,6 +70,35 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
         [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
     )
     return True
+
+
+def _exact_texts(root: exp.Expr, database: Database) -> Iterator[exp.Expr]:
+    """The bytes of each column that may be a text: texts that differ in case alone are equal to most collations of MariaDB.
+
+    Rows of DISTINCT and of set operations other than UNION ALL differ in more than case.
+    """
+    kind = exp.DataType(this=exp.DType.BINARY, nested=False)
+    united = isinstance(root, exp.SetOperation)
+    if (united and root.args.get("distinct") is not False) or (not united and root.args.get("distinct")):
+        return
+    for _, item in _columns(root):
+        bare = item.unalias()
+        if not _may_be_text(bare, database):
+            continue
+        if united:
+            if item.alias_or_name.isidentifier():
+                yield exp.Cast(this=exp.Column(this=exp.to_identifier(item.alias_or_name, quoted=True)), to=kind.copy())
+        elif bare.find(exp.Query, exp.Window) is None:
+            yield exp.Cast(this=bare.copy(), to=kind.copy())
+
+
+def _may_be_text(node: exp.Expr, database: Database) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return node.name.removeprefix(CALL).lower() not in _NUMERIC_CALLS
+    if not isinstance(node, exp.Column):
+        return not isinstance(node, _NUMBERS)
+    types = [column.type for table in database.tables for column in table.columns if column.name == node.name]
+    return not types or any(_TEXT.search(kind) for kind in types)
 
 
 def _is_order_of_groups(root: exp.Expr, dialect: str) -> bool:

@@ -85,6 +85,20 @@ def test_what_is_optional_is_sometimes_absent() -> None:
     assert any("v" in one for one in made)
 
 
+def test_an_optional_argument_is_made_alone() -> None:
+    properties = {"id": {"type": "integer"}, "a": {"type": "string"}, "b": {"type": "boolean"}, "never": False}
+    made = Examples({"type": "object", "properties": properties, "required": ["id"]}, seed="0")
+    assert {frozenset(one) for one in made.with_argument("b")} == {frozenset({"id", "b"})}
+    assert list(made.with_argument("never")) == []
+
+
+def test_a_value_of_an_enum_is_made_beside_a_choice_of_more_constants() -> None:
+    constants = {"oneOf": [{"const": str(number)} for number in range(50)]}
+    items = {"type": "string", "enum": ["7", "8", "9"], "allOf": [constants]}
+    many = schema({"type": "array", "items": items, "minItems": 2, "uniqueItems": True}, required=["v"])
+    assert list(Examples(many, seed="0").take(3))
+
+
 def test_the_same_seed_makes_the_same_examples() -> None:
     one = schema({"type": "array", "items": {"type": "number"}})
     assert list(Examples(one, seed="7").take(20)) == list(Examples(one, seed="7").take(20))

@@ -28,12 +28,12 @@ def described(folder: Path, paths: dict[str, Any], version: str = "3.1.0", **mor
     return only(read(folder, document(paths, version, **more)))
 
 
-def prove(folder: Path, tool: Tool, **binding: Any) -> Verdict:
+def prove(folder: Path, tool: Tool, *, examples: int = 20, **binding: Any) -> Verdict:
     """Proves the tool with some fields of its binding replaced, against the document that was read last."""
     if binding:
         tool = msgspec.structs.replace(tool, binding=msgspec.structs.replace(tool.binding, **binding))
     origin = Descriptions(Documents(folder / "doc.json")).operation(tool.origin)
-    return prove_request(tool, origin, {}, examples=20, seed="0")
+    return prove_request(tool, origin, {}, examples=examples, seed="0")
 
 
 def query(name: str = "q", schema: Mapping[str, Any] = TEXT, **more: Any) -> dict[str, Any]:
@@ -305,6 +305,22 @@ def test_what_the_standard_leaves_open_is_unproven_and_says_so(tmp_path: Path) -
     verdict = prove(tmp_path, tool)
     assert isinstance(verdict, Unproven)
     assert "the style form has no form" in verdict.reasons[0]
+
+
+def test_arguments_that_no_example_had_are_tried_one_by_one(tmp_path: Path) -> None:
+    """The first example has no optional argument."""
+    written = [query(name, schema={**WHOLES, "minItems": 2}) for name in "abc"]
+    tool, binding = described(tmp_path, {"/e": {"get": operation(parameters=written)}})
+    assert isinstance(prove(tmp_path, tool, examples=1), Proven)
+    wrong = prove(tmp_path, tool, examples=1, **changed(binding, "b", explode=False))
+    assert isinstance(wrong, Failed)
+    assert wrong.arguments.keys() == {"b"}
+
+
+def test_an_enum_without_values_says_nothing(tmp_path: Path) -> None:
+    nothing = {"type": "string", "enum": [], "allOf": [{"type": "string", "maxLength": 5}]}
+    tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[query(schema=nothing)])}})
+    assert isinstance(prove(tmp_path, tool), Proven)
 
 
 def test_lists_in_a_deep_object_are_held_to_the_documented_convention(tmp_path: Path) -> None:

@@ -174,11 +174,21 @@ class Examples:
                     yield found
                     break
 
-    def _one(self, maker: _Maker) -> dict[str, Any] | None:
+    def with_argument(self, wanted: str) -> Iterator[dict[str, Any]]:
+        """A few valid arguments with an optional one beside the required ones: what is sent of it depends on no other."""
+        for attempt in range(_ATTEMPTS * len(_TASTES)):
+            choose = random.Random(f"{self._seed}:{wanted}:{attempt}")  # noqa: S311
+            taste = _TASTES[attempt % len(_TASTES)]
+            found = self._one(_Maker(self._definitions, choose, taste), wanted)
+            if found is not None and wanted in found:
+                yield found
+
+    def _one(self, maker: _Maker, wanted: str | None = None) -> dict[str, Any] | None:
         made: dict[str, Any] = {}
         required = set(self._schema.get("required") or ())
         for name, schema in (self._schema.get("properties") or {}).items():
-            if name not in required and not maker.wants():
+            chosen = name == wanted if wanted is not None else name in required or maker.wants()
+            if name not in required and not chosen:
                 continue
             try:
                 made[name] = maker.value(schema, 1)
@@ -219,9 +229,9 @@ class _Maker:
         if schema is True:
             return self._choose.choice(_ANYTHING)
         flat = flatten(schema, self._definitions, self._choose, deep=depth >= _DEEP)
-        if "const" in flat:
+        if "const" in flat and flat["const"] in flat.get("enum", [flat["const"]]):
             return flat["const"]
-        if "enum" in flat:
+        if "enum" in flat:  # of which a form beside it chose another value, perhaps
             if not flat["enum"]:
                 raise StuckError
             return self._choose.choice(flat["enum"])

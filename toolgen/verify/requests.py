@@ -66,9 +66,14 @@ def prove_request(
     proof = Proof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
     made = Examples(tool.input_schema, seed=f"{seed}:{tool.name}")
     for arguments in made.take(examples):
-        reason = proof.run(arguments)
-        if reason is not None:
+        if proof.run(arguments) is not None:
             return proof.failed(arguments)
+    for name in proof.untried():
+        for arguments in made.with_argument(name):
+            if proof.run(arguments) is not None:
+                return proof.failed(arguments)
+            if name not in proof.untried():
+                break
     return proof.verdict(made.left_out)
 
 
@@ -140,16 +145,18 @@ class Proof:
             sent = ""
         return Failed(arguments=smallest, reason=reason, sent=sent)
 
+    def untried(self) -> list[str]:
+        """The arguments that no judged request had: an example with all of them may be refused for one."""
+        return sorted(set(self._tool.input_schema.get("properties") or ()) - self._ledger.seen)
+
     def verdict(self, left_out: set[str]) -> Verdict:
         ledger = self._ledger
-        properties = self._tool.input_schema.get("properties") or {}
         reasons = [f"{name}: {reason}" for name, reason in sorted({**ledger.undefined, **ledger.disputed}.items())]
         if not ledger.examples:
             why = next(iter(ledger.refused), "no valid arguments could be generated")
             reasons.append(f"no example could be judged: {why}")
         else:
-            untried = set(properties) - ledger.seen
-            reasons += [f"{name}: no valid value could be generated" for name in sorted(untried)]
+            reasons += [f"{name}: no valid value could be generated" for name in self.untried()]
         if reasons:
             return Unproven(reasons=tuple(reasons))
         alone = {name: ledger.unable.get(name, _NOTHING) for name in sorted(ledger.seen - ledger.core)}

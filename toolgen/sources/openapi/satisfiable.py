@@ -49,7 +49,7 @@ _MAX_DEPTH = 20
 def consistent(built: dict[str, Any], note: Note) -> None:
     """Makes the values and bounds of a converted schema agree with its type, in place. `note` hears of what changed."""
     types = _types(built)
-    if isinstance(values := built.get("enum"), list):
+    if isinstance(values := built.get("enum"), list) and values:
         _agree(built, _distinct(values), types, note)
     elif "const" in built and types and not _fits(built["const"], types):
         found = _converted(built["const"], types)

@@ -434,3 +434,23 @@ def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_back(
         assert len(seen.requests) == (not own)
 
     over_redis(tmp_path, server, work)
+
+
+@pytest.mark.parametrize("answer", [approve, deny, cancel])
+def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_at_first(
+    tmp_path: Path, server: RedisServer, answer: Answer
+) -> None:
+    """Redis may have been set back meanwhile, of which nothing tells it."""
+
+    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+        calls = [await ask(gateway) for gateway in (first, second)]
+        second._shared.watch.unsettle()
+        with pytest.raises(StateUnavailableError, match="answer again"):
+            await answer(second, calls[0])
+        assert not hasattr(await answer(second, calls[1]), "code")
+        async with asyncio.timeout(30):
+            while not second._shared.watch.settled:  # noqa: ASYNC110 - a clock tells nobody
+                await asyncio.sleep(0.05)
+        assert not hasattr(await answer(second, calls[0]), "code")
+
+    over_redis(tmp_path, server, work)

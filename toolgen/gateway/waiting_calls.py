@@ -45,6 +45,7 @@ JOINED_S = 60.0
 GRACE_S = 60.0
 """How long at least, whatever its client asked for."""
 _MAX_UNKEPT = 10_000
+_TRIES = 5
 _MAX_QUESTIONS = 1_000
 _CLOCKS_APART_S = 3600.0
 """How far the clock of the store and that of the record may be apart."""
@@ -268,20 +269,24 @@ class WaitingCalls:
 
     async def _may_be_over(self, known: Invocation) -> bool:
         """True if a call may have ended, or been begun, though the store says that it waits: the store was emptied or set back not long
-        ago, and each gateway puts back what it knows. The call's own gateway is given longer for that than others are."""
+        ago, and each gateway puts back what it knows. The call's own gateway is given longer for that than others are. A process that
+        could not ask the store all the time may have missed that, so it answers for no call of another gateway."""
         if self.store.loss:  # found just now, and not looked into yet
             return True
         fate = await self.store.fate(known)
-        if fate not in {"own", "foreign", "orphaned"}:
+        own = fate in {"own", "behind"}
+        if fate in {"begun", "over"} or not (own or self.store.listened):
             return True
-        window_s = LEASE_S if fate == "own" else 3 * LEASE_S
+        window_s = LEASE_S if own else 3 * LEASE_S
         if known.asked <= self.store.lost_at and await self.store.now() < self.store.lost_at + window_s:
             return True
-        try:
-            await self.store.get(known.id)
-        except BehindError:
-            return True
-        return False
+        for _ in range(_TRIES):  # this process may have changed the call while it was read
+            try:
+                await self.store.get(known.id)
+            except BehindError:
+                continue
+            return False
+        return True
 
     async def check_current(self, known: Invocation) -> None:
         """Raise `StateUnavailableError` if a call may be over, so that no answer for it counts now."""

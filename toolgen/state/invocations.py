@@ -334,6 +334,10 @@ class Invocations(Protocol):
         """Note that the store lost something (`loss`): what was counted there is not relied on. True for the first worker to do it."""
 
     @property
+    def listened(self) -> bool:
+        """True if this process could ask the store all the time within the last lease, and the store lost nothing in it."""
+
+    @property
     def lost_at(self) -> float:
         """When the store was found to have lost something last, in its time, 0 for never: of a call that is older it may have an older
         version, which is not told from a newer one."""

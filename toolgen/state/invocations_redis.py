@@ -379,6 +379,10 @@ class RedisInvocations:
         return await self._journal.move_epoch(known, epoch)
 
     @property
+    def listened(self) -> bool:
+        return self._watch.settled
+
+    @property
     def lost_at(self) -> float:
         try:
             return int(self._watch.epoch.rpartition(":")[2]) / 1e6

@@ -80,6 +80,7 @@ class SqliteInvocations:
         self.loss = ""
         """Always empty: a file that is gone takes all its calls with it."""
         self.lost_at = 0.0
+        self.listened = True
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
         row, like = _row(invocation), (counted_as(invocation), counted_for(invocation))

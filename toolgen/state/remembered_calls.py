@@ -109,6 +109,10 @@ class RememberedCalls:
         return await self._store.begin_epoch()
 
     @property
+    def listened(self) -> bool:
+        return self._store.listened
+
+    @property
     def lost_at(self) -> float:
         return self._store.lost_at
 

@@ -13,13 +13,18 @@ from typing import Any
 import pytest
 
 from tests.execute.http.bindings import binding, call, parameter
+from tests.execute.http.test_downloads import FILE, Taking
 from tests.execute.http.test_executor import Server, echo, executor
-from toolgen.execute.base import Destination
+from tests.execute.http.upstreams import asked as requested
+from toolgen.execute.base import Destination, Timeouts
+from toolgen.execute.http.http2_client import Http2Client, library_builder
+from toolgen.execute.http.reply import Reply
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Deny
 
 NGINX = """
 daemon off;
+user root;
 error_log {folder}/error.log;
 pid {folder}/nginx.pid;
 events {{}}
@@ -34,6 +39,7 @@ http {{
     listen 127.0.0.1:{port} http2;
     default_type application/json;
     location /e {{ return 200 '{{"protocol": "$server_protocol", "q": "$arg_q", "header": "$http_x_a"}}'; }}
+    location /file {{ root {folder}; default_type application/octet-stream; }}
     location /long {{ return 200 '{long}'; }}
     location /missing {{ return 404 '{{"message": "there is none"}}'; }}
   }}
@@ -51,11 +57,30 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:  # nginx inherits it, so that nobody else can have its port
         found = listener.getsockname()[1]
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=found, long="x" * 3000), encoding="utf-8")
+        (folder / "file").write_bytes(FILE)
         command = [nginx, "-c", str(folder / "nginx.conf"), "-p", str(folder)]
         environment = {**os.environ, "NGINX": f"{listener.fileno()};"}
         with subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()]) as process:
             yield found
             process.terminate()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
+    sink = Taking(refuses=refuses)
+
+    async def main() -> Reply:
+        client = Http2Client(library_builder(Timeouts(), None, "127.0.0.1", port, None))
+        return await client.send(
+            requested(url=f"http://127.0.0.1:{port}/file"), 300_000, asyncio.Semaphore(4), sink=sink
+        )
+
+    reply = asyncio.run(main())
+    if refuses:
+        assert (reply.truncated, sink.taken) == (True, [])
+    else:
+        assert b"".join([*sink.taken, reply.body]) == FILE
+        assert not reply.truncated
 
 
 def asked(port: int, bound: Any = None, arguments: dict[str, Any] | None = None, **more: Any) -> Success | Failed:

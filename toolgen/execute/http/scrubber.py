@@ -21,6 +21,7 @@ _UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))
 _BREAKS = ("\n", "\r", "\\n", "\\r")
 _BREAK = re.compile(r"\\+[rn]")
 _WORD = re.compile(r"\S+")
+_MASK = MASK.encode()
 
 
 @lru_cache(maxsize=256)
@@ -91,13 +92,17 @@ def _character(found: re.Match[str]) -> str:
 class Scrubber:
     """Replaces secrets wherever an answer repeats them: long ones inside text, short ones only where they are the whole text."""
 
-    __slots__ = ("_long", "_pattern", "_short")
+    __slots__ = ("_bytes", "_long", "_pattern", "_short")
 
     def __init__(self, secrets: Sequence[str]) -> None:
         forms = {form for one in secrets if len(one) >= _MIN_SUBSTRING_LENGTH for form in _echoes(one)}
         self._long = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._long)), re.IGNORECASE)
         self._short = frozenset(one for one in secrets if len(one) < _MIN_SUBSTRING_LENGTH)
+        # Bytes have no case beyond ASCII, so what is written otherwise in upper case is looked for as it is.
+        cases = {case for one in secrets if len(one) >= _MIN_SUBSTRING_LENGTH for case in (one, one.upper())}
+        encoded = {form.encode("utf-8", "surrogatepass").lower() for form in forms | cases}
+        self._bytes = sorted(encoded, key=len, reverse=True)
 
     def __repr__(self) -> str:
         return "Scrubber(***)"
@@ -143,18 +148,18 @@ class Scrubber:
 
     def portions(self) -> PortionScrubber:
         """What takes them out of bytes that come in portions."""
-        return PortionScrubber([_as_latin(form) for form in self._long])
+        return PortionScrubber(self._bytes)
 
 
 class PortionScrubber:
-    """Bytes without `forms`, the longest first, whichever portions they come in. The bytes of a form stand in it as latin-1 characters."""
+    """Bytes without `forms` (in lower case, the longest first), whichever portions they come in."""
 
     __slots__ = ("_forms", "_held", "_longest", "_pattern")
 
-    def __init__(self, forms: Sequence[str]) -> None:
+    def __init__(self, forms: Sequence[bytes]) -> None:
         self._forms = forms
         self._longest = max(map(len, forms), default=1)
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: re.Pattern[bytes] | None = None
         self._held = b""
 
     def __repr__(self) -> str:
@@ -165,27 +170,21 @@ class PortionScrubber:
         if not self._forms:
             return data
         data = self._held + data
-        text = data.decode("latin-1")
         # A form that begins before `end` is here whole, and whatever longer one begins at the same place.
         end = len(data) if last else max(0, len(data) - self._longest + 1)
         self._held = b""
-        lower = text.lower()
+        lower = data.lower()
         if not any(form in lower for form in self._forms):
             self._held = data[end:]
             return data[:end]
         if self._pattern is None:
-            self._pattern = re.compile("|".join(map(re.escape, self._forms)), re.IGNORECASE)
+            self._pattern = re.compile(b"|".join(map(re.escape, self._forms)), re.IGNORECASE)
         shown, at = [], 0
-        for found in self._pattern.finditer(text):
+        for found in self._pattern.finditer(data):
             if found.start() >= end:
                 break
-            shown += [text[at : found.start()], MASK]
+            shown += [data[at : found.start()], _MASK]
             at = found.end()
         stop = max(at, end)
         self._held = data[stop:]
-        return "".join([*shown, text[at:stop]]).encode("latin-1")
-
-
-def _as_latin(text: str) -> str:
-    """The bytes of a text as the characters that latin-1 makes of them."""
-    return text.encode("utf-8", "surrogatepass").decode("latin-1")
+        return b"".join([*shown, data[at:stop]])

@@ -5,6 +5,8 @@ gateway's CPU is counted, because on a shared machine it is the figure that stay
 With `--against DIR`, another checkout of toolgen that was set up is measured in the same rounds. `--flat` makes 100,000 calls in place
 of rounds, 64 in flight, and prints how long they took and what memory the gateway has after the first 10,000, 50,000 and 100,000, and
 what a connection that rests holds.
+With `--pairs N` too, N pairs of short rounds, 64 calls in flight, alternate between the two checkouts, and the median difference of a
+pair is printed with its standard error: what a small difference needs on a noisy machine.
 `--tools` calls a query of SQLite (its statement seen before) and a function over REST, with the CPU of the processes that the gateway
 runs for them.
 """
@@ -172,6 +174,37 @@ def cpu_seconds(pid: int, *, ended: bool = False) -> float:
     return sum(map(int, fields[11 : 15 if ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
+def thread_seconds(pid: int) -> float:
+    """CPU seconds of a process's threads so far, exact to a nanosecond where `cpu_seconds` counts ticks of 10 ms."""
+    return (
+        sum(int(path.read_text(encoding="ascii").split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+        / 1e9
+    )
+
+
+def pairs(python: str, count: int, calls: int, routes: dict[str, tuple[str, dict[str, object]]]) -> None:
+    """Prints by how many CPU microseconds a call of this checkout differs from one of the other."""
+    with gateway() as new, gateway(python) as old:
+        for place in (new, old):
+            for request in routes.values():
+                asyncio.run(load(place[0], request, 16, 1000))
+        for route, request in routes.items():
+            differences = []
+            for number in range(count):
+                found = {}
+                for place in (new, old) if number % 2 else (old, new):
+                    before = thread_seconds(place[1])
+                    asyncio.run(load(place[0], request, LANES[-1], calls))
+                    found[place] = (thread_seconds(place[1]) - before) / (calls // LANES[-1] * LANES[-1]) * 1e6
+                differences.append(found[new] - found[old])
+            # the standard error of a median is 1.25 times that of a mean where the values are spread as a bell
+            error = 1.25 * statistics.stdev(differences) / count**0.5
+            print(
+                f"{route:9}{statistics.median(differences):+.1f} us a call (standard error {error:.1f}, {count} pairs)",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Prints a table of CPU microseconds per call."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -180,7 +213,16 @@ def main() -> None:
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, set up, to be measured too")
     parser.add_argument("--flat", action="store_true", help="memory and times over 100,000 calls, in place of rounds")
     parser.add_argument("--tools", action="store_true", help="calls of SQLite and of a function, in place of HTTP")
+    parser.add_argument(
+        "--pairs", type=int, metavar="N", help="with --against: the difference of the two, over N pairs of rounds"
+    )
     options = parser.parse_args()
+    if options.pairs:
+        if not options.against:
+            parser.error("--pairs compares with another checkout: say which one with --against")
+        python = str(options.against / ".venv" / "bin" / "python")
+        pairs(python, options.pairs, options.calls, TOOLS if options.tools else ROUTES)
+        return
     if options.flat:
         flat(LANES[-1])
         return

@@ -513,3 +513,26 @@ def test_a_gateway_whose_journal_is_replaced_while_it_runs_is_another_one(tmp_pa
         await journal.close()
 
     asyncio.run(main())
+
+
+def test_a_call_that_another_gateway_found_unreadable_is_missing_at_its_own(server: RedisServer) -> None:
+    """Its own gateway, which ends it, may never be the first to look at it."""
+
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        broken, whole = [await one.calls.add(invocation(number), each=9, total=9) for number in (1, 2)]
+        assert broken is not None
+        assert whole is not None
+        async with Redis(port=server.port) as redis:
+            kept = f"toolgen:calls:call:{broken.id}"
+            before = await redis.hget(kept, "box")  # type: ignore[misc]
+            await redis.hset(kept, "box", b"x" * 60)  # type: ignore[misc]
+            assert await one.calls.missing(1e12) == ()
+            assert [one.id for one in await two.calls.due(1e12)] == [whole.id]
+            assert [one.id for one in await one.calls.missing(1e12)] == [broken.id]
+            await redis.hset(kept, "box", before)  # type: ignore[misc]
+        assert await one.calls.missing(1e12) == ()  # it was unreadable for the other gateway alone
+        for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())

@@ -11,6 +11,7 @@
 --   due at most home                                    -> {the same, those that somebody has to look at, the longest overdue first;
 --                                                          {home, when it asked what is due (seconds), …}}; this home is alive
 --   renew at unless id …                                -> 1: these are looked at then, but those that were to be by `unless`
+--   unreadable at id …                                  -> 1: nobody can read these: they are looked at then, and `statuses` says so
 --   replace id known status principal at box kind over each total home writer number
 --                                                       -> {1, before, epoch}, or {0} where another version is kept, or it ended and
 --                                                          `over` is not 1; {2} where it ends and there is no room for so many bytes
@@ -18,7 +19,8 @@
 --   held principal                                      -> bytes of calls that ended, its own and all, and when the first of each ended
 --   restore id known version status principal asked at box kind writer number
 --                                                       -> {1, before, epoch}, or {0} where another version is kept ("" for none)
---   statuses id …                                       -> {status, version, …} of each, "" where none is kept
+--   statuses id …                                       -> {status, version, …} of each, "" where none is kept, `unreadable` where
+--                                                          somebody could not read it
 --   forget before                                       -> how many
 --   changes known new home writer number                -> {a number that changes with every change, the epoch, the number of this
 --                                                          writer that was kept, that of the last note of departures.lua, the ids of
@@ -169,6 +171,14 @@ elseif op == 'renew' then
     if at and tonumber(at) > tonumber(ARGV[3]) then redis.call('ZADD', due, 'XX', ARGV[2], ARGV[number]) end
   end
   return 1
+elseif op == 'unreadable' then
+  for number = 3, #ARGV do
+    redis.call('ZADD', due, 'XX', ARGV[2], ARGV[number])
+    if redis.call('EXISTS', name('call:' .. ARGV[number])) == 1 then
+      redis.call('HSET', name('call:' .. ARGV[number]), 'unreadable', '1')
+    end
+  end
+  return 1
 elseif op == 'replace' then
   local id, known, status, principal, at, box, kind, over, each, total, home = unpack(ARGV, 2)
   local kept = name('call:' .. id)
@@ -188,6 +198,7 @@ elseif op == 'replace' then
   local before = there[3] or 'approval'
   local asked = redis.call('ZSCORE', open_of(before), id) or '0'
   redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box, 'kind', kind)
+  redis.call('HDEL', kept, 'unreadable')
   if there[2] ~= status then uncount(there[2], there[4], id) end
   if there[4] ~= principal then
     redis.call('ZREM', all_of(there[4]), id)
@@ -227,6 +238,7 @@ elseif op == 'restore' then
   redis.call('ZREM', ended, id)
   release(id)
   redis.call('HSET', kept, 'version', version, 'status', status, 'principal', principal, 'box', box, 'kind', kind)
+  redis.call('HDEL', kept, 'unreadable')
   redis.call('PEXPIRE', kept, LONGEST_MS)
   keep_mine(principal, asked, id)
   if status == 'ended' then
@@ -242,8 +254,8 @@ elseif op == 'restore' then
 elseif op == 'statuses' then
   local found = {}
   for number = 2, #ARGV do
-    local there = redis.call('HMGET', name('call:' .. ARGV[number]), 'status', 'version')
-    found[#found + 1] = there[1] or ''
+    local there = redis.call('HMGET', name('call:' .. ARGV[number]), 'status', 'version', 'unreadable')
+    found[#found + 1] = there[3] and 'unreadable' or there[1] or ''
     found[#found + 1] = there[2] or ''
   end
   return found

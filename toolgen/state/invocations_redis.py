@@ -203,7 +203,7 @@ class RedisInvocations:
         readable = {one.id for one in opened}
         unreadable = [name for name in found[::3] if name.decode("utf-8", "replace") not in readable]
         if unreadable:  # none of them stands before another call
-            await self._redis.run("renew", repr(now + _LATER_S), "-1", *unreadable)
+            await self._redis.run("unreadable", repr(now + _LATER_S), *unreadable)
         return opened
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
@@ -318,7 +318,7 @@ class RedisInvocations:
             asked = awaited[start : start + _MAX_DUE]
             statuses = await self._redis.run("statuses", *(one.id for one in asked))
             for one, status, version in zip(asked, statuses[::2], statuses[1::2], strict=True):
-                if not status or one.id.encode() in self._unusable:
+                if not status or (status == b"unreadable" and not await self._is_readable(one.id)):
                     lost.append(msgspec.structs.replace(one, version=_number(version)))
                 elif status == b"ended":
                     ended.append(one.id)
@@ -326,6 +326,17 @@ class RedisInvocations:
             await self._note_ended(call_id)
         await self._journal.forget_awaited(ended)
         return tuple(lost)
+
+    async def _is_readable(self, call_id: str) -> bool:
+        """True if a call that another gateway may have found unreadable is readable here. Its own gateway ends one that is not."""
+        version, box = await self._redis.run("get", call_id)
+        try:
+            self._opened(await self._redis.seal(), call_id, version or b"", box)
+        except StateUnavailableError:
+            raise
+        except StateError:
+            return False
+        return True
 
     async def now(self) -> float:
         return await self._redis.now()

@@ -289,7 +289,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr("toolgen.state.stored_files.os.write", write)
         envelope = await gateway.call("archive__get_long", {}, principal="bot")
         assert envelope.error is not None
-        assert envelope.error.code == "internal"
+        assert envelope.error.code == "upstream_unavailable"
         assert "No space left on device" in envelope.error.message
         assert str(tmp_path) not in envelope.error.message
         assert kept(tmp_path) == []

@@ -44,6 +44,7 @@ API = {
                                 "required": ["content"],
                                 "properties": {
                                     "content": {"type": "string", "format": "byte"},
+                                    "short": {"type": "string", "format": "byte", "maxLength": 8, "pattern": "^Y"},
                                     "parts": {"type": "array", "items": {"type": ["string", "null"], "format": "byte"}},
                                     "looks_alike": {
                                         "type": "object",
@@ -223,6 +224,19 @@ def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_path: Pat
         assert made["error"]["code"] == "validation", made
         assert "at most 8388608 bytes" in made["error"]["message"]
         assert project.received == []
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize(("body", "said"), [(b"a", ""), (b"aaaaaaa", "/short: "), (b"x", "/short: ")])
+def test_the_text_of_a_file_is_one_that_the_tool_takes(tmp_path: Path, body: bytes, said: str) -> None:
+    async def work(project: Project) -> None:
+        uri = await project.upload(body)
+        made = await project.call("store__put_content", content="YQ==", short={"uri": uri})
+        assert made["status"] == ("error" if said else "ok"), made
+        assert project.received == ([] if said else [{"content": "YQ==", "short": "YQ=="}])
+        if said:
+            assert (made["error"]["code"], said in made["error"]["message"]) == ("validation", True), made
 
     tried(tmp_path, work)
 

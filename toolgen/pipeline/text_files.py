@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping
 
@@ -12,8 +13,10 @@ from toolgen.execute.base import FileSource
 from toolgen.model.call import Call
 from toolgen.model.file_arguments import file_places, is_text_file, replaced_at, with_files
 from toolgen.model.result import Error, Failed
-from toolgen.model.schema import Json
+from toolgen.model.schema import Json, JsonObject
+from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
+from toolgen.policy.arguments import Validator
 
 __all__ = ["MAX_TEXT_FILE", "named_texts", "written_texts"]
 
@@ -22,7 +25,7 @@ MAX_TEXT_FILE = 8 * 1024 * 1024
 
 
 async def written_texts(files: FileSource, call: Call) -> Call | Failed:
-    """The call with the text in place of each of these files."""
+    """The call with the text in place of each of these files. It must fit what the tool's schema says of such texts."""
     arguments, left = call.arguments, MAX_TEXT_FILE
     for path, file in list(file_places(call.tool.input_schema, call.arguments, is_text_file)):
         text = file.get("base64")
@@ -33,7 +36,15 @@ async def written_texts(files: FileSource, call: Call) -> Call | Failed:
             left -= len(body)
             text = base64.b64encode(body).decode("ascii")
         arguments = replaced_at(arguments, path, text)
-    return call if arguments is call.arguments else replace(call, arguments=arguments)
+    if arguments is call.arguments:
+        return call
+    if faults := await asyncio.to_thread(_faults, call.tool, arguments):  # long texts take a while
+        return _failed(f"the text of a file is none that the tool takes: {faults[0]}", "send another file")
+    return replace(call, arguments=arguments)
+
+
+def _faults(tool: Tool, arguments: JsonObject) -> tuple[str, ...]:
+    return Validator(tool.input_schema).faults(arguments, limit=1)
 
 
 async def _read(files: FileSource, call: Call, file: Mapping[str, Json], most: int) -> bytes | Failed:

@@ -18,6 +18,8 @@ from toolgen.model.http import JSON, TEXT
 from toolgen.model.media import begins_as_text, is_media_type, media_type_of
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json
+from toolgen.model.tool import Effect
+from toolgen.model.unavailable import fault_error
 
 __all__ = ["Download"]
 
@@ -66,7 +68,7 @@ class Download(Struct):
         try:
             self.sink = self.files.begin(self.call)
         except StateError as error:
-            self.error = _not_kept(error)
+            self.error = self._not_kept(error)
         return True
 
     async def write(self, data: bytes) -> bool:
@@ -83,7 +85,7 @@ class Download(Struct):
             try:
                 token = await self.sink.end(self.media_type)
             except StateError as error:
-                self.error = _not_kept(error)
+                self.error = self._not_kept(error)
             else:
                 file: Json = {"token": token, "media_type": self.media_type, "size": self.size}
                 return Success(data=file, shape=Shape.STORED, delivery=replace(delivery, bytes=self.size))
@@ -106,15 +108,17 @@ class Download(Struct):
                     suggestion="ask for less: a part of the file, or a smaller one",
                 )
             except StateError as error:
-                self.error = _not_kept(error)
+                self.error = self._not_kept(error)
             else:
                 self.size += len(data)
         return self.error is None
 
-
-def _not_kept(error: StateError) -> Error:
-    return Error(
-        code="internal",
-        message=f"the server answered with a file that cannot be kept: {error.message}",
-        suggestion="tell the operator of the gateway; a change that was asked for has been made, so do not repeat it for this",
-    )
+    def _not_kept(self, error: StateError) -> Error:
+        reason = f"the server answered with a file that cannot be kept: {error.message}"
+        if self.call.tool.effect is Effect.READ:
+            return fault_error(error, reason)
+        return Error(
+            code="internal",
+            message=reason,
+            suggestion="tell the operator of the gateway; a change that was asked for has been made, so do not repeat it for this",
+        )

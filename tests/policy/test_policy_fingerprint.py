@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import field, structs
 
 from tests.exhaustive import examples
 from tests.projects import POLICY, make_project
@@ -19,6 +20,7 @@ from toolgen.model.manifest import SourceInfo, assemble
 from toolgen.policy.access import Access
 from toolgen.policy.document.policy import load
 from toolgen.policy.policy_fingerprint import concern_digest
+from toolgen.policy.rules import CompiledRule, Condition, Rule
 from toolgen.sources.graphql_options import GraphOptions, QueryLimits
 
 RULE = st.fixed_dictionaries(
@@ -110,3 +112,37 @@ def _covers(manifest: Any, rule: dict[str, Any], name: str) -> bool:
     patterns = rule["tools"]
     fits = any(pattern == name or (pattern.endswith("*") and name.startswith(pattern[:-1])) for pattern in patterns)
     return fits and tool.effect.value in rule["effects"]
+
+
+class _LaterRule(Rule, frozen=True, kw_only=True):
+    """A rule with a condition and a setting that no release has."""
+
+    hours: Condition[str] = None
+    notes: tuple[str, ...] = field(default_factory=lambda: ("none",))
+
+
+def test_a_field_that_a_rule_gets_later_counts_once_it_is_given_and_a_condition_makes_it_conditional(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path / "p")
+    manifest = catalog_of(load_settings(project))
+    policy = load(project.parent / "policies", manifest)
+    tool = manifest.tools["pets__get_pet"]
+    who = Principal(id="bot", roles=frozenset({"bot"}))
+
+    def digest(kind: type[Rule], **more: Any) -> str:
+        rules = tuple(kind(**structs.asdict(rule), **more) for rule in policy.rules)
+        changed = structs.replace(policy, rules=rules)
+        return concern_digest(changed, Access(rules, manifest.tools, policy.toolsets), manifest.tools, who, tool)
+
+    plain = digest(Rule)
+    assert digest(_LaterRule) == plain
+    found = {plain, digest(_LaterRule, hours="9-17"), digest(_LaterRule, hours="9-18"), digest(_LaterRule, notes=())}
+    assert len(found) == 4
+
+    def compiled(**more: Any) -> CompiledRule:
+        some = structs.replace(policy.rules[0], arguments=None, when=None)
+        return CompiledRule(_LaterRule(**structs.asdict(some), **more), manifest.tools)
+
+    assert compiled(hours="9-17").conditional
+    assert not compiled(notes=()).conditional

@@ -63,7 +63,7 @@ FIELDS = (
     "prev",
     "hash",
 )
-"""Every field an entry may have (contracts.md, section Audit entry). A field without a value is left out."""
+"""Every field an entry may have (docs/reference/audit-format.md). A field without a value is left out."""
 
 _EMPTY: tuple[object, ...] = ("", (), [])
 _DIGEST_LENGTH = 76

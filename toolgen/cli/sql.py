@@ -17,7 +17,7 @@ from toolgen.errors import ConfigError, PolicyError
 from toolgen.gateway.protocol import Administration, Project
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal, Statement
-from toolgen.model.database import Database
+from toolgen.model.database import Database, DialectName
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.pipeline.stages.inspect_guards import attributes_for
@@ -26,7 +26,7 @@ from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.scope import SqlScope, row_attributes
 
 # The names people use, and sqlglot's for the same thing.
-_DIALECTS: Final = {
+_DIALECTS: Final[Mapping[str, DialectName]] = {
     "sqlite": "sqlite",
     "postgres": "postgres",
     "postgresql": "postgres",
@@ -51,7 +51,7 @@ def command() -> None:
 @config
 def check(
     sql: str,
-    dialect: str | None,
+    dialect: DialectName | None,
     source: str | None,
     caller: Caller,
     parameters: str | None,
@@ -89,7 +89,7 @@ def _judged(
     return guard_change(text, values, database=database, scope=scope, attributes=attributes)
 
 
-def _scope(gateway: Project, dialect: str | None, source: str | None) -> tuple[Database, SqlScope]:
+def _scope(gateway: Project, dialect: DialectName | None, source: str | None) -> tuple[Database, SqlScope]:
     """The database that is meant and what the policy opens of it. Raises `ConfigError` when it is not clear which."""
     databases = {name: info.database for name, info in gateway.manifest.sources.items() if info.database is not None}
     if source is None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.config.settings import SourceSettings, password_of
 from toolgen.errors import ToolgenError
-from toolgen.model.database import Database, Grant, Rights, Sequence, Table
+from toolgen.model.database import Database, DialectName, Grant, Rights, Sequence, Table
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.policy.sql.filters import columns_of, read_filter
 from toolgen.policy.sql.grants import (
@@ -62,7 +62,7 @@ class DatabaseReport(Struct, frozen=True, kw_only=True):
     """
 
     source: str
-    dialect: str
+    dialect: DialectName
     account: str = ""
     findings: tuple[Finding, ...] = ()
     grants: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ def _bounding(what: str, location: ServerLocation, account: str) -> str:
     return f"ALTER USER {account}@{_quoted('%', 'mysql')} WITH MAX_USER_CONNECTIONS {sessions}"
 
 
-def _memory_hint(dialect: str, account: str) -> str:
+def _memory_hint(dialect: DialectName, account: str) -> str:
     """How the memory of an account is bounded, which takes more than a statement about it."""
     if dialect == "postgres":
         return (
@@ -261,7 +261,7 @@ def _fitting_account(
     return statements
 
 
-def _password_hint(dialect: str, account: str) -> str:
+def _password_hint(dialect: DialectName, account: str) -> str:
     """How the account gets a password that no output of ours has held."""
     name = _quoted(account, dialect)
     if dialect == "postgres":
@@ -279,7 +279,7 @@ def _row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
 
 
 def _on_table(
-    table: Table, location: ServerLocation, dialect: str, needed: frozenset[Grant], account: str
+    table: Table, location: ServerLocation, dialect: DialectName, needed: frozenset[Grant], account: str
 ) -> Iterator[str]:
     columns: defaultdict[str, set[str]] = defaultdict(set)
     for grant in needed:
@@ -296,7 +296,7 @@ def _on_table(
         yield f"GRANT {privilege}{listed} ON {place} TO {account}"
 
 
-def _quoted(name: str, dialect: str) -> str:
+def _quoted(name: str, dialect: DialectName) -> str:
     mark = '"' if dialect == "postgres" else "`"
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
@@ -314,7 +314,7 @@ def _needs(database: Database, scope: SqlScope) -> frozenset[Grant]:
     return frozenset(found)
 
 
-def _of_table(table: Table, scope: TableScope, dialect: str) -> set[Grant]:
+def _of_table(table: Table, scope: TableScope, dialect: DialectName) -> set[Grant]:
     """Reading takes the columns that are opened and those the row filter asks about; a masked one is never read."""
     name = full_name(table)
     opened = visible_columns(table, scope, dialect)
@@ -332,7 +332,7 @@ def _of_table(table: Table, scope: TableScope, dialect: str) -> set[Grant]:
     return found
 
 
-def _settable(scope: TableScope, opened: tuple[str, ...], dialect: str) -> set[str]:
+def _settable(scope: TableScope, opened: tuple[str, ...], dialect: DialectName) -> set[str]:
     named = None if scope.writable is None else {fold_column(dialect, name, quoted=True) for name in scope.writable}
     return {
         column

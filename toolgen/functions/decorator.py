@@ -121,7 +121,7 @@ class _File:
         self.media_type = media_type
 
     def to_json(self) -> JsonObject:
-        """The file as contracts.md shapes it."""
+        """The JSON form of the file: `base64` and `media_type`."""
         return {"base64": base64.b64encode(self.data).decode(), "media_type": self.media_type}
 
 

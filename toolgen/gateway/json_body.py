@@ -141,7 +141,7 @@ def _explained(text: str) -> tuple[str, str]:
 
 
 def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, object]:
-    """contracts.md's Envelope, ready for `encode`. `data` are its data's bytes where they were made already."""
+    """An envelope ready for `encode` (docs/reference/answers.md). `data` are the bytes of its data where they were made already."""
     shaped: dict[str, object] = {"status": envelope.status, "tool": envelope.tool, "call_id": envelope.call_id}
     if envelope.data is not None:
         shaped["data"] = envelope.data if data is None else msgspec.Raw(data)

@@ -10,7 +10,7 @@ What a database account can do, read from the database itself: grants by table a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,7 @@ __all__ = [
     "Cascade",
     "Column",
     "Database",
+    "DialectName",
     "Grant",
     "Index",
     "Power",
@@ -185,6 +186,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     writable: tuple[str, ...] = ()
 
 
+DialectName = Literal["sqlite", "postgres", "mysql", "duckdb"]
+"""A kind of SQL, as sqlglot names it."""
+
+
 class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The physical schema of one database. `dialect` is sqlglot's name: sqlite, postgres, mysql or duckdb.
 
@@ -193,7 +198,7 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     database tells names of tables and aliases apart by their case: `exact`, `folded`, or "" where nobody asked (lower_case_table_names).
     """
 
-    dialect: str
+    dialect: DialectName
     tables: tuple[Table, ...]
     functions: tuple[str, ...] = ()
     name: str = ""

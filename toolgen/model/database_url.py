@@ -13,11 +13,12 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from msgspec import Struct, field
 
 from toolgen.errors import ConfigError
+from toolgen.model.database import DialectName
 from toolgen.model.excerpt import bounded
 
 __all__ = ["ENGINES", "FileLocation", "Location", "ServerLocation", "parse_location", "part_password"]
 
-ENGINES: Mapping[str, str] = MappingProxyType(
+ENGINES: Mapping[str, DialectName] = MappingProxyType(
     {"sqlite": "sqlite", "duckdb": "duckdb", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 )
 """By the scheme of a location: the dialect its SQL is written in."""
@@ -36,7 +37,7 @@ _SHAPES = "sqlite:///path, duckdb:///path, postgresql://user@host/db, mysql://us
 class FileLocation(Struct, frozen=True, kw_only=True):
     """A database that is a file. `dialect` is sqlite or duckdb."""
 
-    dialect: str
+    dialect: DialectName
     path: Path
 
     @property
@@ -47,7 +48,7 @@ class FileLocation(Struct, frozen=True, kw_only=True):
 class ServerLocation(Struct, frozen=True, kw_only=True):
     """A database behind a server. `socket` is a Unix socket (PostgreSQL: its folder) in place of host and port, or ""."""
 
-    dialect: str  # postgres | mysql
+    dialect: DialectName
     host: str
     port: int
     user: str
@@ -120,7 +121,7 @@ def part_password(text: str) -> tuple[str, str]:
     return found["before"] + text[found.end("password") :], written if written.startswith("${") else unquote(written)
 
 
-def _server(dialect: str, parts: SplitResult, port: int | None) -> ServerLocation:
+def _server(dialect: DialectName, parts: SplitResult, port: int | None) -> ServerLocation:
     if parts.password is not None:
         raise ConfigError("the location of the database holds a password", suggestion="keep it in ${env:NAME}")
     if parts.fragment:

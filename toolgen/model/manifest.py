@@ -133,7 +133,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return tool is not None and tool.effect is Effect.READ
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form of contracts.md. Schemas in it are those of the tools."""
+        """The JSON form of `manifest.json`. Schemas in it are those of the tools."""
         stored = {name: Stored() for name, source in self.sources.items() if source.parts}
         return {
             "format": self.format,

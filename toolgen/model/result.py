@@ -59,7 +59,7 @@ class Shape(StrEnum):
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, as data: a stable code of contracts.md, a message for the agent and what to do about it."""
+    """An error as data: a stable code (docs/reference/errors.md), a message for the agent, and what to do about it."""
 
     code: str
     message: str
@@ -210,7 +210,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What REST, the CLI and Python callers get: contracts.md, section Envelope.
+    """The answer to a call, as REST, the CLI and Python callers get it (docs/reference/answers.md).
 
     `content` is an answer of an MCP server whole, block by block, for agents; programs are given `data`. `parts`: the data is a list of
     texts, files and documents, or one of them, which agents are given one by one. `cursor_argument` is as of `Success`, for the text that

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolgen.canonical import Canonical, schema_digest
+from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
 from toolgen.model.schema import Schema
 from toolgen.model.shared_definitions import Closure
@@ -217,7 +218,7 @@ class SqlBinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     `files`: rows may hold bytes, as a table has a column of a binary type.
     """
 
-    dialect: str  # sqlite | postgres | mysql | duckdb
+    dialect: DialectName
     operation: str  # query | explain | list_tables | search_schema | describe_table | change | named
     statement: str = ""
     parameters: tuple[str, ...] = ()
@@ -308,7 +309,7 @@ OutputForm: TypeAlias = Literal["", "none", "lenient", "strict"]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool of a catalog, shaped as contracts.md prints it. Made with `seal`, which computes the digest.
+    """One tool of a catalog. Made with `seal`, which computes the digest.
 
     `listed_output` says whether MCP clients are listed the output schema, where the source's settings say so. `strict_arguments`: a call
     with an argument that the tool does not have is refused, also where the tool only reads. `exact_schema`: the input schema is listed as

@@ -38,7 +38,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class Deny(Struct, frozen=True, kw_only=True):
-    """The call does not go on. `code` is one of contracts.md; `reason` and `suggestion` are written for the agent."""
+    """The call does not go on. `code` is one of docs/reference/errors.md; `reason` and `suggestion` are written for the agent."""
 
     rule: str
     reason: str

@@ -36,7 +36,8 @@ _READABLE = 0o644  # the user the gateway runs as has to learn what is revoked, 
 
 
 class KeyList(Struct):
-    """Its entries as they are written: of `keys` with principal, hash, created and expires, of `revoked` as contracts.md has them."""
+    """A list of keys and revocations as the file has them: `keys` with principal, hash, created and expires; `revoked` as below
+    `revoked[]` in docs/reference/policy-keys.md."""
 
     keys: list[dict[str, Any]] = []
     revoked: list[dict[str, Any]] = []

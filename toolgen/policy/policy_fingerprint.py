@@ -15,7 +15,7 @@ from toolgen.policy.access import Access
 from toolgen.policy.cel.expression import Expression
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.limits import Limit
-from toolgen.policy.rules import Rule
+from toolgen.policy.rules import Rule, conditions_of
 
 __all__ = ["concern_digest"]
 
@@ -25,8 +25,17 @@ _TOLD = frozenset({"remind_s", "text", "tell"})
 _ELSEWHERE = frozenset({"where", "roles", "tools", "selected"})
 """Of a rule or a limit: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
 
-_ADDED = frozenset({"consent", "quorum", "escalate_s", "escalate_to", "remember", "pending_after_s"})
-"""Fields that came after the first release: they count once they say something, so that what waits through an upgrade stays agreed to."""
+_FIRST = frozenset(
+    {
+        *("when", "bind", "shadow", "selected", "roles", "elicits"),
+        *("per", "per_second", "burst", "cost", "concurrency", "wait_s", "on_failure", "tools"),
+        *("columns", "rows", "masks", "writes", "writable", "cascades", "samples", "unsampled"),
+        *("tables", "max_rows", "max_bytes", "max_cell_bytes", "timeout_s", "functions", "max_changes", "compared"),
+        *("allow", "private_networks", "sources", "same_origin"),
+    }
+)
+"""Fields with a default that always count, as they did in the first release. Any other field counts once its value is not its default, so
+that calls that wait stay approved through an upgrade that brings a field."""
 
 
 def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], principal: Principal, tool: Tool) -> str:
@@ -38,7 +47,11 @@ def concern_digest(policy: Policy, access: Access, tools: Mapping[str, Tool], pr
     """
     about = tuple(_judged(tool, tools))
     granted = [grant.said() for grant in policy.token_grants if any(grant.covers(item) for item in about)]
-    conditional = any(rule.when is not None for rule in _rules(access, principal, about))
+    conditional = any(
+        getattr(rule, name) is not None
+        for rule in _rules(access, principal, about)
+        for name in conditions_of(type(rule)) - {"arguments"}  # which read no labels
+    )
     return digest(
         encodable(
             {
@@ -111,7 +124,16 @@ def _said(part: Struct) -> dict[str, object]:
     names, defaults = part.__struct_fields__, part.__struct_defaults__
     default = dict(zip(reversed(names), reversed(defaults), strict=False))
     found = {name: getattr(part, name) for name in names if name not in _TOLD}
-    return {name: _plain(value) for name, value in found.items() if name not in _ADDED or value != default[name]}
+    return {
+        name: _plain(value)
+        for name, value in found.items()
+        if name in _FIRST or name not in default or value != _value(default[name])
+    }
+
+
+def _value(default: object) -> object:
+    factory = getattr(default, "factory", None)  # as msgspec keeps it
+    return default if factory is None else factory()
 
 
 def _plain(value: object) -> object:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase, translate
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 from msgspec import Struct, field
 
@@ -26,7 +26,7 @@ from toolgen.policy.null_arguments import refusing_null
 from toolgen.policy.readings.call import Reading, Readings, Weight
 from toolgen.policy.readings.values import alike
 
-__all__ = ["CompiledRule", "Note", "Rule", "arguments_of", "fault_of", "matching"]
+__all__ = ["CompiledRule", "Condition", "Note", "Rule", "arguments_of", "conditions_of", "fault_of", "matching"]
 
 _MAX_PATTERNS = 256
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
@@ -158,6 +158,12 @@ _NO_BINDINGS: Mapping[str, Expression] = MappingProxyType({})
 _GLOB = re.compile(r"[*?\[]")
 
 
+_T = TypeVar("_T")
+_CONDITION = object()
+Condition: TypeAlias = Annotated[_T | None, _CONDITION]
+"""The type of a rule's field that decides, where it is given, whether the rule applies to one call or another of the same tool."""
+
+
 class Rule(Struct, frozen=True, kw_only=True):
     """One rule of a policy. It applies to a call when role, tool and effect fit, `arguments`, if given, accepts the arguments, and
     `when`, if given, holds.
@@ -174,10 +180,10 @@ class Rule(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...]
     effects: frozenset[Effect]
     names_destructive: bool
-    arguments: Schema | None
+    arguments: Condition[Schema]
     verdict: str  # allow | deny | ask
     where: str
-    when: Expression | None = None
+    when: Condition[Expression] = None
     bind: Mapping[str, Expression] = field(default_factory=lambda: _NO_BINDINGS)
     tell: frozenset[str] = frozenset()
     shadow: bool = False
@@ -192,6 +198,13 @@ class Rule(Struct, frozen=True, kw_only=True):
         if self.selected is not None:
             return tool.name in self.selected
         return any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
+
+
+@cache
+def conditions_of(kind: type[Rule]) -> frozenset[str]:
+    """Names of the fields that are conditions."""
+    found = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in found.items() if _CONDITION in getattr(hint, "__metadata__", ()))
 
 
 _SAID = tuple(name for name in Rule.__struct_fields__ if name != "where")
@@ -220,7 +233,7 @@ class CompiledRule:
         self.rule = rule
         self.says = _says(rule)
         self._alike: Validator | None = None
-        self.conditional = rule.arguments is not None or rule.when is not None
+        self.conditional = any(getattr(rule, name) is not None for name in conditions_of(type(rule)))
         self.reads = _reads(rule)
         named = (name for pattern in rule.tools for name in matching(pattern, tools))
         found = named if rule.selected is None else rule.selected & tools.keys()

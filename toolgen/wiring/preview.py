@@ -41,7 +41,7 @@ _MASKED = SecretReference("literal", MASK)
 
 
 def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `toolgen call --dry-run` prints (contracts.md, section CLI), or an error envelope. Sends nothing, needs no policy, never raises.
+    """The request that `toolgen call --dry-run` prints, or an error envelope. Sends nothing, needs no policy, never raises.
 
     Every credential a tool's source could need is taken to be configured and shown as `***`; every table of a database is open.
     """

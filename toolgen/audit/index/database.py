@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolgen.errors import AuditError
+from toolgen.model.database import DialectName
 
 __all__ = ["INDEXES", "TABLES", "VERSION", "Database", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
@@ -63,7 +64,7 @@ class Database(Protocol):
     `shared` says whether other logs are indexed here too.
     """
 
-    dialect: str
+    dialect: DialectName
     shared: bool
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -99,7 +100,7 @@ def took_too_long(within_s: float) -> AuditError:
     )
 
 
-def schema(dialect: str) -> list[str]:
+def schema(dialect: DialectName) -> list[str]:
     """The statements that make the tables, each of which does nothing where its table is."""
     types = (
         {"bytes": "BLOB", "key": "INTEGER", "real": "REAL", "sorted": ""}
@@ -121,7 +122,7 @@ class SqliteDatabase:
     One thread at a time may use it.
     """
 
-    dialect = "sqlite"
+    dialect: DialectName = "sqlite"
     shared = False
 
     def __init__(self, path: Path | None) -> None:

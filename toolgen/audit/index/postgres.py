@@ -8,6 +8,7 @@ from typing import Any
 
 from toolgen.audit.index.database import INDEXES, TABLES, VERSION, schema, took_too_long
 from toolgen.errors import AuditError, ConfigError
+from toolgen.model.database import DialectName
 from toolgen.model.database_url import ServerLocation
 
 try:
@@ -27,7 +28,7 @@ _AGAIN = "`toolgen audit index --rebuild` rebuilds it from the log"
 class PostgresDatabase:
     """In the schema that comes first in the role's search path. One thread at a time may use it."""
 
-    dialect = "postgres"
+    dialect: DialectName = "postgres"
     shared = True
 
     def __init__(self, location: ServerLocation, password: str) -> None:

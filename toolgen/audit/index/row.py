@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from toolgen.audit.entry import Entry, unsealed
 from toolgen.errors import ConfigError
+from toolgen.model.database import DialectName
 
 __all__ = [
     "NONE",
@@ -210,7 +211,7 @@ class Filter(Struct, frozen=True, kw_only=True):
 NONE = Filter()
 
 
-def call_conditions(wanted: Filter, dialect: str) -> list[Condition]:
+def call_conditions(wanted: Filter, dialect: DialectName) -> list[Condition]:
     """On `audit_calls c`."""
     found: list[Condition] = [(f"c.{name} = ?", (_kept(value),)) for name in _CALL if (value := getattr(wanted, name))]
     found += _between("c.time", wanted)
@@ -247,14 +248,14 @@ def _between(column: str, wanted: Filter) -> list[Condition]:
     return found
 
 
-def _glob(column: str, pattern: str, dialect: str) -> Condition:
+def _glob(column: str, pattern: str, dialect: DialectName) -> Condition:
     pattern = _kept(pattern)
     if dialect == "sqlite":
         return f"{column} GLOB ?", (pattern.replace("[", "[[]"),)
     return f"{column} LIKE ? ESCAPE '!'", (_plain(pattern).replace("*", "%").replace("?", "_"),)
 
 
-def _holds(column: str, text: str, dialect: str) -> Condition:
+def _holds(column: str, text: str, dialect: DialectName) -> Condition:
     """A text as JSON has it within a string: quotes and control characters are escaped there."""
     written = msgspec.json.encode(_kept(text)).decode()[1:-1]
     like = "LIKE" if dialect == "sqlite" else "ILIKE"

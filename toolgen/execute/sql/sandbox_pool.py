@@ -28,6 +28,7 @@ from toolgen.execute.sql.engine import Change
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.execute.sql.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, READY, Order
 from toolgen.model.call import Statement
+from toolgen.model.database import DialectName
 from toolgen.model.result import Delivery, Error, Failed, Success
 
 __all__ = ["FileEngine"]
@@ -57,7 +58,7 @@ class _BrokeError(Exception):
 class _Child:
     """One process. Used by one statement at a time, on its event loop; killed and ended by anybody."""
 
-    def __init__(self, dialect: str, clock: Clock) -> None:
+    def __init__(self, dialect: DialectName, clock: Clock) -> None:
         """Waits until it is ready. Raises `OSError` when no process can be started, `_BrokeError` when it does not get ready."""
         self._clock = clock
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
@@ -79,7 +80,7 @@ class _Child:
             self.end()
             raise
 
-    def _get_ready(self, dialect: str) -> None:
+    def _get_ready(self, dialect: DialectName) -> None:
         self._orders.write(pickle.dumps((dialect, [os.path.abspath(path) for path in sys.path])))
         if not self._speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
             raise _BrokeError
@@ -173,7 +174,7 @@ class _Child:
 class FileEngine:
     """Runs statements on the file at `path`, each in a session of its own, in one of a few processes."""
 
-    def __init__(self, dialect: str, path: Path, clock: Clock) -> None:
+    def __init__(self, dialect: DialectName, path: Path, clock: Clock) -> None:
         self._dialect = dialect
         self._path = path.absolute()
         self._clock = clock

@@ -27,6 +27,7 @@ from toolgen.core_dumps import forbid_core_dumps
 from toolgen.execute.sql.engine import EXPLAIN, Change, Watch
 from toolgen.execute.sql.result_rows import failed
 from toolgen.model.call import Statement
+from toolgen.model.database import DialectName
 from toolgen.model.result import Delivery, Failed, Success
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Order(Struct, frozen=True, kw_only=True):
         return cls(statement=statement, operation=operation, path=Path(path))
 
 
-def main(dialect: str) -> None:
+def main(dialect: DialectName) -> None:
     """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
     forbid_core_dumps()
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -134,7 +135,7 @@ def _end_with_the_gateway() -> None:
     os._exit(0)
 
 
-def _engine(dialect: str) -> ModuleType:
+def _engine(dialect: DialectName) -> ModuleType:
     # Each child needs one library, and the other one costs a tenth of a second.
     if dialect == "duckdb":
         from toolgen.execute.sql import duckdb  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""REST: contracts.md's routes over the facade, each a function from a checked request to a whole answer."""
+"""REST routes of tools and calls (docs/reference/rest-routes.md): each is a function from a checked request to a whole answer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "audit_unavailable": 503,
     }
 )
-"""The HTTP status of every error code of contracts.md."""
+"""The HTTP status of each error code (docs/reference/errors.md)."""
 
 _STATUS_OF_STATUS: Mapping[str, int] = MappingProxyType(
     {"ok": 200, "pending": 202, "refused": 403, "cancelled": 403, "error": 500}
@@ -116,7 +116,7 @@ class Rest:
         self._listings = listings
 
     async def call(self, request: Request, principal: Principal, name: str) -> Response:
-        """POST /v1/tools/{name}/call: the envelope, with the status of contracts.md."""
+        """POST /v1/tools/{name}/call: the envelope, with the status of its outcome."""
         if request.query:
             request.parameters()
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
@@ -271,7 +271,7 @@ def download(file: KeptFile | HeldFile) -> Download:
 
 
 def enveloped(envelope: Envelope) -> Response:
-    """An envelope as an answer, with the status of contracts.md."""
+    """An envelope as an answer, with the status of its outcome."""
     body = encode(envelope_json(envelope))
     if envelope.error is None:
         return Response(status=status_of(envelope), body=body)

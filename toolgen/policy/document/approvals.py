@@ -4,7 +4,6 @@ the question stands, who is asked when nobody answers, and when people are told 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -57,10 +56,6 @@ class Approval(Struct, frozen=True, kw_only=True):
     remember: RememberBounds | None = None
     remind_s: float = 0.0
     text: str = ""
-
-    def may_answer(self, principal: str, roles: Collection[str], parties: Collection[str]) -> bool:
-        """Whether a principal with these roles may answer for a call of these parties: never one of them."""
-        return principal not in parties and not self.roles.isdisjoint(roles)
 
 
 NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)

@@ -1,4 +1,4 @@
-"""The keys and types a policy file may have, as contracts.md lists them; what they mean is decided elsewhere."""
+"""The keys and types a policy file may have (docs/reference/policy-keys.md); other modules give them their meaning."""
 
 from __future__ import annotations
 

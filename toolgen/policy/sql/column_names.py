@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from toolgen.model.database import Database
+from toolgen.model.database import Database, DialectName
 from toolgen.policy.sql.functions import MODIFIERS
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, slot_number
@@ -44,7 +44,7 @@ _SPACES: Final = str.maketrans("\t\n\r", "   ")
 # by the text
 
 
-def entitled(tokens: Sequence[Token], sql: str, dialect: str) -> tuple[list[Token], list[tuple[str, ...]]]:
+def entitled(tokens: Sequence[Token], sql: str, dialect: DialectName) -> tuple[list[Token], list[tuple[str, ...]]]:
     """The tokens with a number at each SELECT, and by that number the texts of the columns it gives."""
     commented = dialect == "sqlite"  # the comment behind a column belongs to its text there
     given: list[Token] = []
@@ -109,7 +109,7 @@ def conceal(node: exp.Expr) -> None:
     node.meta[_CONCEALED] = True
 
 
-def retitle(written: exp.Expr, asked: exp.Expr, dialect: str) -> bool:
+def retitle(written: exp.Expr, asked: exp.Expr, dialect: DialectName) -> bool:
     """Gives every computed column of `written` that would be called otherwise than in `asked` the name it has there; whether there was one.
 
     `written` is the same tree as `asked`, read from the text that would be sent, with the texts of its columns.

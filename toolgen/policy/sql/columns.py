@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.model.database import Table
+from toolgen.model.database import DialectName, Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
@@ -48,7 +48,7 @@ _WITHIN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 _BARE: Final = frozenset({"order", "group", "distinct"})
 
 
-def alias_answers(identifier: exp.Expr, around: Scope, scope: Scope, dialect: str) -> bool:
+def alias_answers(identifier: exp.Expr, around: Scope, scope: Scope, dialect: DialectName) -> bool:
     """Whether the aliases of `around` answer for a name in `scope`, which is `around` itself or a query inside of it."""
     if around is not scope:
         return around.clause in _WITHIN[dialect]
@@ -81,7 +81,7 @@ _ROW_IDS = frozenset({"sqlite", "duckdb"})  # whose implicit columns are the row
 class Columns:
     """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
 
-    def __init__(self, spelling: Spelling, dialect: str, schema: str = "") -> None:
+    def __init__(self, spelling: Spelling, dialect: DialectName, schema: str = "") -> None:
         """`schema` is where tables without one of their own are."""
         self._dialect = dialect
         self._schema = schema
@@ -429,7 +429,7 @@ def _invisible(relation: Relation) -> frozenset[str]:
     return frozenset(column.name for column in relation.table.columns if column.invisible)
 
 
-def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect: str) -> list[str] | None:
+def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect: DialectName) -> list[str] | None:
     """Where to write down which row numbers are asked for.
 
     None for a view, where one may be a column not to be seen as it is, and below a row filter: numbers that are left out count the hidden

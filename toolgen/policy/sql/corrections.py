@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.model.database import Column, Database
+from toolgen.model.database import Column, Database, DialectName
 from toolgen.model.excerpt import bounded
 from toolgen.policy.sql.equivalents import EQUIVALENTS, function_advice
 from toolgen.policy.sql.grammar import called
@@ -27,7 +27,7 @@ _MAX_TOLD: Final = 6
 _AROUND: Final = "put the query into FROM, SELECT … FROM (SELECT …) AS q WHERE"
 
 
-def alias_advice(identifier: exp.Expr, dialect: str) -> str:
+def alias_advice(identifier: exp.Expr, dialect: DialectName) -> str:
     """What to write for a name that is an alias of the SELECT list, in a clause that does not know aliases; "" for any other name."""
     select = identifier.find_ancestor(exp.Select)
     clause: exp.Expr | None = identifier
@@ -87,7 +87,7 @@ def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
     return False, labels_told(column)
 
 
-def _grouping(root: exp.Expr, dialect: str) -> Iterator[str]:
+def _grouping(root: exp.Expr, dialect: DialectName) -> Iterator[str]:
     """What of a query stands where only groups, or only rows, may stand."""
     for select in root.find_all(exp.Select):
         where = select.args.get("where")
@@ -123,7 +123,7 @@ def _item(group: exp.Expr, select: exp.Select) -> exp.Expr:
     return item.this if isinstance(item, exp.Alias) else item
 
 
-def _ungrouped(item: exp.Expr, groups: set[str], select: exp.Select, dialect: str) -> Iterator[str]:
+def _ungrouped(item: exp.Expr, groups: set[str], select: exp.Select, dialect: DialectName) -> Iterator[str]:
     """The columns of an item of a SELECT list that are in no group and in no aggregate."""
     value = item.this if isinstance(item, exp.Alias) else item
     if _text(value, dialect).lower() in groups or (isinstance(item, exp.Alias) and item.alias.lower() in groups):
@@ -219,7 +219,7 @@ def _clause(node: exp.Expr) -> str:
             return "this clause"
 
 
-def _text(node: exp.Expr, dialect: str) -> str:
+def _text(node: exp.Expr, dialect: DialectName) -> str:
     """An expression as it may be written in a message; "" for one that is too long to be."""
     text = re.sub(CALL, "", re.sub(rf"{SLOT}\d*", "?", node.sql(dialect=dialect)), flags=re.IGNORECASE)
     return text if len(text) <= _MAX_LENGTH and text.isprintable() else ""

@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from toolgen.model.database import Database
+from toolgen.model.database import Database, DialectName
 from toolgen.policy.sql.bounds import (
     MAX_DIGITS,
     NUMBER,
@@ -144,7 +144,7 @@ _CHEAP_FUNCTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 )
 
 
-def _is_cheap(root: exp.Expr, dialect: str) -> bool:
+def _is_cheap(root: exp.Expr, dialect: DialectName) -> bool:
     """Whether a statement is so short, and of parts so light, that one row of it cannot take much."""
     kinds, functions = _CHEAP_KINDS[dialect], _CHEAP_FUNCTIONS[dialect]
     left = _FEW_NODES

@@ -10,6 +10,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.refusal import refuse
 
@@ -35,7 +36,7 @@ _AFFINITIES = (
 _CALLED_ALONE = frozenset({"UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"})
 
 
-def respelt(tokens: Sequence[Token], dialect: str) -> Sequence[Token]:
+def respelt(tokens: Sequence[Token], dialect: DialectName) -> Sequence[Token]:
     """The tokens in the parser's spelling. Positions stay those of the text."""
     words: set[str | TokenType] = {token.text.upper() for token in tokens}
     words.update(token.token_type for token in tokens)

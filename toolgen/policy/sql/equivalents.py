@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from toolgen.model.database import DialectName
 from toolgen.model.names import near
 from toolgen.policy.sql.alternatives import SESSION
 from toolgen.policy.sql.dialects.record import words
@@ -189,7 +190,7 @@ _SERVER: Final = words(
 )
 
 
-def function_advice(name: str, dialect: str) -> str:
+def function_advice(name: str, dialect: DialectName) -> str:
     """What this engine has in place of a function that it, or the gateway, does not have."""
     if name in _SERVER:
         return SESSION

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from toolgen.model.database import Table
+from toolgen.model.database import DialectName, Table
 from toolgen.policy.sql.column_names import conceal
 from toolgen.policy.sql.grammar import check_grammar
 from toolgen.policy.sql.grants import Spelling, fold_column, full_name
@@ -27,7 +27,7 @@ _PIECE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|::|(
 
 
 @lru_cache(maxsize=256)
-def _split(rows: str, dialect: str) -> tuple[str, tuple[str, ...]]:
+def _split(rows: str, dialect: DialectName) -> tuple[str, tuple[str, ...]]:
     """The filter with a placeholder for each `:name`, and the names in order."""
     names: list[str] = []
 
@@ -40,7 +40,7 @@ def _split(rows: str, dialect: str) -> tuple[str, tuple[str, ...]]:
     return _PIECE.sub(replaced, rows), tuple(names)
 
 
-def read_filter(rows: str, dialect: str) -> tuple[exp.Expr, tuple[str, ...]]:
+def read_filter(rows: str, dialect: DialectName) -> tuple[exp.Expr, tuple[str, ...]]:
     """The condition and the attributes its placeholders stand for. Raises `Refusal` when it is not one plain condition.
 
     The text is parsed as the WHERE of a SELECT and must be nothing else: no further clause, no subquery, no comma.
@@ -64,7 +64,7 @@ def read_filter(rows: str, dialect: str) -> tuple[exp.Expr, tuple[str, ...]]:
     return condition, names
 
 
-def numbered(rows: str, dialect: str, first: int) -> tuple[exp.Expr, tuple[str, ...]]:
+def numbered(rows: str, dialect: DialectName, first: int) -> tuple[exp.Expr, tuple[str, ...]]:
     """The same with its placeholders numbered from `first`, for a statement that has others before them."""
     condition, names = read_filter(rows, dialect)
     for column in list(condition.find_all(exp.Column)):
@@ -73,7 +73,7 @@ def numbered(rows: str, dialect: str, first: int) -> tuple[exp.Expr, tuple[str, 
     return condition, names
 
 
-def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ...]:
+def columns_of(condition: exp.Expr, table: Table, dialect: DialectName) -> tuple[str, ...]:
     """The columns a filter reads, as the database spells them. Raises `Refusal` for one the table does not have."""
     known = {fold_column(dialect, column.name, quoted=True): column.name for column in table.columns}
     found: list[str] = []
@@ -92,7 +92,13 @@ def columns_of(condition: exp.Expr, table: Table, dialect: str) -> tuple[str, ..
 
 
 def install(
-    place: Filtered, used: Container[str], dialect: str, first: int, *, fenced: bool, asked: Sequence[exp.Expr] = ()
+    place: Filtered,
+    used: Container[str],
+    dialect: DialectName,
+    first: int,
+    *,
+    fenced: bool,
+    asked: Sequence[exp.Expr] = (),
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """Puts filter and masks in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
 
@@ -160,7 +166,7 @@ def _constant() -> exp.Expr:
     return exp.Alias(this=exp.Literal.number(1), alias=exp.to_identifier("1", quoted=True))
 
 
-def _fence(dialect: str) -> tuple[str, exp.Expr]:
+def _fence(dialect: DialectName) -> tuple[str, exp.Expr]:
     """A clause that is no bound, and past which no condition is moved."""
     match dialect:
         case "postgres":
@@ -189,7 +195,7 @@ def attributes_of(rows: str) -> tuple[str, ...]:
 _WHOLE_NUMBER = re.compile(r"(tiny|small|medium|big)?int(eger|[248])?\b", re.IGNORECASE)
 
 
-def narrowed(asked: exp.Expr, condition: exp.Expr, table: Table, dialect: str) -> exp.Expr:
+def narrowed(asked: exp.Expr, condition: exp.Expr, table: Table, dialect: DialectName) -> exp.Expr:
     """`asked` for the rows of `condition` alone.
 
     The engines compute the terms of an AND in any order, and an error (`1 / (n - 5)`, a cast) would tell of rows that are hidden; a CASE
@@ -217,7 +223,7 @@ def _closed(term: exp.Expr) -> exp.Expr:
     return term.copy() if isinstance(term, (exp.Paren, exp.Case)) else exp.Paren(this=term.copy())
 
 
-def _keys(table: Table, dialect: str) -> frozenset[str]:
+def _keys(table: Table, dialect: DialectName) -> frozenset[str]:
     return frozenset(
         fold_column(dialect, column.name, quoted=True)
         for column in table.columns

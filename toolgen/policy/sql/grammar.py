@@ -8,6 +8,7 @@ from types import MappingProxyType, NoneType
 
 from sqlglot import exp
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.alternatives import SESSION, catalog_alternative, syntax_alternative
 from toolgen.policy.sql.bounds import is_negative, is_smallest
 from toolgen.policy.sql.dialects import RECORDS
@@ -122,7 +123,7 @@ _EVERYWHERE: Mapping[str, Arguments] = {
     "CurrentDate": _arguments(), "CurrentTime": _arguments(), "CurrentTimestamp": _arguments(),
 }  # fmt: skip
 
-_ONLY: Mapping[str, Mapping[str, Arguments]] = {
+_ONLY: Mapping[DialectName, Mapping[str, Arguments]] = {
     "sqlite": {},
     "postgres": {
         "RegexpLike": _TWO, "RegexpILike": _TWO, "SimilarTo": _TWO, "Any": _ONE, "All": _ONE,
@@ -167,14 +168,14 @@ _ONLY: Mapping[str, Mapping[str, Arguments]] = {
 }  # fmt: skip
 
 
-def _listed(dialect: str) -> Mapping[type[exp.Expr], Arguments]:
+def _listed(dialect: DialectName) -> Mapping[type[exp.Expr], Arguments]:
     named = {**_EVERYWHERE, **_ONLY[dialect]}
     return MappingProxyType(
         {kind: allowed for name, allowed in named.items() if (kind := getattr(exp, name, None)) is not None}
     )
 
 
-GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
+GRAMMAR: Mapping[DialectName, Mapping[type[exp.Expr], Arguments]] = {dialect: _listed(dialect) for dialect in _ONLY}
 """Classes of the parser that a statement may have, with their arguments, by dialect."""
 
 _TYPES = _arguments(
@@ -194,7 +195,9 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _CHARACTER_SETS = _arguments("ASCII BINARY LATIN1 UCS2 UTF16 UTF32 UTF8 UTF8MB3 UTF8MB4")
 
 
-def check_grammar(root: exp.Expr, dialect: str, added: frozenset[str], defined: frozenset[str] = frozenset()) -> None:
+def check_grammar(
+    root: exp.Expr, dialect: DialectName, added: frozenset[str], defined: frozenset[str] = frozenset()
+) -> None:
     """Refuses the first node, argument, function, type or operator of the tree that is not listed.
 
     `added` are the policy's functions. `defined` are the database's own: one that shares its name with a listed one is not that one.
@@ -230,7 +233,7 @@ def _readable(kind: type[exp.Expr]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__)
 
 
-def _check_identifier(node: exp.Expr, dialect: str) -> None:
+def _check_identifier(node: exp.Expr, dialect: DialectName) -> None:
     name = node.name
     if name.lower().startswith(RESERVED):
         parent = node.parent
@@ -251,7 +254,7 @@ def called(node: exp.Anonymous) -> str:
     return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
 
 
-def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: frozenset[str]) -> None:
+def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], defined: frozenset[str]) -> None:
     name = called(node) if isinstance(node, exp.Anonymous) else ""
     if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and dialect == "postgres":
         return  # `x <> ALL (array)`: a reserved word, and no function
@@ -280,7 +283,7 @@ def _check_call(node: exp.Expr, dialect: str, added: frozenset[str], defined: fr
         _check_template(node, name)
 
 
-def _check_named_argument(node: exp.Expr, dialect: str) -> None:
+def _check_named_argument(node: exp.Expr, dialect: DialectName) -> None:
     """`make_interval(days => 7)`. The sizes of arguments are judged by their places, so few functions take named ones."""
     function = node.parent
     known = isinstance(function, exp.Anonymous) and called(function) in RECORDS[dialect].named_arguments
@@ -288,7 +291,7 @@ def _check_named_argument(node: exp.Expr, dialect: str) -> None:
         refuse("syntax", "a function is called with named arguments", "give the arguments in their order")
 
 
-def _check_declaration(node: exp.Expr, _dialect: str) -> None:
+def _check_declaration(node: exp.Expr, _dialect: DialectName) -> None:
     if not isinstance(node.parent, exp.TableAlias):
         refuse("syntax", "a column is declared where none belongs", "name the column")
 
@@ -337,7 +340,7 @@ def _check_template(node: exp.Expr, name: str) -> None:
                 )
 
 
-def _check_type(node: exp.Expr, dialect: str) -> None:
+def _check_type(node: exp.Expr, dialect: DialectName) -> None:
     kind = node.args.get("kind")
     if isinstance(kind, exp.Var) and dialect == "mysql" and node.this is exp.DataType.Type.CHARACTER_SET:
         kind = None
@@ -354,13 +357,13 @@ def _check_type(node: exp.Expr, dialect: str) -> None:
         )
 
 
-def _is_known(kind: object, dialect: str) -> bool:
+def _is_known(kind: object, dialect: DialectName) -> bool:
     """Whether a type that the parser does not know is one of the engine's own."""
     name = kind.name.lower() if isinstance(kind, exp.Identifier) else kind
     return isinstance(name, str) and name in RECORDS[dialect].types
 
 
-def _check_join(node: exp.Expr, dialect: str) -> None:
+def _check_join(node: exp.Expr, dialect: DialectName) -> None:
     methods = _DUCKDB_METHODS if dialect == "duckdb" else _METHODS
     side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if (side and side not in _SIDES) or (kind and kind not in _JOINS) or (method and method not in methods):
@@ -371,13 +374,13 @@ def _check_join(node: exp.Expr, dialect: str) -> None:
         )
 
 
-def _check_field(node: exp.Expr, _dialect: str) -> None:
+def _check_field(node: exp.Expr, _dialect: DialectName) -> None:
     """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function."""
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
         refuse("function", "a function is called through a value or a schema", "write function(value)")
 
 
-def _check_mysql(node: exp.Expr, dialect: str) -> None:
+def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
     """`a <=> b < c` is `(a <=> b) < c`, and the parser reads it the other way round."""
     value = node.expression
     if isinstance(node, exp.Introducer):
@@ -389,13 +392,13 @@ def _check_mysql(node: exp.Expr, dialect: str) -> None:
         refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
 
 
-def _check_modifiers(node: exp.Expr, _dialect: str) -> None:
+def _check_modifiers(node: exp.Expr, _dialect: DialectName) -> None:
     for word in node.args.get("operation_modifiers") or ():
         if word.name.upper() not in MODIFIERS:
             refuse("syntax", f"{shown(word.name)} is not supported after SELECT", "leave it out")
 
 
-def _check_frame(node: exp.Expr, _dialect: str) -> None:
+def _check_frame(node: exp.Expr, _dialect: DialectName) -> None:
     for name in ("start", "end"):
         bound = node.args.get(name)
         if isinstance(bound, str) and bound.upper() not in _FRAMES:
@@ -409,7 +412,7 @@ def _check_frame(node: exp.Expr, _dialect: str) -> None:
             refuse("syntax", "a window frame is not understood", "use ROWS BETWEEN … AND …")
 
 
-def _check_table(node: exp.Expr, dialect: str) -> None:
+def _check_table(node: exp.Expr, dialect: DialectName) -> None:
     if not isinstance(node.args.get("db"), (exp.Identifier, NoneType)):
         refuse("syntax", "the schema of a table is not a name", "write schema.table")
     if (functions := node.args.get("rows_from")) is not None and node.this is None:
@@ -444,7 +447,7 @@ def _check_function_in_rows(function: exp.Expr) -> None:
         )
 
 
-_CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, str], None]] = {
+_CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {
     exp.Identifier: _check_identifier,
     exp.DataType: _check_type,
     exp.Join: _check_join,

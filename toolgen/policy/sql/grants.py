@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from toolgen.model.database import Database, Table
+from toolgen.model.database import Database, DialectName, Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.refusal import refuse, shown
 
@@ -90,12 +90,12 @@ def full_name(table: Table) -> str:
     return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
-def fold_column(dialect: str, name: str, *, quoted: bool) -> str:
+def fold_column(dialect: DialectName, name: str, *, quoted: bool) -> str:
     """A column name as the dialect compares it: only PostgreSQL keeps the case of a quoted one."""
     return name if dialect == "postgres" and quoted else fold(dialect, name)
 
 
-def fold(dialect: str, name: str) -> str:
+def fold(dialect: DialectName, name: str) -> str:
     """A name without its case: of ASCII letters alone, except in MySQL (Python also folds the Kelvin sign to k, no other engine does).
 
     For MySQL no two names are told apart here that it takes for one; some are one here that are two there.
@@ -115,7 +115,7 @@ def find_table(database: Database, name: str) -> Table | None:
     return None
 
 
-def visible_columns(table: Table, scope: TableScope, dialect: str) -> tuple[str, ...]:
+def visible_columns(table: Table, scope: TableScope, dialect: DialectName) -> tuple[str, ...]:
     """The columns of a table that a policy grants, in the table's order."""
     if scope.columns is None:
         return tuple(column.name for column in table.columns)
@@ -204,7 +204,7 @@ def unknown_names(scope: SqlScope, database: Database) -> list[str]:
     return found
 
 
-def _own(dialect: str, name: str) -> str:
+def _own(dialect: DialectName, name: str) -> str:
     """A name out of a policy, which is written as the database spells it."""
     return fold_column(dialect, name, quoted=True)
 
@@ -313,7 +313,7 @@ _MAX_MYSQL_SIZE: Final = "\uffff"  # names are kept in three bytes a character
 class Spelling:
     """The rules of one database: its dialect and, for MySQL, what its server was told about the case of tables."""
 
-    def __init__(self, dialect: str, table_names: str = "") -> None:
+    def __init__(self, dialect: DialectName, table_names: str = "") -> None:
         self._dialect = dialect
         self._exact = dialect == "mysql" and table_names != "folded"
         self.unsure = dialect == "mysql" and not table_names
@@ -346,7 +346,7 @@ class Spelling:
         return tuple(self.column(column.this if isinstance(column, exp.ColumnDef) else column) for column in columns)
 
 
-def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: str) -> None:
+def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: DialectName) -> None:
     """Cuts every name as PostgreSQL does, so that what is checked, what is rendered and what the server reads are one name.
 
     No character is cut in two. `tokens` are those of the text: most have no name that is long.
@@ -369,7 +369,7 @@ def _fits(name: str) -> bool:
     return len(name) <= _MAX_POSTGRES_LENGTH // 4 or len(name.encode()) <= _MAX_POSTGRES_LENGTH
 
 
-def check_name(name: str, dialect: str) -> None:
+def check_name(name: str, dialect: DialectName) -> None:
     """Raises `Refusal`, rule `name`, for what is no name or becomes another one in the engine."""
     if not name or not name.isprintable():
         refuse("name", "a name is empty or not printable", "use the names as they are listed")

@@ -16,7 +16,7 @@ import msgspec
 from sqlglot import exp
 
 from toolgen.model.call import Sampling, Statement
-from toolgen.model.database import Database, Table
+from toolgen.model.database import Database, DialectName, Table
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.column_names import value_types
@@ -69,8 +69,8 @@ def guard(
     """What may be run in place of `sql`, or why nothing may. `cursor` asks for a later page of an ordered query.
 
     `types` are the declared JSON types of the parameters, one for each, or none. `attributes` are the principal's; row filters take their
-    values from them. Never raises; bounded in time and memory by the limits on the text. The rules are those of ARCHITECTURE.md: parse,
-    list what is allowed, resolve every name, filter rows, force the limit, render.
+    values from them. Never raises; bounded in time and memory by the limits on the text. The steps: parse, allow
+    nothing but what is listed, resolve every name, filter rows, force the limit, render (docs/internals/design.md).
     """
     try:
         skip = skipped(cursor, sql, parameters)
@@ -186,7 +186,7 @@ def _query_root(root: exp.Expr) -> exp.Expr:
     return root
 
 
-def _limit(root: exp.Expr, largest: int, dialect: str, skip: int) -> _Limited:
+def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Limited:
     """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count.
 
     The first `skip` rows of what was asked were answered before.
@@ -227,18 +227,18 @@ def _has_ties(root: exp.Expr) -> bool:
     return options is not None and bool(options.args.get("with_ties"))
 
 
-def _has_computed_limit(root: exp.Expr, dialect: str) -> bool:
+def _has_computed_limit(root: exp.Expr, dialect: DialectName) -> bool:
     """Whether LIMIT is an expression that the engine works out: `LIMIT 2 - (SELECT …)`, `LIMIT 1 + 1`."""
     limit = root.args.get("limit")
     return isinstance(limit, exp.Limit) and not isinstance(root, exp.Values) and _is_computed(limit.expression, dialect)
 
 
-def _has_computed_offset(root: exp.Expr, dialect: str) -> bool:
+def _has_computed_offset(root: exp.Expr, dialect: DialectName) -> bool:
     offset = root.args.get("offset")
     return offset is not None and _is_computed(offset.expression, dialect)
 
 
-def _is_computed(count: exp.Expr | None, dialect: str) -> bool:
+def _is_computed(count: exp.Expr | None, dialect: DialectName) -> bool:
     """Whether a count is an expression that the engine works out. MySQL takes none."""
     while isinstance(count, exp.Paren):
         count = count.this
@@ -248,7 +248,7 @@ def _is_computed(count: exp.Expr | None, dialect: str) -> bool:
     )
 
 
-def _smaller(count: exp.Expr, largest: int, dialect: str) -> exp.Expr:
+def _smaller(count: exp.Expr, largest: int, dialect: DialectName) -> exp.Expr:
     """The smaller of the two as the engine works it out. No number is no limit of its own, nor is a negative one in SQLite."""
     most = exp.Literal.number(largest)
     value = count if isinstance(count, (exp.Paren, exp.Subquery)) else exp.Paren(this=count)
@@ -260,7 +260,7 @@ def _smaller(count: exp.Expr, largest: int, dialect: str) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=fits, true=whole.copy())], default=most)
 
 
-def _asked(root: exp.Expr, dialect: str) -> exp.Expr | None:
+def _asked(root: exp.Expr, dialect: DialectName) -> exp.Expr | None:
     limit = root.args.get("limit")
     match limit:
         case None:
@@ -423,7 +423,7 @@ def _open_table(asked: object, database: Database, scope: SqlScope) -> tuple[Tab
     return next(iter([*exact, *folded]), None)
 
 
-def _text(table: Table, columns: list[str], dialect: str) -> str:
+def _text(table: Table, columns: list[str], dialect: DialectName) -> str:
     named = exp.Table(
         this=exp.to_identifier(table.name, quoted=True),
         db=exp.to_identifier(table.schema, quoted=True) if table.schema else None,

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from sqlglot import exp
 
-from toolgen.model.database import Column, Database
+from toolgen.model.database import Column, Database, DialectName
 from toolgen.model.schema import Json
 from toolgen.policy.sql.grants import SqlScope, full_name, scoped_tables
 from toolgen.policy.sql.placeholders import slot_number
@@ -32,7 +32,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     column: Column
     value: str | int
-    dialect: str
+    dialect: DialectName
 
 
 def label_comparisons(
@@ -98,7 +98,7 @@ def _value(node: exp.Expr) -> str | int | None:
     return node.name if isinstance(node, exp.Literal) and node.is_string else None
 
 
-def _may_be(text: str, column: Column, dialect: str) -> bool:
+def _may_be(text: str, column: Column, dialect: DialectName) -> bool:
     """Whether a row can have the text: a label, and of a SET any of them, whatever their order."""
     labels = column.labels if dialect == "postgres" else {label.casefold().rstrip() for label in column.labels}
     text = text if dialect == "postgres" else text.casefold().rstrip()

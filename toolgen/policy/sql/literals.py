@@ -22,6 +22,7 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialect_rewrites import PLAIN_NUMBER
 from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.placeholders import QUOTED, value_belongs
@@ -68,7 +69,7 @@ _IN_OPERANDS: Final = frozenset(
 )  # fmt: skip
 
 
-def check_literals(sql: str, tokens: Sequence[Token], dialect: str) -> None:
+def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> None:
     """Raises `Refusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
     if dialect == "mysql" and _EXECUTABLE.search(sql):
         _check_comments(sql, tokens)
@@ -138,7 +139,7 @@ def _check_comments(sql: str, tokens: Sequence[Token]) -> None:
         end = after
 
 
-def _check_number(sql: str, token: Token, following: Token | None, dialect: str) -> None:
+def _check_number(sql: str, token: Token, following: Token | None, dialect: DialectName) -> None:
     written = sql[token.start : token.end + 1]
     if token.token_type in _DIGITS:
         odd = written[0] == "0" and (dialect == "postgres" or (dialect == "mysql" and written[1] in "XB"))
@@ -188,7 +189,7 @@ def _check_cast(kind: Token | None) -> None:
         )
 
 
-def _check_neighbours(sql: str, token: Token, following: Token, dialect: str) -> None:
+def _check_neighbours(sql: str, token: Token, following: Token, dialect: DialectName) -> None:
     """https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS: one text, but only on two lines."""
     gap = sql[token.end + 1 : following.start]
     plain = token.token_type is following.token_type is TokenType.STRING
@@ -202,7 +203,7 @@ def _check_neighbours(sql: str, token: Token, following: Token, dialect: str) ->
         )
 
 
-def _check_typed(tokens: Sequence[Token], place: int, dialect: str) -> None:
+def _check_typed(tokens: Sequence[Token], place: int, dialect: DialectName) -> None:
     kind, text = tokens[place], tokens[place + 1].text
     word = kind.text.upper()
     if word == "INTERVAL":
@@ -232,7 +233,7 @@ def _is_mysql_value(word: str, text: str) -> bool:
     return len(text) == 10 if word == "DATE" else len(text) >= 19 and text[-6] not in "+-" and text[-1] != "Z"
 
 
-def _check_interval(text: str, following: Sequence[Token], dialect: str) -> None:
+def _check_interval(text: str, following: Sequence[Token], dialect: DialectName) -> None:
     """`INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL has no intervals without a unit."""
     units = RECORDS[dialect].interval_units
     named = bool(following) and (following[0].token_type is TokenType.VAR or dialect == "mysql")

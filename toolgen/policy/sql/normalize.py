@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialects import RECORDS
 from toolgen.policy.sql.dialects.sqlite import NUMERIC
 from toolgen.policy.sql.functions import LAMBDAS
@@ -25,7 +26,7 @@ _NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, 
 _MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER is SIGNED
 
 
-def settle(root: exp.Expr, dialect: str) -> None:
+def settle(root: exp.Expr, dialect: DialectName) -> None:
     """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
     kinds: set[type] = set()
     names: set[str] = set()
@@ -46,25 +47,25 @@ def settle(root: exp.Expr, dialect: str) -> None:
             kinds.update(map(type, root.walk()))  # one step may make what concerns another
 
 
-def _settle_frames(root: exp.Expr, _dialect: str) -> None:
+def _settle_frames(root: exp.Expr, _dialect: DialectName) -> None:
     for frame in root.find_all(exp.WindowSpec):
         if frame.args.get("end") is None:
             frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
 
 
-def _settle_lambdas(root: exp.Expr, dialect: str) -> None:
+def _settle_lambdas(root: exp.Expr, dialect: DialectName) -> None:
     for node in list(root.find_all(exp.Lambda)):
         if not (dialect == "duckdb" and _takes_functions(node.parent)):
             _arrow(node, dialect)
 
 
-def _settle_some(root: exp.Expr, _dialect: str) -> None:
+def _settle_some(root: exp.Expr, _dialect: DialectName) -> None:
     for some in root.find_all(exp.Any):
         if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is written out as ANY
             some.set("this", exp.Subquery(this=some.this))
 
 
-def _settle_nulls(root: exp.Expr, _dialect: str) -> None:
+def _settle_nulls(root: exp.Expr, _dialect: DialectName) -> None:
     """`a IS NOT DISTINCT FROM NULL` is `a IS NULL`, which is what SQLite's writer makes of it."""
     for node in reversed(list(root.find_all(exp.NullSafeEQ, exp.NullSafeNEQ))):
         if isinstance(node.expression, exp.Null):
@@ -72,7 +73,7 @@ def _settle_nulls(root: exp.Expr, _dialect: str) -> None:
             node.replace(is_null if isinstance(node, exp.NullSafeEQ) else exp.Not(this=is_null))
 
 
-def _settle_values(root: exp.Expr, _dialect: str) -> None:
+def _settle_values(root: exp.Expr, _dialect: DialectName) -> None:
     for raw in list(root.find_all(exp.RawString)):
         raw.replace(exp.Literal.string(raw.this))
     for strings in list(root.find_all(exp.Concat)):
@@ -89,7 +90,7 @@ def _takes_functions(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.removeprefix(CALL).lower() in LAMBDAS
 
 
-def _settle_duckdb(root: exp.Expr, _dialect: str) -> None:
+def _settle_duckdb(root: exp.Expr, _dialect: DialectName) -> None:
     """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join; `a.f()` is f(a)."""
     for dot in reversed(list(root.find_all(exp.Dot))):
         call = dot.expression
@@ -115,7 +116,7 @@ def _value(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _arrow(node: exp.Lambda, dialect: str) -> None:
+def _arrow(node: exp.Lambda, dialect: DialectName) -> None:
     """`f(document -> 'key' …)`: the parser takes the arrow for a lambda's, which only DuckDB has."""
     names = node.expressions
     if len(names) != 1 or not isinstance(names[0], exp.Identifier):
@@ -141,7 +142,7 @@ def _arrow(node: exp.Lambda, dialect: str) -> None:
         node.replace(node.this)
 
 
-def _settle_postgres(root: exp.Expr, _dialect: str) -> None:
+def _settle_postgres(root: exp.Expr, _dialect: DialectName) -> None:
     """What is behind an arrow is one key or one place, never a path, and stays the text or number it is."""
     for arrow in root.find_all(exp.JSONExtract, exp.JSONExtractScalar):
         if isinstance(arrow.expression, exp.JSONPath):
@@ -150,7 +151,7 @@ def _settle_postgres(root: exp.Expr, _dialect: str) -> None:
             arrow.set("expression", exp.Literal.number(part.this) if number else exp.Literal.string(part.this))
 
 
-def _settle_mysql_types(root: exp.Expr, _dialect: str) -> None:
+def _settle_mysql_types(root: exp.Expr, _dialect: DialectName) -> None:
     """`TIMESTAMP '…'` is a DATETIME (https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html)."""
     for cast in root.find_all(exp.Cast):
         written = cast.this
@@ -164,12 +165,12 @@ def _settle_mysql_types(root: exp.Expr, _dialect: str) -> None:
         kind.set("this", _MYSQL_TYPES.get(kind.this, kind.this))
 
 
-def _settle_dual(root: exp.Expr, _dialect: str) -> None:
+def _settle_dual(root: exp.Expr, _dialect: DialectName) -> None:
     for source in [source for source in root.find_all(exp.From) if _is_dual(source.this)]:
         source.pop()
 
 
-def _settle_groups(root: exp.Expr, _dialect: str) -> None:
+def _settle_groups(root: exp.Expr, _dialect: DialectName) -> None:
     for group in root.find_all(exp.GroupConcat):
         if group.args.get("separator") is None:
             group.set("separator", exp.Literal.string(","))
@@ -177,7 +178,7 @@ def _settle_groups(root: exp.Expr, _dialect: str) -> None:
             pieces.replace(exp.Anonymous(this=CALL + "concat", expressions=pieces.expressions))
 
 
-def _settle_hints(root: exp.Expr, _dialect: str) -> None:
+def _settle_hints(root: exp.Expr, _dialect: DialectName) -> None:
     """An index is a name."""
     for hint in root.find_all(exp.IndexTableHint):
         for name in hint.expressions:
@@ -191,7 +192,7 @@ def _is_dual(table: exp.Expr) -> bool:
     return alone and isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.upper() == "DUAL"
 
 
-def _settle_types(root: exp.Expr, _dialect: str) -> None:
+def _settle_types(root: exp.Expr, _dialect: DialectName) -> None:
     """SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1).
 
     Whatever is none of the others is NUMERIC.
@@ -218,7 +219,7 @@ _REWRITES: Final = {
     name: tuple((rewrite, _concerning(*rewrite.kinds)) for rewrite in record.tree_rewrites)
     for name, record in RECORDS.items()
 }
-_Step: TypeAlias = Callable[[exp.Expr, str], None]
+_Step: TypeAlias = Callable[[exp.Expr, DialectName], None]
 _EVERYWHERE: Final = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 # In order, and which kinds of nodes each is about: nearly every statement has none of most of them.
 _STEPS: Final[Sequence[tuple[_Step, frozenset[type], frozenset[str]]]] = (

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlglot import exp
 
 from toolgen.canonical import digest
-from toolgen.model.database import Database, Table
+from toolgen.model.database import Database, DialectName, Table
 from toolgen.model.schema import Json
 from toolgen.policy.sql.functions import TABLE_FUNCTIONS
 from toolgen.policy.sql.grants import fold_column, full_name
@@ -101,7 +101,7 @@ def _may_be_text(node: exp.Expr, database: Database) -> bool:
     return not types or any(_TEXT.search(kind) for kind in types)
 
 
-def _is_order_of_groups(root: exp.Expr, dialect: str) -> bool:
+def _is_order_of_groups(root: exp.Expr, dialect: DialectName) -> bool:
     """Whether ORDER BY has all that a plain GROUP BY has, or all columns of SELECT DISTINCT: no two rows are equal in it.
 
     False where a name may be an alias to one clause and a column to the other, and where one group may give several rows.
@@ -165,7 +165,7 @@ def _meant(node: exp.Expr, root: exp.Select) -> exp.Expr | None:
     return None if shadowed else node
 
 
-def _gives_several_rows(root: exp.Select, dialect: str) -> bool:
+def _gives_several_rows(root: exp.Select, dialect: DialectName) -> bool:
     calls = (node.name.removeprefix(CALL).lower() for item in root.expressions for node in item.find_all(exp.Anonymous))
     several = any(call in TABLE_FUNCTIONS[dialect] for call in calls)
     return several or any(item.find(exp.Explode, exp.Unnest) is not None for item in root.expressions)

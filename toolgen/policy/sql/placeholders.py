@@ -25,6 +25,7 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialect_rewrites import respelt
 from toolgen.policy.sql.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.policy.sql.marks import CALL, RESERVED, SLOT
@@ -72,7 +73,7 @@ class _Found(Struct, frozen=True):
 class Placeholders:
     """Gives each placeholder of one statement its parameter. `asked` is how many parameters that takes so far."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: DialectName) -> None:
         self._dialect = dialect
         self._names: dict[str, int] = {}
         self._style = ""
@@ -217,7 +218,7 @@ _NO_CALLS = frozenset(
 _OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType.USING, TokenType.ALIAS})
 
 
-def marked(tokens: Sequence[Token], dialect: str) -> tuple[list[Token], Placeholders]:
+def marked(tokens: Sequence[Token], dialect: DialectName) -> tuple[list[Token], Placeholders]:
     """The tokens with calls and placeholders under our own names, and the placeholders that were found."""
     given: list[Token] = []
     placeholders = Placeholders(dialect)
@@ -256,7 +257,7 @@ def _without_glued_casts(tokens: Sequence[Token]) -> Sequence[Token]:
     return split
 
 
-def _is_call(tokens: Sequence[Token], index: int, dialect: str) -> bool:
+def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
     token = tokens[index]
     name = token.text.lower()
     if token.token_type in QUOTED or not name.isidentifier():
@@ -380,7 +381,7 @@ def slot_number(column: exp.Column) -> int | None:
     return None
 
 
-def separate_null_tests(root: exp.Expr, dialect: str, first: int) -> tuple[int, ...]:
+def separate_null_tests(root: exp.Expr, dialect: DialectName, first: int) -> tuple[int, ...]:
     """Gives each parameter that is tested for NULL a placeholder of its own for the test, numbered from `first` on.
 
     PostgreSQL infers the type of `$1` from its first use, and `$1 IS NULL` says nothing of it: the engine then refuses

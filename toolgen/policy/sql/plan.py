@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from sqlglot import exp
 
 from toolgen.model.call import Statement
+from toolgen.model.database import DialectName
 from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.grants import SqlScope
@@ -277,7 +278,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
 
 
-def shape_of(sql: str, dialect: str) -> Shape | Deny:
+def shape_of(sql: str, dialect: DialectName) -> Shape | Deny:
     """Reads a query whose placeholders are `:name`s and whose columns all have a name. Checks nothing else; `guard` does."""
     try:
         parsed = parse(sql, dialect)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from sqlglot import exp
 
-from toolgen.model.database import Database
+from toolgen.model.database import Database, DialectName
 from toolgen.policy.sql.filters import attributes_of, columns_of, read_filter
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, unknown_names, visible
@@ -127,7 +127,7 @@ def kind_of(value: object) -> str:
             return "list" if isinstance(value, (list, tuple)) else "object"
 
 
-def _kind_of_type(type_: str, dialect: str) -> str:
+def _kind_of_type(type_: str, dialect: DialectName) -> str:
     """By what the engine calls the type of a column. SQLite's columns hold anything, by their affinity (datatype3.html, section 3.1)."""
     if "[" in type_:
         return "text"
@@ -140,7 +140,9 @@ def _kind_of_type(type_: str, dialect: str) -> str:
     return "number" if _NUMERIC.match(type_) else "text"
 
 
-def _compared(condition: exp.Expr, types: Mapping[str, str], dialect: str) -> Iterator[tuple[int, frozenset[str]]]:
+def _compared(
+    condition: exp.Expr, types: Mapping[str, str], dialect: DialectName
+) -> Iterator[tuple[int, frozenset[str]]]:
     """Each attribute's number, and the kinds of what it is held against: an operator's other side, the other arguments of a function."""
     for column in condition.find_all(exp.Column):
         number = slot_number(column)
@@ -148,7 +150,7 @@ def _compared(condition: exp.Expr, types: Mapping[str, str], dialect: str) -> It
             yield number, _demanded(column, types, dialect)
 
 
-def _demanded(slot: exp.Expr, types: Mapping[str, str], dialect: str) -> frozenset[str]:
+def _demanded(slot: exp.Expr, types: Mapping[str, str], dialect: DialectName) -> frozenset[str]:
     holder = slot.parent
     while holder is not None:
         match holder:
@@ -170,7 +172,7 @@ def _demanded(slot: exp.Expr, types: Mapping[str, str], dialect: str) -> frozens
     return frozenset({"truth"})
 
 
-def _kinds(node: exp.Expr, types: Mapping[str, str], dialect: str) -> Iterator[str]:
+def _kinds(node: exp.Expr, types: Mapping[str, str], dialect: DialectName) -> Iterator[str]:
     """A literal is of its kind, a cast of its type's, anything else of the kinds of the columns in it."""
     match node:
         case exp.Literal():

@@ -20,6 +20,7 @@ from sqlglot.generator import Generator
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.alternatives import statement_alternative
 from toolgen.policy.sql.column_names import BY_TEXT, entitle, entitled, retitle
 from toolgen.policy.sql.dialect_rewrites import respelt
@@ -205,7 +206,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     style: str = ""
 
 
-def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Parsed:
+def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES) -> Parsed:
     """The one statement in `sql`, which begins with one of `starts`.
 
     Raises `Refusal` for text that is too long, too deep, more than one statement or another kind of it.
@@ -239,7 +240,7 @@ def parse(sql: str, dialect: str, starts: frozenset[TokenType] = QUERIES) -> Par
 
 
 @cache
-def _reader(dialect: str) -> Dialect:
+def _reader(dialect: DialectName) -> Dialect:
     """sqlglot's dialect, but for paths in JSON: they stay the texts they are. `'a.b'` is a key to one engine and a path to another."""
     reader = Dialect.get_or_raise(dialect)
     reader.to_json_path = _as_written  # type: ignore[method-assign]
@@ -252,7 +253,7 @@ class _Tokenizers(threading.local):
     def __init__(self) -> None:
         self._known: dict[str, Tokenizer] = {}
 
-    def tokens(self, text: str, dialect: str) -> list[Token]:
+    def tokens(self, text: str, dialect: DialectName) -> list[Token]:
         tokenizer = self._known.get(dialect) or self._known.setdefault(dialect, _reader(dialect).tokenizer())
         return tokenizer.tokenize(text)
 
@@ -260,7 +261,7 @@ class _Tokenizers(threading.local):
 _TOKENIZERS: Final = _Tokenizers()
 
 
-def _written(root: exp.Expr, dialect: str) -> str:
+def _written(root: exp.Expr, dialect: DialectName) -> str:
     """The text of a tree, which the generator may change."""
     generator = _reader(dialect).generator(
         comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE
@@ -275,7 +276,7 @@ def _as_written(path: exp.Expr | None) -> exp.Expr | None:
     return path
 
 
-def hint(tokens: Sequence[Token], dialect: str) -> str:
+def hint(tokens: Sequence[Token], dialect: DialectName) -> str:
     """What to write instead of a statement that could not be read, as far as its tokens tell."""
     kinds = [token.token_type for token in tokens]
     open_ones = sum(kind in _OPENING for kind in kinds) - sum(kind in _CLOSING for kind in kinds)
@@ -308,7 +309,7 @@ def raise_unreadable(error: Exception, suggestion: str = "write it more simply")
     refuse("syntax", f"the statement could not be parsed{where}", suggestion)
 
 
-def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenType]) -> list[Token]:
+def _one_statement(tokens: list[Token], dialect: DialectName, starts: frozenset[TokenType]) -> list[Token]:
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens = tokens[:-1]
     if not tokens:
@@ -325,7 +326,7 @@ def _one_statement(tokens: list[Token], dialect: str, starts: frozenset[TokenTyp
     return tokens
 
 
-def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
+def render(root: exp.Expr, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
     """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it.
 
     The text is parsed once more and must give the same tree. Raises `Refusal` when it does not. The tree is of no use afterwards.
@@ -361,7 +362,7 @@ def render(root: exp.Expr, dialect: str) -> tuple[str, tuple[int, ...]]:
     return _with_placeholders(text, tokens, dialect)
 
 
-def _with_placeholders(text: str, tokens: Sequence[Token], dialect: str) -> tuple[str, tuple[int, ...]]:
+def _with_placeholders(text: str, tokens: Sequence[Token], dialect: DialectName) -> tuple[str, tuple[int, ...]]:
     """The text with calls and placeholders as the database knows them.
 
     A parameter that stands in several places is sent once and numbered, where the database has numbers: `GROUP BY f($1)` is only then the

@@ -50,7 +50,7 @@ _KNOWN: Mapping[str, Schema] = MappingProxyType(
     }
 )
 
-# A file as contracts.md has it, for the multipart request specification; a text is passed on, for services that take a reference.
+# A file, for the multipart request specification. A text is passed on, for services that take a reference.
 UPLOAD: Schema = {**FILE_SCHEMA, "type": ["object", "string"]}
 
 

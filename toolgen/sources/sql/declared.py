@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.functions.resource import Export, Fault, read_resource
+from toolgen.model.database import DialectName
 from toolgen.model.manifest import Problem
 from toolgen.model.names import join
 from toolgen.model.tool import Effect, SqlBinding, Tool
@@ -20,7 +21,7 @@ _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
 def declared_queries(
-    config: SourceConfig, dialect: str
+    config: SourceConfig, dialect: DialectName
 ) -> tuple[tuple[Tool, ...], tuple[Problem, ...], dict[str, str]]:
     """A tool for each, what is wrong with others, and `file:line` by origin. Raises `DescriptionError` for what is no resource."""
     resource = read_resource(Path(config.resource), config.name)
@@ -47,7 +48,7 @@ def _faults(export: Export) -> Iterator[str]:
             yield f"{name[:40]} takes a type: string, integer, number, boolean, or an array of one of these"
 
 
-def _tool(config: SourceConfig, export: Export, dialect: str) -> Tool:
+def _tool(config: SourceConfig, export: Export, dialect: DialectName) -> Tool:
     parameters = dict(export.parameters or {})
     properties: dict[str, Any] = parameters.get("properties", {})
     return Tool(

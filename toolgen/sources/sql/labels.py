@@ -9,7 +9,7 @@ import sqlglot
 from msgspec.structs import replace
 from sqlglot import exp
 
-from toolgen.model.database import Column
+from toolgen.model.database import Column, DialectName
 
 __all__ = ["enum_labels", "with_labels"]
 
@@ -27,7 +27,7 @@ def enum_labels(declared: str) -> tuple[str, ...]:
     return tuple(label.replace("''", "'") for label in _LABEL.findall(declared)[:_MAX_LABELS])
 
 
-def with_labels(columns: Iterable[Column], checks: Iterable[str], dialect: str) -> tuple[Column, ...]:
+def with_labels(columns: Iterable[Column], checks: Iterable[str], dialect: DialectName) -> tuple[Column, ...]:
     """The columns; one whose type lists no values has those that a check of its table allows."""
     found: dict[str, tuple[str, ...]] = {}
     for text in checks:
@@ -40,7 +40,7 @@ def with_labels(columns: Iterable[Column], checks: Iterable[str], dialect: str) 
     )
 
 
-def _allowed(text: str, dialect: str) -> Iterator[_Values]:
+def _allowed(text: str, dialect: DialectName) -> Iterator[_Values]:
     """Column and values of each part of a check that must hold and lists texts for one column alone."""
     try:
         parsed = sqlglot.parse_one(text, dialect=dialect)

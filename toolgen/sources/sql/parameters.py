@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 
 from msgspec import Struct
 
+from toolgen.model.database import DialectName
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, Schema
 
@@ -70,13 +71,13 @@ class Parameter(Struct, frozen=True, kw_only=True):
     required: bool
 
 
-def read_parameter(text: str, dialect: str) -> Parameter:
+def read_parameter(text: str, dialect: DialectName) -> Parameter:
     """Reads what stands behind `parameter:`. Raises `Fault`."""
     return _Reader(text, dialect).parameter()
 
 
 class _Reader:
-    def __init__(self, text: str, dialect: str) -> None:
+    def __init__(self, text: str, dialect: DialectName) -> None:
         self._dialect = dialect
         self._tokens, self._description = _split(text)
         self._place = 0

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
+from toolgen.model.database import DialectName
 from toolgen.model.manifest import Problem
 from toolgen.model.names import MAX_NAME_LENGTH, join, nearest
 from toolgen.model.prompt_injection import ANY_INVISIBLE
@@ -82,7 +83,7 @@ class _Block(Struct):
     fault: tuple[int, str] | None = None
 
 
-def read_queries(source: str, dialect: str, files: tuple[QueryFiles, ...]) -> Queries:
+def read_queries(source: str, dialect: DialectName, files: tuple[QueryFiles, ...]) -> Queries:
     """Reads every file the globs match. A query that cannot be used is a Problem that says where, and no query.
 
     Raises `ConfigError` for a glob that matches nothing, or far too much.
@@ -208,7 +209,7 @@ def _header(block: _Block, number: int, line: str, key: str, value: str) -> str:
     )
 
 
-def _query(block: _Block, source: str, dialect: str, file: str) -> NamedQuery:
+def _query(block: _Block, source: str, dialect: DialectName, file: str) -> NamedQuery:
     """Raises `Fault` for whatever is wrong with it; `block.fault` then has the line."""
     if block.fault is not None:
         raise Fault(block.fault[1])
@@ -279,7 +280,7 @@ class ResultColumn(Struct, frozen=True, kw_only=True):
     type: str
 
 
-def named_tool(source: str, dialect: str, query: NamedQuery) -> Tool:
+def named_tool(source: str, dialect: DialectName, query: NamedQuery) -> Tool:
     """The tool of a query. Its binding names the parameters as they were declared, until `finished` gives them the statement's order."""
     schema: dict[str, Any] = {
         "type": "object",

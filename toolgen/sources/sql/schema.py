@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.model.database import UNSEEN, Cascade, Column, Database, Index, Table
+from toolgen.model.database import UNSEEN, Cascade, Column, Database, DialectName, Index, Table
 from toolgen.model.excerpt import bounded
 from toolgen.sources.sql.labels import with_labels
 
@@ -131,7 +131,7 @@ def plain_default(text: str) -> str:
 
 
 def assembled(
-    dialect: str,
+    dialect: DialectName,
     relations: Iterable[Relation],
     columns: Iterable[tuple[str, Column]],
     keys: Iterable[tuple[str, str]],

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from toolgen.model.database import DialectName
 from toolgen.model.names import join
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, SqlBinding, Tool
@@ -149,7 +150,9 @@ _FOUND: Final = _object(
 )
 
 
-def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0, files: bool = False) -> Iterator[Tool]:
+def make_tools(
+    source: str, dialect: DialectName, *, writes: bool, tables: int = 0, files: bool = False
+) -> Iterator[Tool]:
     """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, `__change` for a source that is written to, and
     `__search_schema` where there are many tables. `files`: rows may hold bytes."""
     makes = _Tools(source, dialect, searched=tables >= MIN_SEARCHED, files=files)
@@ -162,7 +165,7 @@ def make_tools(source: str, dialect: str, *, writes: bool, tables: int = 0, file
 class _Tools:
     """The tools of one database; `searched` where its schema is worth searching."""
 
-    def __init__(self, source: str, dialect: str, *, searched: bool, files: bool) -> None:
+    def __init__(self, source: str, dialect: DialectName, *, searched: bool, files: bool) -> None:
         self._files = files
         self._source, self._dialect, self._engine, self._searched = source, dialect, _ENGINES[dialect], searched
         finds = join(source, "search_schema" if searched else "list_tables")
@@ -268,7 +271,7 @@ def with_cursor(schema: Schema) -> Schema:
     return {**schema, "properties": {**schema["properties"], "cursor": cursor}}
 
 
-def _statement(dialect: str, described: str) -> Schema:
+def _statement(dialect: DialectName, described: str) -> Schema:
     """PostgreSQL numbers its placeholders and takes lists: `id = ANY($1)`."""
     numbered = dialect == "postgres"
     parameters = {

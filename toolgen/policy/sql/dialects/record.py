@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialects.costs import Costs
 
 __all__ = ["Dialect", "TokenRewrite", "TreeRewrite", "words"]
@@ -40,7 +41,7 @@ class TreeRewrite(Struct, frozen=True):
 class Dialect(Struct, frozen=True, kw_only=True):
     """Knowledge about one engine. Rewrites keep the meaning of a statement."""
 
-    name: str
+    name: DialectName
     engine: str  # as people write it
     functions: Costs  # allowed scalar, aggregate and window functions, by their names in lower case
     operators: Costs  # by the names of the parser's classes

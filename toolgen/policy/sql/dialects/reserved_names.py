@@ -8,6 +8,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
+from toolgen.model.database import DialectName
 from toolgen.policy.sql.dialects.record import words
 
 __all__ = ["quote_reserved_names", "reserved_names"]
@@ -21,12 +22,12 @@ _FUNCTIONS: Final = words(
 )
 
 
-def reserved_names(dialect: str) -> frozenset[str]:
+def reserved_names(dialect: DialectName) -> frozenset[str]:
     """The names that the generator quotes, in lower case."""
     return frozenset(Dialect.get_or_raise(dialect).generator_class.RESERVED_KEYWORDS)
 
 
-def quote_reserved_names(dialect: str) -> Callable[[exp.Expr], None]:
+def quote_reserved_names(dialect: DialectName) -> Callable[[exp.Expr], None]:
     """A rewrite that quotes such names in the tree too: `rank() AS rank` in MariaDB, `x AS at` in DuckDB. Both engines ignore case."""
     reserved = reserved_names(dialect)
 

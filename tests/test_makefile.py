@@ -73,3 +73,16 @@ def test_the_longest_files_are_there_and_begin() -> None:
 
 def test_the_processes_of_tests_find_the_bytecode_of_those_before_them() -> None:
     assert "export PYTHONDONTWRITEBYTECODE :=\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_who_uses_toolgen_installs_no_tool_of_its_development() -> None:
+    run = recipe("demo")
+    assert "-r requirements.lock" in run
+    assert "requirements-dev.lock" not in run
+    assert "-r requirements-dev.lock" in recipe("test")
+    pins = {
+        name: set(re.findall(r"^([a-z0-9-]+==\S+)", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
+        for name in ("requirements.lock", "requirements-dev.lock")
+    }
+    assert pins["requirements.lock"] < pins["requirements-dev.lock"]
+    assert len(pins["requirements.lock"]) < 45

@@ -91,7 +91,7 @@ def test_a_gateway_does_not_start_without_what_it_is_to_read_with(
 
 
 def test_ids_are_taken_out_of_texts_and_numbers_behind_their_name(tmp_path: Path) -> None:
-    pytest.importorskip("idnumbers", reason="idnumbers is not installed: `make setup` does that")
+    pytest.importorskip("idnumbers", reason="idnumbers is not installed: `make dev` does that")
 
     async def steps(gateway: Gateway, seen: Upstream) -> None:
         data: dict[str, Any] = {"pesel": 80010100000, "parcel": 80010100000, "note": "BSN 123456782, bsn 123456783"}

@@ -13,7 +13,7 @@ from bench.result_corpus import corpus
 from toolgen.errors import ConfigError
 from toolgen.policy.detectors.national_ids import NationalIds, countries_known
 
-idnumbers = pytest.importorskip("idnumbers", reason="idnumbers is not installed: `make setup` does that")
+idnumbers = pytest.importorskip("idnumbers", reason="idnumbers is not installed: `make dev` does that")
 LETTERS = {"#": "0123456789", "L": "ABCDEFGHJKLMNPQRSTUVWXYZ", "X": "0123456789ABCDEFGHX", "*": "-+A"}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.gateway.governed import Upstream
-from tests.gateway.test_shared_calls import POLICY, ask, both
+from tests.gateway.governed import Upstream, upstream
+from tests.gateway.test_shared_calls import POLICY, ask, both, machines
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
@@ -475,3 +475,37 @@ def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_a
         assert not hasattr(await accepted(answer, second, calls[0]), "code")
 
     over_redis(tmp_path, server, work)
+
+
+def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconciliation(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    """A gateway that runs ends them soon; they are listed meanwhile, or where its journal is gone as well."""
+    with upstream() as (_, url):
+
+        async def main() -> None:
+            one, two = machines(tmp_path, server, url)
+            async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
+                calls = [await ask(first) for _ in range(3)]
+                await accepted(approve, second, calls[1])
+                assert await told(first, calls[1]) == "ok"
+                await accepted(deny, second, calls[2])
+                denied = await first.approvals.store.get(calls[2])
+                while denied is None or await first.approvals.store.fate(denied) != "over":  # noqa: ASYNC110 - another process says it
+                    await asyncio.sleep(0.01)
+            assert await listed(one) == []
+            copies = Copies(server)
+            await copies.redis.flushall()
+            await copies.redis.aclose()
+            assert await listed(one) == [(calls[0], "lost")]
+
+        asyncio.run(main())
+
+
+async def listed(project: Path) -> list[tuple[str, str]]:
+    """Calls in doubt, as a command of its own finds them."""
+    outcomes = Gateway.load(project).unknown_outcomes
+    try:
+        return [(row["call_id"], row["doubt"]) for row in (await outcomes.open()).calls]
+    finally:
+        await outcomes.close()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.audit.logs import opened
 from tests.catalogs import catalog, http_tool, sql_tool
+from tests.state.test_invocations import invocation
 from toolgen.audit.log import AuditLog
 from toolgen.clock import FixedClock
 from toolgen.errors import ToolgenError
@@ -19,6 +20,7 @@ from toolgen.gateway.identity import Identity
 from toolgen.gateway.unknown_outcomes import OpenOutcomes, UnknownOutcomes
 from toolgen.model.tool import Effect
 from toolgen.state.idempotency import SqliteLedger
+from toolgen.state.invocations_sqlite import SqliteInvocations
 
 MANIFEST = catalog(
     http_tool("pay__refund", Effect.WRITE),
@@ -33,6 +35,7 @@ def _outcomes(directory: Path, notes: AuditLog) -> UnknownOutcomes:
         manifest=MANIFEST,
         notes=notes,
         ledger=SqliteLedger(directory / "ledger.db", FixedClock()),
+        waiting=SqliteInvocations(directory / "calls.db", FixedClock()),
         clock=FixedClock(),
         identity=Nobody,
     )
@@ -114,3 +117,54 @@ def test_calls_are_listed_and_found_from_a_moment_on(tmp_path: Path) -> None:
         await log.close()
 
     asyncio.run(scenario())
+
+
+def _waits(call_id: str, **more: Any) -> dict[str, Any]:
+    return {"event": "outcome", "call_id": call_id, "status": "pending", "code": "approval_required", **more}
+
+
+def test_calls_that_wait_on_record_and_are_not_kept_are_listed_until_somebody_found_out(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteInvocations(tmp_path / "calls.db", FixedClock())
+        log = opened(tmp_path)
+        for number in range(6):
+            await log.append(_intent(_call(number)))
+        for number, more in enumerate(
+            ({}, {}, {"code": "deferred"}, {}, {"parent": _call(0)}, {"code": "input_required"})
+        ):
+            await log.append(_waits(_call(number), **more))
+        ended = {"verdict": "deny", "status": "refused", "code": "approval_denied"}
+        await log.append({"event": "decision", "call_id": _call(3), **ended})
+        assert await store.add(invocation(0), each=9, total=9) is not None
+        await store.close()
+        outcomes = _outcomes(tmp_path, log)
+
+        rows = (await outcomes.open()).calls
+        assert [(row["call_id"], row["doubt"]) for row in rows] == [(_call(1), "lost"), (_call(2), "lost")]
+
+        with pytest.raises(ToolgenError, match="has an unknown outcome"):
+            await outcomes.settle(_call(0), "happened", by="rita", note="")
+        await outcomes.settle(_call(1), "did_not_happen", by="rita", note="")
+        assert [row["call_id"] for row in (await outcomes.open()).calls] == [_call(2)]
+        await outcomes.close()
+        await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_read_that_waits_on_record_and_is_not_kept_is_listed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        log = opened(tmp_path)
+        await log.append(_intent("c1", "pay__get_refund"))
+        await log.append(_waits("c1"))
+        await log.close()
+
+        found = await _listed(tmp_path, log)
+
+        assert ([row["doubt"] for row in found.calls], found.unfinished_reads) == (["lost"], 0)
+
+    asyncio.run(scenario())
+
+
+def _call(number: int) -> str:
+    return invocation(number).id

@@ -16,7 +16,7 @@ from tests.state.test_invocations import invocation
 from tests.state.test_redis_buckets import charge
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.state.call_journal import OVER, CallJournal
+from toolgen.state.call_journal import OVER, REMEMBERED_S, CallJournal
 from toolgen.state.call_states import Status
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import BehindError
@@ -390,6 +390,30 @@ def test_a_gateway_notes_how_another_one_ended_its_call(server: RedisServer) -> 
         found = await two.calls.get(known.id)
         assert found is not None
         assert (found.status, found.envelope) == ("ended", {"status": "refused"})
+        for process in (one, two):
+            await process.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_is_absent_that_redis_has_lost_and_that_never_ended(server: RedisServer) -> None:
+    async def main() -> None:
+        one, two = await Process(server).open(), await Process(server, "two").open()
+        now = await one.calls.now()
+        asked, denied, kept = (msgspec.structs.replace(invocation(number), asked=now) for number in range(3))
+        for call in (asked, denied):
+            assert await one.calls.add(call, each=9, total=9) is not None
+        known = await two.calls.get(denied.id)
+        assert known is not None
+        over = msgspec.structs.replace(known, status="ended", ended=now, envelope={"status": "refused"})
+        assert await two.calls.replace(known, over) is not None
+        await one.calls.changed()
+        await emptied(server)
+        assert await one.calls.add(kept, each=9, total=9) is not None
+        made = {call.id: now for call in (asked, denied, kept)}
+        assert await one.calls.absent(made) == (asked.id,)
+        longer_ago = now - REMEMBERED_S - 1
+        assert await one.calls.absent(dict.fromkeys(made, longer_ago)) == ()
         for process in (one, two):
             await process.close()
 

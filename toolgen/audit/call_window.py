@@ -152,7 +152,9 @@ class CallWindow:
         self._apart: set[str] = set()
         self._most, self._room = _MAX_WAITING, 0
         self.reconciled: set[str] = set()
-        """Calls of which somebody recorded what became of them, after `rows` or `doubts` were read."""
+        """Calls of which somebody recorded what became of them, after `rows` or `ended_with` were read."""
+        self.repeated: set[str] = set()
+        """Calls that were answered as another one stands, which they repeat, of those that `ended_with` or `only` read."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every call of the window in the order of the times of their intents. Raises `AuditError`."""
@@ -279,7 +281,10 @@ class CallWindow:
                 if brief.event == "reconcile":
                     self.reconciled.add(brief.call_id)
                 elif brief.call_id in self._apart or brief.event == "identity":
-                    yield from decoded((line,))
+                    for entry in decoded((line,)):
+                        if brief.event == "outcome" and entry.get("parent"):
+                            self.repeated.add(brief.call_id)
+                        yield entry
 
     def _rows_of(self, stream: _Stream, known: dict[str, bytes]) -> Iterator[dict[str, Any]]:
         """Third pass: the calls of one stream in the order of their intents, those that were read apart at their last intent."""

@@ -60,8 +60,8 @@ def reconcile(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """List the calls whose outcome is unknown, or that never ended, with what finds them in the system behind; or, with CALL_ID, record
-    what became of one.
+    """List the calls whose outcome is unknown, that never ended, or that wait on record and are not kept any more, with what finds them in
+    the system behind; or, with CALL_ID, record what became of one.
 
     Reads that never ended are counted and not listed: they changed nothing.
     """

@@ -195,6 +195,7 @@ class Gateway(Standing):
             manifest=manifest,
             notes=log,
             ledger=shared.ledger,
+            waiting=shared.invocations,
             clock=clock,
             identity=lambda: current.governance.identity,
         )

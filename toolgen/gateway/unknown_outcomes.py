@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from toolgen.audit.call_window import CallWindow
+from toolgen.audit.call_window import CallWindow, seconds_of
+from toolgen.background import each
 from toolgen.clock import Clock
 from toolgen.errors import ToolgenError
 from toolgen.gateway.identity import Identity
@@ -19,11 +20,15 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.reason import reason_in
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
 from toolgen.state.idempotency import Claim, Ledger
+from toolgen.state.invocations import Invocations
 
 __all__ = ["EVENT", "HAPPENED", "Notes", "OpenOutcomes", "UnknownOutcomes"]
 
 EVENT = "reconcile"
 _UNKNOWN = "outcome_unknown"
+_WAITS = frozenset({"approval_required", "deferred"})
+"""Codes of calls that are kept while they wait."""
+_DOUBTS = {"unfinished": "unfinished", "pending": "lost"}
 HAPPENED = ("happened", "did_not_happen")
 _TOLD = (
     "call_id",
@@ -48,14 +53,14 @@ class Notes(Protocol):
 
 
 class OpenOutcomes(Struct, frozen=True, kw_only=True):
-    """The calls whose outcome is unknown, the oldest first, and the number of reads without an outcome: those changed nothing."""
+    """Calls in doubt, the oldest first, and the number of reads without an outcome: those changed nothing."""
 
     calls: list[dict[str, Any]]
     unfinished_reads: int
 
 
 class UnknownOutcomes:
-    """Over the record and the ledger of a project. What a person found is an entry of the record, and the first one stands.
+    """Over the record, the ledger and the kept calls of a project. What a person found is an entry of the record, and the first one stands.
 
     `identity` is that of the policy in force: it knows who is whom.
     """
@@ -67,6 +72,7 @@ class UnknownOutcomes:
         manifest: Manifest,
         notes: Notes,
         ledger: Ledger,
+        waiting: Invocations,
         clock: Clock,
         identity: Callable[[], Identity],
     ) -> None:
@@ -74,21 +80,29 @@ class UnknownOutcomes:
         self.manifest = manifest
         self._notes = notes
         self._ledger = ledger
+        self._waiting = waiting
         self._clock = clock
         self._identity = identity
 
     async def close(self) -> None:
-        """Lets go of the ledger, for a command that reads it alone."""
-        await self._ledger.close()
+        """Lets go of the ledger and of the calls that wait, for a command that reads them alone."""
+        await each(self._ledger.close, self._waiting.close)
 
     async def open(self, since: float = 0.0) -> OpenOutcomes:
         """The calls in doubt that began at `since` (seconds since the epoch) or later and that nobody has looked into.
 
-        `doubt` is `outcome_unknown` or `unfinished`, `request` what was to be sent where, `idempotency_key` what the system behind may know
-        the call by. Raises `AuditError` and `StateError`.
+        `doubt` is `outcome_unknown`, `unfinished` or `lost`: it waits on record, and is not kept any more. `request` is what was to be sent
+        where, `idempotency_key` what the system behind may know the call by. Raises `AuditError` and `StateError`.
         """
         claims = await self._ledger.of_calls()
-        return await asyncio.to_thread(self._open, since, claims)
+        window = CallWindow(self._directory, since)
+        rows = await asyncio.to_thread(window.ended_with, {_UNKNOWN, *_WAITS})
+        doubted = await self._in_doubt(window, rows)
+        reads = [row for row in rows if _is_unknown(row) and self._is_read(row)]
+        return OpenOutcomes(
+            calls=[self._told(row, claims) for row in doubted],
+            unfinished_reads=sum(row["call_id"] not in window.reconciled for row in reads),
+        )
 
     async def settle(self, call_id: str, found: str, *, by: str, note: str, since: float = 0.0) -> None:
         """Records what somebody found: one of `HAPPENED`. A call that did not happen gives its idempotency key back.
@@ -97,7 +111,9 @@ class UnknownOutcomes:
         when it cannot be recorded.
         """
         claims = await self._ledger.of_calls()
-        row = await asyncio.to_thread(self._one, call_id, since)
+        window = CallWindow(self._directory, since)
+        rows = await asyncio.to_thread(window.only, {call_id})
+        row = next(iter(await self._in_doubt(window, rows)), None)
         if row is None:
             raise ToolgenError(
                 f"no call {bounded(call_id, 80)} has an unknown outcome",
@@ -113,31 +129,29 @@ class UnknownOutcomes:
         if claim is not None and found == "did_not_happen":
             await self._ledger.release(claim)
 
-    def _open(self, since: float, claims: Mapping[str, Claim]) -> OpenOutcomes:
-        window = CallWindow(self._directory, since)
-        rows = [row for row in window.ended_with({_UNKNOWN}) if row["call_id"] not in window.reconciled]
-        doubted = [row for row in rows if self._is_in_doubt(row)]
-        return OpenOutcomes(
-            calls=[self._told(row, claims) for row in doubted], unfinished_reads=len(rows) - len(doubted)
-        )
+    async def _in_doubt(self, window: CallWindow, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of some rows of a window that are in doubt and that nobody has looked into."""
+        waiting = {row["call_id"]: seconds_of(row) for row in rows if _is_waiting(row)}
+        for call_id in window.repeated:
+            waiting.pop(call_id, None)
+        lost = frozenset(await self._waiting.absent(waiting)) if waiting else frozenset[str]()
+        return [
+            row
+            for row in rows
+            if row["call_id"] not in window.reconciled
+            and (row["call_id"] in lost or (_is_unknown(row) and not self._is_read(row)))
+        ]
 
-    def _one(self, call_id: str, since: float) -> dict[str, Any] | None:
-        """The row of a call in doubt."""
-        window = CallWindow(self._directory, since)
-        found = window.only({call_id})
-        return next((row for row in found if call_id not in window.reconciled and self._is_in_doubt(row)), None)
-
-    def _is_in_doubt(self, row: Mapping[str, Any]) -> bool:
-        """True for a call that may have changed something: of a tool that is gone, nobody knows that it only read."""
-        unknown = row.get("status") == "unfinished" or row.get("code") == _UNKNOWN
-        return unknown and not self.manifest.is_read(str(row.get("tool", "")))
+    def _is_read(self, row: Mapping[str, Any]) -> bool:
+        """True for a call that changed nothing: of a tool that is gone, nobody knows that it only read."""
+        return self.manifest.is_read(str(row.get("tool", "")))
 
     def _told(self, row: Mapping[str, Any], claims: Mapping[str, Claim]) -> dict[str, Any]:
         claim = claims.get(row["call_id"])
         tool = str(row.get("tool", ""))
         return {
             **{name: row[name] for name in _TOLD if row.get(name) not in (None, "")},
-            "doubt": "unfinished" if row.get("status") == "unfinished" else _UNKNOWN,
+            "doubt": _DOUBTS.get(str(row.get("status")), _UNKNOWN),
             "request": self._request(tool),
             "idempotency_key": self._key(tool, row["call_id"] if claim is None else claim.id),
         }
@@ -157,3 +171,11 @@ class UnknownOutcomes:
                 return f"POST {endpoint}"
             case _:
                 return ""
+
+
+def _is_waiting(row: Mapping[str, Any]) -> bool:
+    return row.get("status") == "pending" and row.get("code") in _WAITS
+
+
+def _is_unknown(row: Mapping[str, Any]) -> bool:
+    return row.get("status") == "unfinished" or row.get("code") == _UNKNOWN

@@ -16,7 +16,7 @@ import msgspec
 from toolgen.state.invocations import Invocation, as_json, from_json
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
-__all__ = ["OVER", "CallJournal"]
+__all__ = ["OVER", "REMEMBERED_S", "CallJournal"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS machine (id TEXT NOT NULL);
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS epoch (value TEXT NOT NULL)
 """
 OVER = 2**31
 """Attempt number of a call that has ended."""
-_LONGER_S = 8 * 24 * 3600.0
+REMEMBERED_S = 8 * 24 * 3600.0
 """How long a call is remembered beyond its time: longer than the store keeps one."""
 _MAX_ENDINGS = 1000
 
@@ -67,7 +67,7 @@ class CallJournal:
         def work(connection: sqlite3.Connection) -> bool:
             done = connection.execute(
                 "INSERT INTO begun VALUES (?1, ?2, ?3) ON CONFLICT (call_id) DO UPDATE SET attempt = ?2, until = ?3 WHERE attempt < ?2",
-                (call_id, attempt, expires + _LONGER_S),
+                (call_id, attempt, expires + REMEMBERED_S),
             )
             return done.rowcount == 1
 
@@ -79,7 +79,7 @@ class CallJournal:
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "INSERT INTO begun VALUES (?1, ?2, ?3) ON CONFLICT (call_id) DO UPDATE SET attempt = ?2, until = ?3",
-                (call_id, OVER, expires + _LONGER_S),
+                (call_id, OVER, expires + REMEMBERED_S),
             )
             connection.execute("DELETE FROM waiting WHERE call_id = ?", (call_id,))
             if box:

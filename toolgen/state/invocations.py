@@ -330,6 +330,10 @@ class Invocations(Protocol):
     async def awaited(self, call_id: str) -> Invocation | None:
         """A call that this gateway took on and whose end it does not know, as it was then, without arguments."""
 
+    async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
+        """Ids of those calls (with when they were made) that the store does not have and that, as far as this gateway knows, never ended.
+        Where gateways share the store, calls that are older than what a gateway remembers of an ending are left out."""
+
     async def begin_epoch(self) -> bool:
         """Note that the store lost something (`loss`): what was counted there is not relied on. True for the first worker to do it."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.state.call_journal import OVER, CallJournal
+from toolgen.state.call_journal import OVER, REMEMBERED_S, CallJournal
 from toolgen.state.call_states import Kind
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
@@ -377,6 +377,17 @@ class RedisInvocations:
 
     async def awaited(self, call_id: str) -> Invocation | None:
         return await self._journal.awaited(call_id)
+
+    async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
+        await self._redis.seal()
+        oldest = await self.now() - REMEMBERED_S
+        asked = [call_id for call_id, made in calls.items() if made > oldest]
+        found: list[str] = []
+        for start in range(0, len(asked), _MAX_DUE):
+            some = asked[start : start + _MAX_DUE]
+            statuses = (await self._redis.run("statuses", *some))[::2]
+            found += [call_id for call_id, status in zip(some, statuses, strict=True) if not status]
+        return tuple([call_id for call_id in found if not await self._journal.is_over(call_id)])
 
     async def begin_epoch(self) -> bool:
         known = self._watch.epoch

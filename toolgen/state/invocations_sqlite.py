@@ -239,6 +239,13 @@ class SqliteInvocations:
     async def awaited(self, call_id: str) -> Invocation | None:
         return None
 
+    async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[str, ...]:
+            asked = "SELECT 1 FROM invocations WHERE id = ?"
+            return tuple(call_id for call_id in calls if connection.execute(asked, (call_id,)).fetchone() is None)
+
+        return await self._run(work, absent=tuple(calls))
+
     async def begin_epoch(self) -> bool:
         return False
 

@@ -104,6 +104,9 @@ class RememberedCalls:
     async def awaited(self, call_id: str) -> Invocation | None:
         return await self._store.awaited(call_id)
 
+    async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
+        return await self._store.absent(calls)
+
     async def begin_epoch(self) -> bool:
         self._own.clear()
         return await self._store.begin_epoch()

@@ -69,6 +69,7 @@ def test_every_call_ends_once_and_as_its_caller_is_told_whatever_is_lost_set_bac
         5246,
         5759,
         9896,
+        1380,
     ],
 )
 def test_a_schedule_that_broke_an_invariant_before_does_not(seed: int) -> None:

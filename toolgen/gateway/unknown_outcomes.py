@@ -28,7 +28,8 @@ EVENT = "reconcile"
 _UNKNOWN = "outcome_unknown"
 _WAITS = frozenset({"approval_required", "deferred"})
 """Codes of calls that are kept while they wait."""
-_DOUBTS = {"unfinished": "unfinished", "pending": "lost"}
+_UNKNOWN_AS = {"unfinished": "unfinished", "pending": "lost"}
+"""How a call is doubted, by how it stands on record; `outcome_unknown` for others."""
 HAPPENED = ("happened", "did_not_happen")
 _TOLD = (
     "call_id",
@@ -151,7 +152,7 @@ class UnknownOutcomes:
         tool = str(row.get("tool", ""))
         return {
             **{name: row[name] for name in _TOLD if row.get(name) not in (None, "")},
-            "doubt": _DOUBTS.get(str(row.get("status")), _UNKNOWN),
+            "doubt": _UNKNOWN_AS.get(str(row.get("status")), _UNKNOWN),
             "request": self._request(tool),
             "idempotency_key": self._key(tool, row["call_id"] if claim is None else claim.id),
         }

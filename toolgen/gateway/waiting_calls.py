@@ -218,8 +218,10 @@ class WaitingCalls:
             return True
         if not await self.is_left(invocation.id):
             return await self.store.add(invocation, each=each, total=total) is not None
-        while (known := await self.store.get(invocation.id)) is not None and known.status == "running":
-            if known.cancel:  # called off at another worker: nobody is asked any more
+        while (known := await self.store.get(invocation.id)) is not None:
+            if known.kind == invocation.kind:  # an earlier try was done after all
+                return True
+            if known.status != "running" or known.cancel:  # called off at another worker: nobody is asked any more
                 return False
             if await self._replaced(known, invocation):
                 return True

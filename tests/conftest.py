@@ -54,6 +54,7 @@ WAITING = (
     "test_approvals",
     "test_readme",
     "test_background_calls",
+    "test_survival",
     "test_index",
     "test_catalog_reloader",
     "test_troubleshooting",

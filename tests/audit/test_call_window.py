@@ -33,6 +33,7 @@ def test_a_window_has_the_calls_of_the_whole_log_that_began_in_it(
 ) -> None:
     monkeypatch.setattr(call_window, "_MAX_WAITING", waiting)
     monkeypatch.setattr(call_window, "_MAX_KEPT", held)
+    monkeypatch.setattr(call_window, "_MAX_HASHES", waiting)
     draw(tmp_path, seed)
     whole = calls(tmp_path)
 

@@ -32,6 +32,8 @@ _READ_AGAIN = ""
 _WITHOUT_CALL = frozenset({"identity", "reconcile"})
 _CALL_SIZE = 80
 """Bytes that the id of a call takes, and its place in a list."""
+_MAX_HASHES = 250_000
+"""Hashes of call ids that are held as they are: 20 MB."""
 _SEEN_BITS = 27
 _HASH_BITS = 60
 
@@ -51,15 +53,29 @@ _brief = msgspec.json.Decoder(_Brief).decode
 
 
 class _Seen:
-    """Bloom filter of call ids, of fixed size: it may take a new id for one that it has, and never the reverse."""
+    """Set of call ids of bounded size: hashes of the first ones, and a Bloom filter where there are more. It may take a new id for one that
+    it has, and never the reverse."""
 
     def __init__(self) -> None:
-        self._bits = bytearray(1 << (_SEEN_BITS - 3))
+        self._few: set[int] | None = set()
+        self._bits = bytearray()
 
     def add(self, call_id: str) -> bool:
         """Add an id. True if it may have been there before."""
+        place, few = hash(call_id), self._few
+        if few is None:
+            return self._mark(place)
+        known = place in few
+        few.add(place)
+        if len(few) > _MAX_HASHES:
+            self._few, self._bits = None, bytearray(1 << (_SEEN_BITS - 3))
+            for one in few:
+                self._mark(one)
+        return known
+
+    def _mark(self, place: int) -> bool:
         bits, mask = self._bits, (1 << _SEEN_BITS) - 1
-        place = hash(call_id) & (1 << _HASH_BITS) - 1
+        place &= (1 << _HASH_BITS) - 1
         step = place >> 27 | 1
         known = True
         for _ in range(4):

@@ -199,20 +199,25 @@ def _whole(chapters: Iterable[_Chapter]) -> dict[str, Any]:
     return row
 
 
-_CHAIN = frozenset({"event", "prev", "hash"})
-_OF_ENTRY = frozenset({"seq", "time", "stream", "event", "prev", "hash"})
+_CHAIN = ("event", "prev", "hash")
+_OF_ENTRY = ("seq", "time", "stream", "event", "prev", "hash")
 
 
 def unfinished_row(intent: Entry) -> dict[str, Any]:
     """The row of a call that has begun and not ended."""
-    row = {name: value for name, value in intent.items() if name not in _CHAIN}
+    row = dict(intent)
+    for name in _CHAIN:
+        row.pop(name, None)
     row["status"] = "unfinished"
     return row
 
 
 def with_outcome(row: dict[str, Any], outcome: Entry) -> dict[str, Any]:
     """A call's row, changed to say how the call ended."""
-    row.update({key: value for key, value in outcome.items() if key not in _OF_ENTRY})
+    added = dict(outcome)
+    for name in _OF_ENTRY:
+        added.pop(name, None)
+    row.update(added)
     row["outcome_seq"] = outcome.get("seq")
     return row
 

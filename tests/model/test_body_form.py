@@ -72,7 +72,35 @@ def test_a_spread_body_is_wrapped(arguments: Any, meant: Any, moved: tuple[str, 
 def test_an_unknown_argument_is_told_where_it_belongs() -> None:
     assert body_advice(spread(), "body") == "give 'status', 'note_' each by itself"
     assert body_advice(single(), "status") == "put it into 'body'"
-    assert body_advice(spread(), "colour") == body_advice(single(), "colour") == ""
+    assert body_advice(spread(), "colour") == ""
+    assert body_advice(single(), "colour") == "the request body is the argument 'body', an object"
+    assert body_advice(whole({"type": "array"}), "items") == "the request body is the argument 'body', a list"
+
+
+CIRCLE: Any = {"type": "object", "properties": {"radius": {"type": "integer"}}}
+FORMS: dict[str, Any] = {
+    "choice": {"oneOf": [CIRCLE, {"type": "object", "properties": {"side": {"type": "integer"}}}]},
+    "reference": {"$ref": "#/$defs/Circle"},
+    "composed": {"allOf": [{"$ref": "#/$defs/Circle"}, {"properties": {"colour": TEXT}}]},
+    "deep": {"anyOf": [{"type": "null"}, {"allOf": [{"$ref": "#/$defs/Circle"}]}]},
+    "round": {"allOf": [{"$ref": "#/$defs/Round"}]},
+}
+
+
+def whole(body: Any) -> Tool:
+    tool = _tool({"where": TEXT, "body": body}, {}, "body")
+    defs = {"Circle": CIRCLE, "Round": {**CIRCLE, "allOf": [{"$ref": "#/$defs/Round"}] * 2}}
+    return replace(tool, input_schema={**tool.input_schema, "$defs": defs})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_body_is_wrapped_whatever_form_its_schema_has(form: str) -> None:
+    assert in_body_form(whole(FORMS[form]), {"radius": 1}) == ({"body": {"radius": 1}}, ("radius",))
+    assert in_body_form(whole(FORMS[form]), {"radius": 1, "other": 2}) == (
+        {"body": {"radius": 1}, "other": 2},
+        ("radius",),
+    )
+    assert body_advice(whole(FORMS[form]), "radius") == "put it into 'body'"
 
 
 _NAMES = st.sampled_from(["where", "status", "note_", "_note", "note", "body", "request_body", "other"])

@@ -265,6 +265,7 @@ FORMS: dict[str, Any] = {
     "merged": {"allOf": [PLACE, {"type": "object", "properties": {"street": {"type": "string"}}}]},
     "oneof": {"oneOf": [PLACE, {"type": "array", "items": {"type": "integer"}}]},
     "nullable": {"anyOf": [PLACE, {"type": "null"}]},
+    "untyped": {"properties": PLACE["properties"]},
 }
 
 
@@ -284,14 +285,114 @@ def inside(value: Any, depth: int) -> Any:
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_json_written_as_text_is_read_in_every_form_and_depth(form: str, depth: int) -> None:
     value: Any = {"city": "Rome", "zip": 5}
-    written: list[Any] = [json.dumps(value)]
-    if form != "oneof":  # which branch is meant is not told by one of its members
-        written += [{"city": "Rome", "zip": "5"}, json.dumps({"city": "Rome", "zip": "5"})]
+    written: list[Any] = [json.dumps(value), f"\n{json.dumps(value)} "]
+    written += [{"city": "Rome", "zip": "5"}, json.dumps({"city": "Rome", "zip": "5"})]
     for one in written:
         seen = repair(nested(FORMS[form], depth), inside(one, depth))
         assert seen.arguments == inside(value, depth)
         assert (seen.dropped, seen.left_out) == ((), ())
         assert seen.repaired
+
+
+NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
+KINDS: list[dict[str, Any]] = [
+    {"type": "object", "properties": {"kind": {"const": "place"}, "data": PLACE}},
+    {"type": "object", "properties": {"kind": {"enum": ["list"]}, "data": NUMBERS}},
+    {"type": "object", "allOf": [{"$ref": "#/$defs/Noted"}], "required": ["kind"]},
+]
+NOTED: dict[str, Any] = {"type": "object", "properties": {"kind": {"const": "note"}, "data": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"kind": "place", "data": '{"zip": "5"}'}, {"kind": "place", "data": {"zip": 5}}),
+        ({"kind": "place", "data": {"zip": "5"}}, {"kind": "place", "data": {"zip": 5}}),
+        ({"kind": "list", "data": "[1]"}, {"kind": "list", "data": [1]}),
+        ({"kind": "list", "data": ["1"]}, {"kind": "list", "data": [1]}),
+        ({"kind": "note", "data": "[1]"}, {"kind": "note", "data": "[1]"}),
+        ({"kind": "other", "data": "[1]"}, {"kind": "other", "data": "[1]"}),
+        ({"data": "[1]"}, {"data": "[1]"}),  # which may be a text
+    ],
+)
+def test_constants_tell_which_branch_of_a_choice_is_meant(keyword: str, given: Any, meant: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {keyword: KINDS}}, "$defs": {"Noted": NOTED}}
+    assert repair(schema, {"a": given}).arguments == {"a": meant}
+    assert repair(schema, {"a": json.dumps(given)}).arguments == {"a": meant}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "meant"),
+    [
+        ({"additionalProperties": PLACE}, {"x": '{"zip": 1}', "y": {"zip": "2"}}, {"x": {"zip": 1}, "y": {"zip": 2}}),
+        ({"additionalProperties": {"type": "integer"}}, {"x": "5"}, {"x": 5}),
+        ({"additionalProperties": {"type": "string"}}, {"x": "5"}, {"x": "5"}),
+        ({"patternProperties": {"^x": NUMBERS}}, {"xa": "[1]", "ya": "[1]"}, {"xa": [1], "ya": "[1]"}),
+        (
+            {
+                "properties": {"n": {}},
+                "patternProperties": {"^x": NUMBERS},
+                "additionalProperties": {"type": "integer"},
+            },
+            {"n": "1", "x": "[1]", "z": "1"},
+            {"n": "1", "x": [1], "z": 1},
+        ),
+        ({"patternProperties": {"(?=x)x": NUMBERS}}, {"x": "[1]"}, {"x": "[1]"}),
+        ({"allOf": [{"additionalProperties": {"type": "integer"}}]}, {"x": "5"}, {"x": 5}),
+    ],
+)
+def test_json_written_as_text_is_read_in_members_without_a_name(schema: Any, given: Any, meant: Any) -> None:
+    root = {"type": "object", "properties": {"a": {"type": "object", **schema}}}
+    assert repair(root, {"a": given}).arguments == {"a": meant}
+
+
+@pytest.mark.parametrize(
+    ("schema", "meant"),
+    [
+        ({"type": "array", "prefixItems": [PLACE, {"type": "integer"}]}, [{"zip": 1}, 2, "3"]),
+        ({"type": "array", "prefixItems": [PLACE], "items": {"type": "integer"}}, [{"zip": 1}, 2, 3]),
+        ({"allOf": [{"type": "array", "prefixItems": [PLACE], "items": {"type": "integer"}}]}, [{"zip": 1}, 2, 3]),
+        ({"oneOf": [{"type": "array", "items": {"type": "integer"}}, PLACE]}, ['{"zip": "1"}', 2, 3]),
+        ({"type": "array", "items": {"type": "string"}}, ['{"zip": "1"}', "2", "3"]),
+        ({"items": {"type": ["integer", "object"]}}, [{"zip": "1"}, 2, 3]),
+    ],
+)
+def test_json_written_as_text_is_read_in_items_by_their_place(schema: Any, meant: Any) -> None:
+    root = {"type": "object", "properties": {"a": schema}}
+    assert repair(root, {"a": ['{"zip": "1"}', "2", "3"]}).arguments == {"a": meant}
+
+
+def test_a_choice_within_choices_is_looked_at_for_a_bounded_time() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    for _ in range(6):
+        schema = {"anyOf": [schema] * 12}
+    assert repair({"type": "object", "properties": {"a": schema}}, {"a": {"n": "5"}}).arguments["a"] in (
+        {"n": 5},
+        {"n": "5"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant", "left_out"),
+    [
+        ({"n": "", "t": "x"}, {"t": "x"}, ("/a/n",)),
+        ({"o": {"zip": "", "city": ""}}, {"o": {"city": ""}}, ("/a/o/zip",)),
+        ({"r": ""}, {"r": ""}, ()),
+        ({"t": ""}, {"t": ""}, ()),
+        ({"l": [{"zip": ""}]}, {"l": [{}]}, ("/a/l/0/zip",)),
+        ({"d": "", "e": ""}, {}, ("/a/d", "/a/e")),
+        ({"elsewhere": ""}, {"elsewhere": ""}, ()),
+    ],
+)
+def test_an_empty_text_for_an_optional_member_is_no_value(given: Any, meant: Any, left_out: tuple[str, ...]) -> None:
+    members: Any = {
+        "n": {"type": "integer"}, "t": {"type": "string"}, "o": PLACE, "r": {"type": "integer"}, "l": {"type": "array", "items": PLACE},
+        "d": {"type": "string", "format": "date"}, "e": {"type": "string", "enum": ["x"]},
+    }  # fmt: skip
+    root = {"type": "object", "properties": {"a": {"type": "object", "properties": members, "required": ["r"]}}}
+    seen = repair(root, {"a": given})
+    assert (seen.arguments, seen.left_out) == ({"a": meant}, left_out)
 
 
 def test_text_that_is_declared_as_text_is_never_read() -> None:

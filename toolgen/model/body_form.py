@@ -11,13 +11,16 @@ from collections.abc import Mapping
 import msgspec
 
 from toolgen.json_codec import decode_json
-from toolgen.model.schema import Json, JsonObject
+from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpBody, Tool
 
 __all__ = ["body_advice", "in_body_form"]
 
 _WRAPPERS = ("body", "requestBody", "request_body")
 _MAX_TEXT_LENGTH = 65_536
+_MAX_LEVELS = 8  # of references and combinators
+_MAX_PARTS = 100
+_KINDS = {"array": ", a list", "object": ", an object", "string": ", a text"}
 
 
 def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
@@ -28,7 +31,9 @@ def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[s
     known = tool.input_schema.get("properties", {})
     if body.argument is None:
         return _spread(body, arguments, known)
-    members = _members(known.get(body.argument))
+    if known.keys() >= arguments.keys():
+        return arguments, ()
+    members = _members(tool.input_schema, body.argument)
     moved = {name: value for name, value in arguments.items() if name not in known and name in members}
     whole = _object(arguments.get(body.argument, {}))
     if not moved or whole is None or not moved.keys().isdisjoint(whole):
@@ -38,14 +43,17 @@ def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[s
 
 
 def body_advice(tool: Tool, unknown: str) -> str:
-    """Where an unknown argument belongs that has to do with the body, or ""."""
+    """Where an unknown argument belongs that may have to do with the body, or ""."""
     body = tool.binding.body if isinstance(tool.binding, HttpBinding) else None
     if body is None:
         return ""
     if body.argument is None:
         return f"give {_listed(body)} each by itself" if body.properties and unknown in _WRAPPERS else ""
-    members = _members(tool.input_schema.get("properties", {}).get(body.argument))
-    return f"put it into '{body.argument}'" if unknown in members else ""
+    if unknown in _members(tool.input_schema, body.argument):
+        return f"put it into '{body.argument}'"
+    declared = tool.input_schema.get("properties", {}).get(body.argument)
+    kind = _KINDS.get(str(declared.get("type")), "") if isinstance(declared, Mapping) else ""
+    return f"the request body is the argument '{body.argument}'{kind}"
 
 
 def _spread(body: HttpBody, arguments: JsonObject, known: Mapping[str, object]) -> tuple[JsonObject, tuple[str, ...]]:
@@ -61,9 +69,22 @@ def _spread(body: HttpBody, arguments: JsonObject, known: Mapping[str, object]) 
     return arguments, ()
 
 
-def _members(schema: object) -> Mapping[str, object]:
-    members = schema.get("properties") if isinstance(schema, Mapping) else None
-    return members if isinstance(members, Mapping) else {}
+def _members(root: Schema, argument: str) -> Mapping[str, object]:
+    """The members that the schema of an argument names, in any branch of its choices."""
+    found: dict[str, object] = {}
+    level: list[object] = [root.get("properties", {}).get(argument)]
+    for _ in range(_MAX_LEVELS):
+        below: list[object] = []
+        for schema in level[:_MAX_PARTS]:
+            if not isinstance(schema, Mapping):
+                continue
+            found.update(schema.get("properties") or {})
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                below += schema.get(keyword) or ()
+            if isinstance(ref := schema.get("$ref"), str):
+                below.append(root.get("$defs", {}).get(ref.removeprefix("#/$defs/")))
+        level = below
+    return found
 
 
 def _object(value: Json) -> JsonObject | None:

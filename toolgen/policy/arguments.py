@@ -16,7 +16,16 @@ from toolgen.model.names import near
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.shared_definitions import Closure, Definitions, references
 from toolgen.model.tool import Effect, Tool
-from toolgen.policy.members import Changes, Members, json_types, pointer_step, spelt_out, whole
+from toolgen.policy.members import (
+    CHECKED_FORMATS,
+    Changes,
+    Members,
+    json_types,
+    never_empty,
+    pointer_step,
+    spelt_out,
+    whole,
+)
 from toolgen.policy.validation_messages import sentences
 
 __all__ = [
@@ -41,7 +50,6 @@ _ENDLESS = sys.maxsize
 _MAX_UNKNOWN = 100  # names that are compared with the known ones
 _TOO_MUCH = f"validating one value against it could take more than {_MAX_WORK} steps"
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
-CHECKED_FORMATS = frozenset({"date", "date-time", "email", "uuid", "uri", "hostname", "ipv4", "ipv6"})
 _UNCHECKED = dict.fromkeys(
     (
         *(
@@ -125,8 +133,8 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
         if not isinstance(declared, (dict, Mapping)):
             continue
         if isinstance(value, str):
-            types = json_types(declared, schema, 0)
-            if not value and name not in schema.get("required", ()) and _never_empty(declared, types):
+            types = json_types(declared, schema, {})
+            if not value and name not in schema.get("required", ()) and never_empty(declared, types):
                 del kept[name]
                 left_out.append(name)
                 continue
@@ -138,17 +146,9 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
                 repaired.append(name)
         if not isinstance(kept[name], _SIMPLE):
             within = within or Members(schema)
-            changes = Changes(dropped=dropped, repaired=repaired)
+            changes = Changes(dropped=dropped, repaired=repaired, left_out=left_out)
             kept[name] = within.known(kept[name], declared, f"/{pointer_step(name)}", changes)
     return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped), left_out=tuple(left_out))
-
-
-def _never_empty(declared: Schema, types: frozenset[str]) -> bool:
-    """Whether a schema refuses the empty text."""
-    if types and "string" not in types:
-        return True
-    choices = declared.get("enum")
-    return declared.get("format") in CHECKED_FORMATS or (isinstance(choices, (list, tuple)) and "" not in choices)
 
 
 def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = ()) -> dict[str, str]:

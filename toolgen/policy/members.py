@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 
 from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.names import near
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["Changes", "Members", "json_types", "pointer_step", "spelt_out", "whole"]
+__all__ = ["CHECKED_FORMATS", "Changes", "Members", "json_types", "never_empty", "pointer_step", "spelt_out", "whole"]
+
+CHECKED_FORMATS = frozenset({"date", "date-time", "email", "uuid", "uri", "hostname", "ipv4", "ipv6"})
+"""Formats that constrain values of arguments."""
 
 _MAX_DEPTH = 64
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_UNKNOWN = 100  # names that are compared with the known ones
 _MAX_REPAIR_LENGTH = 65_536
+_JSON_SPACE = " \t\r\n"
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -27,15 +33,53 @@ _TYPES: Mapping[type, str] = {
     type(None): "null",
 }
 _MAX_PARTS = 8  # levels of references and combinators that make up one object
+_MAX_GATHERED = 500  # schemas that make up one object
+_MAX_BRANCHES = 50  # branches of a choice that are held against a value
+_ANYTHING: Schema = {}
+_NO_ITEMS: tuple[Sequence[object], object] = ((), None)
 _MORE = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties", "if", "dependentSchemas"})
+_IMPLIED: Mapping[str, str] = {
+    **dict.fromkeys(("properties", "additionalProperties", "patternProperties"), "object"),
+    **dict.fromkeys(("items", "prefixItems"), "array"),
+}
+"""Keywords that are said of one type, which is listed where there is no `type`."""
+_SAYS_OTHERWISE = frozenset({"const", "enum", "pattern", "minLength", "maxLength", "format", "contentMediaType"})
 _SAYS_SOMETHING = frozenset({"properties", "required", "$ref", "allOf", "anyOf", "oneOf"})
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Members.known` changed, as JSON pointers: members that it left out, and texts that it read as JSON."""
+    """What `Members.known` changed, as JSON pointers: members that it dropped, texts that it read as JSON, and empty texts that it left
+    out."""
 
     dropped: list[str]
     repaired: list[str]
+    left_out: list[str]
+
+
+class _Shape(msgspec.Struct):
+    """What a schema says of an object's members: by name, by pattern, and of any others."""
+
+    names: dict[str, Schema] = {}
+    patterns: list[tuple[str, Schema]] = []
+    rest: Schema | None = None
+    required: set[str] = set()
+    found: dict[str, Schema | None] = {}
+    closed: bool = False
+    """Whether there is no room for members that are not named, as nothing is said of them."""
+
+    def add(self, name: str, schema: object) -> None:
+        """A schema that a member has to fit beside those that are known."""
+        made = schema if isinstance(schema, Mapping) else _ANYTHING
+        known = self.names.get(name)
+        self.names[name] = made if known is None or known is made else _all([known, made])
+
+    def of(self, name: str) -> Schema | None:
+        """The schema of a member, or None where nothing is said of it."""
+        if name not in self.found:
+            said = [self.names[name]] if name in self.names else []
+            said += [schema for pattern, schema in self.patterns if _matches(pattern, name)]
+            self.found[name] = _all(said) if said else self.rest
+        return self.found[name]
 
 
 class Members:
@@ -43,40 +87,57 @@ class Members:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._found: dict[int, tuple[dict[str, Any], bool]] = {}
+        # Each with the schemas that it was made of, so that their identity stays theirs.
+        self._shapes: dict[tuple[int, ...], tuple[list[Schema], _Shape]] = {}
+        self._types: dict[int, frozenset[str]] = {}
         self._unknown = 0
+        self._parts = 0
 
     def known(self, value: Json, schema: object, pointer: str, changes: Changes, depth: int = 0) -> Json:
-        """The value without members that look like a slip of one that its schema names and are nothing that it speaks of, and with JSON in
-        place of texts that spell it out; the very same where there is none. Other members stay: a schema that is silent of them allows
-        them, as that of a parent of other schemas does."""
+        """The value without members that look like a slip of one that its schema names and are nothing that it speaks of, without empty
+        texts for optional members that cannot be empty, and with JSON in place of texts that spell it out; the very same where there is
+        none. Other members stay: a schema that is silent of them allows them, as that of a parent of other schemas does."""
         if depth > _MAX_DEPTH or not isinstance(schema, Mapping):
             return value
         match value:
             case Mapping():
-                names, closed = self._of(schema)
-                made: dict[str, Json] = {}
-                for name, item in value.items():
-                    below = f"{pointer}/{pointer_step(name)}"
-                    if name in names:
-                        made[name] = self.known(item, names[name], below, changes, depth + 1)
-                    elif closed and self._is_slip(name, names):
-                        changes.dropped.append(below)
-                    else:
-                        made[name] = item
-                return made if len(made) < len(value) or any(made[key] is not value[key] for key in made) else value
+                return self._object(value, schema, pointer, changes, depth)
             case list() | tuple():
-                inside = self._items(schema)
+                first, rest = self._items(schema)
                 items = [
-                    self.known(item, inside, f"{pointer}/{index}", changes, depth + 1)
-                    for index, item in enumerate(value)
+                    self.known(item, first[at] if at < len(first) else rest, f"{pointer}/{at}", changes, depth + 1)
+                    for at, item in enumerate(value)
                 ]
                 return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-            case str() if depth and (better := spelt_out(value, json_types(schema, self._root, 0))) is not None:
+            case str() if (
+                depth and (better := spelt_out(value, json_types(schema, self._root, self._types))) is not None
+            ):
                 changes.repaired.append(pointer)
                 return self.known(better[0], schema, pointer, changes, depth + 1)
             case _:
                 return value
+
+    def _object(
+        self, value: Mapping[str, Json], schema: Schema, pointer: str, changes: Changes, depth: int
+    ) -> Mapping[str, Json]:
+        shape = self._of(schema, value)
+        made: dict[str, Json] = {}
+        for name, item in value.items():
+            below = f"{pointer}/{pointer_step(name)}"
+            if (found := shape.of(name)) is not None:
+                if (
+                    item == ""
+                    and name not in shape.required
+                    and never_empty(found, json_types(found, self._root, self._types))
+                ):
+                    changes.left_out.append(below)
+                    continue
+                made[name] = self.known(item, found, below, changes, depth + 1)
+            elif shape.closed and self._is_slip(name, shape.names):
+                changes.dropped.append(below)
+            else:
+                made[name] = item
+        return made if len(made) < len(value) or any(made[key] is not value[key] for key in made) else value
 
     def _is_slip(self, name: str, names: Mapping[str, Any]) -> bool:
         """Whether a name was probably meant to be one of others; not of as many unknown ones that they are no slips."""
@@ -90,53 +151,136 @@ class Members:
         for number, step in enumerate(steps):
             if not isinstance(schema, Mapping):
                 return ""
-            names = schema.get("properties", {}) if number == 0 else self._of(schema)[0]
-            schema = names[step] if step in names else self._items(schema)
-        return near(last, self._of(schema)[0]) if isinstance(schema, Mapping) else ""
+            names = schema.get("properties", {}) if number == 0 else self._of(schema, {}).names
+            schema = names[step] if step in names else self._items(schema)[1]
+        return near(last, self._of(schema, {}).names) if isinstance(schema, Mapping) else ""
 
-    def _of(self, schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """The members that an object's schema names, and whether it leaves no room for others by saying nothing of them."""
-        if id(schema) not in self._found:
-            names: dict[str, Any] = {}
-            closed = self._gather(schema, names, 0)
-            self._found[id(schema)] = (names, closed and bool(names))
-        return self._found[id(schema)]
+    def _of(self, schema: Schema, value: Mapping[str, Json]) -> _Shape:
+        """What an object's schema says of its members. Of the branches of a choice those count that the constants in the value leave."""
+        used = [schema, *self._other_branches(schema, value, 0)]
+        key = tuple(map(id, used))
+        if key not in self._shapes:
+            self._parts = 0
+            shape = _Shape()
+            closed = self._gather(schema, shape, 0, frozenset(key[1:]))
+            shape.closed = closed and bool(shape.names)
+            self._shapes[key] = (used, shape)
+        return self._shapes[key][1]
 
-    def _gather(self, schema: object, names: dict[str, Any], depth: int) -> bool:
-        """Adds what a schema names. False where others are allowed, or cannot be told from what stands behind a choice."""
-        if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
+    def _gather(self, schema: object, shape: _Shape, depth: int, left: frozenset[int]) -> bool:
+        """Adds what a schema says, without the branches that are `left`. False where other members are allowed, or cannot be told from
+        what stands behind a choice."""
+        self._parts += 1
+        if not isinstance(schema, Mapping) or depth > _MAX_PARTS or self._parts > _MAX_GATHERED:
             return False
         closed = _MORE.isdisjoint(schema)
-        if isinstance(properties := schema.get("properties"), Mapping):
-            names.update(properties)
+        shape.required.update(schema.get("required") or ())
+        for name, member in (schema.get("properties") or {}).items():
+            shape.add(name, member)
+        shape.patterns += (schema.get("patternProperties") or {}).items()
+        if isinstance(others := schema.get("additionalProperties"), Mapping):
+            shape.rest = _all([others] if shape.rest is None else [shape.rest, others])
         if isinstance(ref := schema.get("$ref"), str):
             target = self._target(ref)
-            closed = _SAYS_SOMETHING.intersection(target) != set() and self._gather(target, names, depth + 1) and closed
+            said = _SAYS_SOMETHING.intersection(target) != set()
+            closed = self._gather(target, shape, depth + 1, left) and said and closed
         for part in schema.get("allOf") or ():
-            closed = self._gather(part, names, depth + 1) and closed
+            closed = self._gather(part, shape, depth + 1, left) and closed
         for keyword in ("anyOf", "oneOf"):
-            if isinstance(branches := schema.get(keyword), (list, tuple)):
-                objects = [one for one in branches if not self._is_scalar(one)]
-                closed = len(objects) == 1 and self._gather(objects[0], names, depth + 1) and closed
+            if branches := self._branches(schema, keyword, "object"):
+                kept = [one for one in branches if id(one) not in left]
+                if len(kept) == 1:
+                    closed = self._gather(kept[0], shape, depth + 1, left) and len(branches) == 1 and closed
+                else:
+                    closed = False
+                    self._join(kept, shape, depth + 1, left)
         return closed
 
-    def _items(self, schema: Mapping[str, Any], depth: int = 0) -> object:
-        """The schema of a list's items, where one is said."""
-        if isinstance(items := schema.get("items"), Mapping) or depth > _MAX_PARTS:
-            return items
-        parts: list[object] = [self._target(ref)] if isinstance(ref := schema.get("$ref"), str) else []
-        for keyword in ("anyOf", "oneOf"):
-            parts += [one for one in schema.get(keyword) or () if not self._is_scalar(one)]
-        return self._items(parts[0], depth + 1) if len(parts) == 1 and isinstance(parts[0], Mapping) else None
+    def _join(self, branches: list[Schema], shape: _Shape, depth: int, left: frozenset[int]) -> None:
+        """Adds what branches say of which any may be meant: a member has to fit one of its schemas."""
+        shapes = [_Shape() for _ in branches]
+        for branch, one in zip(branches, shapes, strict=True):
+            self._gather(branch, one, depth, left)
+            shape.required |= one.required
+        for name in dict.fromkeys(name for one in shapes for name in one.names):
+            shape.add(name, {"anyOf": [said for one in shapes if (said := one.of(name)) is not None]})
+        if any(one.rest is not None for one in shapes):
+            rest = {"anyOf": [one.rest for one in shapes if one.rest is not None]}
+            shape.rest = _all([rest] if shape.rest is None else [shape.rest, rest])
 
-    def _target(self, ref: str) -> Mapping[str, Any]:
+    def _other_branches(self, schema: Schema, value: Mapping[str, Json], depth: int) -> list[Schema]:
+        """Branches of the choices of a schema that cannot be meant: a constant of theirs is another one in the value."""
+        if depth > _MAX_PARTS:
+            return []
+        found: list[Schema] = []
+        if isinstance(ref := schema.get("$ref"), str):
+            found += self._other_branches(self._target(ref), value, depth + 1)
+        for part in schema.get("allOf") or ():
+            found += self._other_branches(part, value, depth + 1) if isinstance(part, Mapping) else []
+        for keyword in ("anyOf", "oneOf"):
+            branches = self._branches(schema, keyword, "object")
+            if 1 < len(branches) <= _MAX_BRANCHES:
+                found += [one for one in branches if self._contradicts(one, value, 0)]
+        return found
+
+    def _contradicts(self, schema: object, value: Mapping[str, Json], depth: int) -> bool:
+        """Whether a text in the value is none of those that a schema allows for its member."""
+        if not isinstance(schema, Mapping) or depth > _MAX_PARTS:
+            return False
+        for name, member in (schema.get("properties") or {}).items():
+            if isinstance(given := value.get(name), str) and isinstance(member, Mapping):
+                choices = [member["const"]] if "const" in member else member.get("enum")
+                if isinstance(choices, (list, tuple)) and given not in choices:
+                    return True
+        parts = [
+            *(schema.get("allOf") or ()),
+            *([self._target(ref)] if isinstance(ref := schema.get("$ref"), str) else ()),
+        ]
+        return any(self._contradicts(part, value, depth + 1) for part in parts)
+
+    def _items(self, schema: Schema, depth: int = 0) -> tuple[Sequence[object], object]:
+        """The schemas of a list's first items, and that of all others, where they are said."""
+        first = schema.get("prefixItems") or ()
+        if depth > _MAX_PARTS or first or isinstance(schema.get("items"), Mapping):
+            return first, schema.get("items")
+        parts: list[object] = [self._target(ref)] if isinstance(ref := schema.get("$ref"), str) else []
+        parts += schema.get("allOf") or ()
+        said = [
+            found
+            for keyword in ("anyOf", "oneOf")
+            for one in self._branches(schema, keyword, "array")
+            if (found := self._items(one, depth + 1)) != _NO_ITEMS
+        ]
+        said += [
+            found for one in parts if isinstance(one, Mapping) and (found := self._items(one, depth + 1)) != _NO_ITEMS
+        ]
+        return said[0] if len(said) == 1 else _NO_ITEMS
+
+    def _branches(self, schema: Schema, keyword: str, kind: str) -> list[Schema]:
+        """The branches of a choice that may be of a type."""
+        branches = schema.get(keyword)
+        if not isinstance(branches, (list, tuple)):
+            return []
+        each = [(one, json_types(one, self._root, self._types)) for one in branches if isinstance(one, Mapping)]
+        return [one for one, types in each if not types or kind in types]
+
+    def _target(self, ref: str) -> Schema:
         target = self._root.get("$defs", {}).get(ref.removeprefix("#/$defs/"))
         return target if isinstance(target, Mapping) else {}
 
-    def _is_scalar(self, schema: object) -> bool:
-        """Whether a branch takes neither objects nor lists."""
-        types = json_types(schema, self._root, 0) if isinstance(schema, Mapping) else frozenset()
-        return bool(types) and types.isdisjoint({"object", "array"})
+
+def _all(schemas: list[Schema]) -> Schema:
+    """A schema that holds where each of them does."""
+    return schemas[0] if len(schemas) == 1 else {"allOf": schemas}
+
+
+@lru_cache(maxsize=1024)
+def _matches(pattern: str, name: str) -> bool:
+    """Whether a pattern of `patternProperties` is found in a name; in linear time, and never where it cannot be searched so."""
+    try:
+        return jsonschema_rs.is_valid({"pattern": pattern}, name, pattern_options=jsonschema_rs.RegexOptions())
+    except ValueError:
+        return False
 
 
 def pointer_step(name: str) -> str:
@@ -144,42 +288,58 @@ def pointer_step(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def json_types(schema: Mapping[str, Any], root: Schema, depth: int) -> frozenset[str]:
-    """The JSON types a property may have, or nothing when that cannot be told."""
+def json_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], depth: int = 0) -> frozenset[str]:
+    """The JSON types a property may have, or nothing when that cannot be told. `known` are those of schemas by their identity."""
     if depth > _MAX_PARTS:
         return frozenset()
-    found = [types for types in _said_types(schema, root, depth) if types]
-    if not found:
-        return frozenset()
-    both = frozenset.intersection(*(types | {"integer"} if "number" in types else types for types in found))
-    return both - {"integer"} if "number" in both else both
+    if id(schema) not in known:
+        known[id(schema)] = frozenset()  # of one that leads back to itself
+        found = [types for types in _said_types(schema, root, known, depth) if types]
+        both = (types | {"integer"} if "number" in types else types for types in found)
+        types = frozenset.intersection(*both) if found else frozenset()
+        known[id(schema)] = types - {"integer"} if "number" in types else types
+    return known[id(schema)]
 
 
-def _said_types(schema: Mapping[str, Any], root: Schema, depth: int) -> Iterator[frozenset[str]]:
+def _said_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], depth: int) -> Iterator[frozenset[str]]:
     """The types that each keyword of a schema allows."""
     declared = schema.get("type")
     if isinstance(declared, str):
         yield frozenset({declared})
     elif isinstance(declared, Sequence):
         yield frozenset(declared)
+    elif _SAYS_OTHERWISE.isdisjoint(schema):
+        implied = {_IMPLIED[key] for key in schema if key in _IMPLIED}
+        if len(implied) == 1:
+            yield frozenset(implied)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
         target = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
-        yield json_types(target, root, depth + 1) if isinstance(target, Mapping) else frozenset()
+        yield json_types(target, root, known, depth + 1) if isinstance(target, Mapping) else frozenset()
     for branch in schema.get("allOf") or ():
         if isinstance(branch, Mapping):
-            yield json_types(branch, root, depth + 1)
+            yield json_types(branch, root, known, depth + 1)
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if isinstance(branches, Sequence) and branches:
-            found = [json_types(branch, root, depth + 1) for branch in branches if isinstance(branch, Mapping)]
+            found = [json_types(branch, root, known, depth + 1) for branch in branches if isinstance(branch, Mapping)]
             if len(found) == len(branches) and all(found):
                 yield frozenset().union(*found)
 
 
+def never_empty(schema: Schema, types: frozenset[str]) -> bool:
+    """Whether a schema whose types are known refuses the empty text."""
+    if types and "string" not in types:
+        return True
+    choices = schema.get("enum")
+    return schema.get("format") in CHECKED_FORMATS or (isinstance(choices, (list, tuple)) and "" not in choices)
+
+
 def spelt_out(text: str, types: frozenset[str]) -> tuple[Json] | None:
     """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
-    if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH or text != text.strip():
+    if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH:
+        return None
+    if (bare := text.strip(_JSON_SPACE)) != text and bare[:1] not in {"{", "["}:
         return None
     if deeper_than(text.encode("utf-8", "surrogatepass"), MAX_DEPTH):
         return None

@@ -24,6 +24,9 @@ CASES = [
     ("UsersController_remove", "DELETE", "/users/{id}", "delete_user"),
     ("UsersController_resetPassword", "POST", "/users/{id}/reset", "reset_password"),
     ("UserController_activate", "POST", "/users/{id}/activate", "activate_user"),
+    ("UsersController_me", "GET", "/users/me", "get_me"),
+    ("MediaController_findMany", "GET", "/media", "list_media"),
+    ("PostsController_findBySlug", "GET", "/posts/{slug}", "find_post_by_slug"),
     ("OrderItemsController_findAll_v2", "GET", "/v2/order-items", "list_order_items"),
     # springfox and springdoc
     ("getUserUsingGET", "GET", "/users/{id}", "get_user"),
@@ -33,13 +36,31 @@ CASES = [
     ("getAll", "GET", "/api/v1/pets", "list_pets"),
     ("getUserUsingGET", "POST", "/users/{id}", ""),
     ("step_1", "POST", "/wizard", ""),
+    ("search_1", "GET", "/api/orders/search", "search_orders"),
+    ("countUsingGET", "GET", "/api/invoices/count", "count_invoices"),
+    ("activate_2", "POST", "/api/users/{id}/activate", "activate_user"),
+    ("export_3", "GET", "/export", ""),
     # NSwag and Azure
     ("Users_GetAll", "GET", "/api/Users", "list_users"),
     ("Users_GetById", "GET", "/api/Users/{id}", "get_user"),
     ("VirtualMachines_CreateOrUpdate", "PUT", "/vm/{name}", "create_or_update_virtual_machine"),
     ("VirtualMachines_ListByLocation", "GET", "/locations/{location}/vms", "list_virtual_machines_by_location"),
     ("Clickwraps_DeleteClickwrap", "DELETE", "/clickwraps/{id}", "delete_clickwrap"),
-    ("ActionTypes_CreateEntity", "POST", "/ActionTypes", ""),
+    ("ActionTypes_CreateEntity", "POST", "/ActionTypes", "create_action_type_entity"),
+    ("Users_GetRoles", "GET", "/api/Users/{id}/roles", "get_user_roles"),
+    ("StorageAccounts_CheckNameAvailability", "POST", "/checkNameAvailability", "check_storage_account_name_availability"),
+    ("Users_Post", "POST", "/api/Users", "create_user"),
+    ("Users_Put", "PUT", "/api/Users/{id}", "replace_user"),
+    ("Graphql_Post", "POST", "/graphql", "post_graphql"),
+    ("OrdersGET", "GET", "/api/Orders", "list_orders"),
+    ("OrdersGET2", "GET", "/api/Orders/{id}", "get_order"),
+    ("OrdersPOST", "POST", "/api/Orders", "create_order"),
+    ("OrdersGET", "GET", "/api/Invoices", ""),
+    ("OrdersGET", "POST", "/api/Orders", ""),
+    ("ApiProductsGet", "GET", "/api/Products", "list_products"),
+    ("ApiProductsByIdGet", "GET", "/api/Products/{id}", "get_product"),
+    ("ApiProductsByIdDelete", "DELETE", "/api/Products/{id}", "delete_product"),
+    ("ApiProductsByIdGet", "GET", "/api/Products/{name}", ""),
     ("Foo_Bar", "GET", "/foo", ""),
     # Django REST framework
     ("api_v1_users_list", "GET", "/api/v1/users/", "list_users"),
@@ -58,11 +79,21 @@ CASES = [
     ("youtube.videos.list", "GET", "/youtube/v3/videos", "list_videos"),
     ("drive.files.copy", "POST", "/files/{fileId}/copy", "copy_file"),
     ("acme.thing", "GET", "/thing", ""),
+    ("youtube.videos.rate", "POST", "/youtube/v3/videos/rate", "rate_video"),
+    ("gmail.users.messages.batchDelete", "POST", "/users/{userId}/messages/batchDelete", "batch_delete_messages"),
+    ("auth.login", "POST", "/login", ""),
     # AWS and Kubernetes
     ("RunInstances_2016_11_15", "POST", "/#Action=RunInstances", "run_instances"),
+    ("ListFunctions20150331", "GET", "/2015-03-31/functions/", "list_functions"),
+    ("ListDistributions2020_05_31", "GET", "/2020-05-31/distribution", "list_distributions"),
+    ("ListOrders20201399", "GET", "/orders", ""),
+    ("GET_DescribeVpcs", "GET", "/#Action=DescribeVpcs", "describe_vpcs"),
+    ("GET_DescribeVpcs", "POST", "/#Action=DescribeVpcs", ""),
     ("readCoreV1NamespacedPod", "GET", "/api/v1/namespaces/{namespace}/pods/{name}", "read_namespaced_pod"),
     ("listAppsV1beta1NamespacedDeployment", "GET", "/apis/apps/v1beta1/namespaces/{n}/deployments", "list_namespaced_deployment"),
     ("readCoreV1NamespacedPod", "GET", "/pods/{name}", ""),
+    ("ClientPortalUsers_QueryUserDefinedFieldDefinitions", "GET", "/fields", "query_client_portal_user_defined_field_definitions"),
+    ("WebhookFields_QueryFieldDefinitions", "GET", "/fields", "query_webhook_field_definitions"),
     # an author's own
     ("getPetById", "GET", "/pets/{id}", ""),
     ("repos/list-for-org", "GET", "/orgs/{org}/repos", ""),
@@ -107,6 +138,47 @@ def test_operations_of_one_name_are_told_apart_by_their_paths_all_of_them(tmp_pa
         "#/paths/~1orders/get": "s__list_orders",
     }
     assert tools["s__list_orders"].title == "List orders"
+
+
+def test_versions_of_a_kind_are_told_apart_by_group_and_version() -> None:
+    path = "/apis/apps/v1beta2/namespaces/{namespace}/daemonsets"
+    assert framework_names("createAppsV1beta2NamespacedDaemonSet", "POST", path)[:3] == (
+        ("create", "namespaced", "daemon", "set"),
+        ("create", "namespaced", "daemon", "set", "apps"),
+        ("create", "namespaced", "daemon", "set", "apps", "v1beta2"),
+    )
+
+
+def test_a_name_that_two_have_keeps_its_noun_and_gets_the_shortest_addition(tmp_path: Path) -> None:
+    base = "/subscriptions/{s}/resourceGroups/{r}/providers/Microsoft.Compute/virtualMachines"
+    document = _document(
+        ("VirtualMachines_List", "GET", base),
+        ("VirtualMachines_ListAll", "GET", "/subscriptions/{s}/providers/Microsoft.Compute/virtualMachines"),
+    )
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    names = [*toolgen.build({"s": {"openapi": str(path)}}).tools]
+    assert sorted(names) == ["s__list_virtual_machines_resource_groups", "s__list_virtual_machines_subscriptions"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name", "title"),
+    [
+        ("POST", "/v1/users:batchGet", "batch_get_users", "Batch get users"),
+        ("POST", "/v1/files/{id}:cancel", "cancel_file", "Cancel a file"),
+        ("POST", "/v1/files/{id}/copies:bulk-delete", "bulk_delete_file_copies", "Bulk delete copies of a file"),
+        ("POST", "/login", "login", "Login"),
+        ("POST", "/api/sign-up", "sign_up", "Sign up"),
+        ("GET", "/search", "get_search", "Get the search"),
+    ],
+)
+def test_a_method_of_its_own_is_the_verb(tmp_path: Path, method: str, path: str, name: str, title: str) -> None:
+    place = tmp_path / "s.json"
+    document = _document(("", method, path))
+    del document["paths"][path][method.lower()]["operationId"]
+    place.write_text(json.dumps(document), encoding="utf-8")
+    (tool,) = toolgen.build({"s": {"openapi": str(place)}}).tools.values()
+    assert (tool.name, tool.title) == (f"s__{name}", title)
 
 
 @pytest.mark.parametrize(

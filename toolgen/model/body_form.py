@@ -7,6 +7,7 @@ it belongs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 import msgspec
 
@@ -75,7 +76,7 @@ def _members(root: Schema, argument: str) -> Mapping[str, object]:
     level: list[object] = [root.get("properties", {}).get(argument)]
     for _ in range(_MAX_LEVELS):
         below: list[object] = []
-        for schema in level[:_MAX_PARTS]:
+        for schema in islice(level, _MAX_PARTS):
             if not isinstance(schema, Mapping):
                 continue
             found.update(schema.get("properties") or {})

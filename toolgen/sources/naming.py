@@ -13,6 +13,7 @@ from toolgen.model.names import MAX_NAME_LENGTH, join
 
 __all__ = [
     "ABBREVIATIONS",
+    "DEEDS",
     "PARAMETER",
     "VERBS",
     "VERSION",
@@ -21,6 +22,7 @@ __all__ = [
     "from_route",
     "singular",
     "verbs_before",
+    "without_own_method",
     "words",
 ]
 
@@ -147,6 +149,8 @@ VERBS = frozenset(
     upsert validate verify view watch write
     """)
 )
+DEEDS = frozenset({"authenticate", "login", "logout", "register", "search", "signin", "signout", "signup"})
+"""Paths of one segment that say what a POST does."""
 _ROUTE_VERBS: Mapping[str, str] = MappingProxyType(
     {
         "get": "get",
@@ -160,6 +164,7 @@ _ROUTE_VERBS: Mapping[str, str] = MappingProxyType(
         "delete": "delete",
     }
 )
+_OWN_METHOD = re.compile(r"(?<=[^/]):([A-Za-z][A-Za-z0-9_-]*)/?\Z")
 PARAMETER = re.compile(r"\{([^{}]*)\}")
 VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta|rc)[0-9]*)?|api|rest")
 """Segments of paths that say nothing of what is asked for, as their words together."""
@@ -247,8 +252,8 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
     The first has the last segment that is no parameter, and the segment whose item that belongs to. The next ones add the segments before
     it, from right to left, then versions and parameters.
     """
-    # `/files/{id}:cancel` names a method of its own (google.aip.dev/136).
-    segments = [segment for segment in re.split(r"/|:(?=[A-Za-z])", path.split("?", maxsplit=1)[0]) if segment]
+    bare, own = without_own_method(path.split("?", maxsplit=1)[0])
+    segments = [segment for segment in (*bare.split("/"), own) if segment]
     verb = _ROUTE_VERBS.get(method.lower(), "_".join(words(method)) or "call")
     places = [index for index, one in enumerate(segments) if not PARAMETER.search(one) and words(one)]
     said = [index for index in places if not VERSION.fullmatch("".join(words(segments[index])))] or places
@@ -257,7 +262,9 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
         return ((verb, *every) if every else (verb, "root"),)
     nouns = {index: _noun_at(segments, index) for index in places}
     last, above = said[-1], said[:-1]
-    done = _done_by(method, segments, said)
+    done = "_".join(words(own)) if own and above else _done_by(method, segments, said)
+    if not above and last == len(segments) - 1 and method.lower() == "post" and "".join(words(segments[last])) in DEEDS:
+        return (words(segments[last]),)
     if done:
         verb, last, above = done, said[-2], said[:-2]
         nouns[last] = _single(nouns[last]) if done == "create" else nouns[last]
@@ -281,6 +288,12 @@ def from_route(method: str, path: str) -> tuple[tuple[str, ...], ...]:
         names.append((verb, *chain.from_iterable(nouns[place] for place in kept)))
     names.append((verb, *(word for word in every if word != verb)))
     return tuple(dict.fromkeys(names))
+
+
+def without_own_method(path: str) -> tuple[str, str]:
+    """A path, and the method of its own that it ends with: `/files/{id}:cancel` (google.aip.dev/136)."""
+    found = _OWN_METHOD.search(path)
+    return (path[: found.start()], found[1]) if found else (path, "")
 
 
 def _done_by(method: str, segments: Sequence[str], said: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolgen.sources.naming import PARAMETER, VERBS, VERSION, singular, words
+from toolgen.sources.naming import DEEDS, PARAMETER, VERBS, VERSION, singular, without_own_method, words
 
 __all__ = ["is_of_route", "route_title"]
 
@@ -32,11 +32,16 @@ def is_of_route(identifier: str, method: str, path: str) -> bool:
 def route_title(method: str, path: str) -> str:
     """A title such as `List subscriptions of a customer` or `Cancel a quote`; "" for a path without words."""
     method = method.lower()
-    groups = _groups(path)
+    bare, own = without_own_method(path.partition("?")[0])
+    groups = _groups(bare)
     if not groups:
         return ""
     *above, (segments, is_item) = groups
-    if is_item:
+    if own:
+        said = f"{_text(words(own))} {_one(segments) if is_item else _text(*segments)}"
+    elif method == "post" and not above and len(segments) == 1 and "".join(segments[0]) in DEEDS:
+        said = _text(segments[0])
+    elif is_item:
         said = f"{_verb(method)} {_one(segments)}"
     elif (action := segments[-1]) and _is_action(method, action, bool(above), len(segments)):
         if len(segments) > 1:
@@ -61,7 +66,7 @@ def _groups(path: str) -> list[tuple[list[tuple[str, ...]], bool]]:
     """The segments of a path as words, up to each parameter, and whether a parameter follows them."""
     groups: list[tuple[list[tuple[str, ...]], bool]] = []
     pending: list[tuple[str, ...]] = []
-    for segment in re.split(r"/|:(?=[A-Za-z])", path.partition("?")[0].removesuffix(".json")):
+    for segment in path.removesuffix(".json").split("/"):
         found = words(PARAMETER.sub("", segment).removesuffix(".json"))
         if found and not VERSION.fullmatch("".join(found)):
             pending.append(found)

@@ -307,6 +307,14 @@ def test_what_the_standard_leaves_open_is_unproven_and_says_so(tmp_path: Path) -
     assert "the style form has no form" in verdict.reasons[0]
 
 
+def test_null_in_a_list_is_refused_and_what_else_the_list_holds_is_proven(tmp_path: Path) -> None:
+    items: Any = {"type": "array", "items": {"oneOf": [{"type": "null"}, TEXT]}}
+    form = body({"type": "object", "properties": {"ids": items}}, "application/x-www-form-urlencoded")
+    for method, said in (("get", {"parameters": [query(schema=items)]}), ("post", form)):
+        tool, _ = described(tmp_path, {"/e": {method: operation(**said)}}, "3.1.0")
+        assert isinstance(prove(tmp_path, tool), Proven)
+
+
 def test_arguments_that_no_example_had_are_tried_one_by_one(tmp_path: Path) -> None:
     """The first example has no optional argument."""
     written = [query(name, schema={**WHOLES, "minItems": 2}) for name in "abc"]

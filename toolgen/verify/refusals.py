@@ -52,6 +52,8 @@ def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -
     several = isinstance(value, (list, tuple, Mapping))
     if several and style in _DELIMITERS and any(_DELIMITERS[style] in text for text in texts):
         return True
+    if "content" not in parameter and _holds_null(value):
+        return True
     inner = value.values() if isinstance(value, Mapping) else value if several else ()
     if place in {"path", "header", "cookie"} and any(isinstance(one, (list, tuple, Mapping)) for one in inner):
         return True  # no style has a form for it
@@ -137,6 +139,8 @@ def _unsayable_property(name: str, item: Any, how: Mapping[str, Any], whole: Map
         return True
     if style == "deepObject":
         return _hollow(item)
+    if _holds_null(item) and (how or isinstance(item, (list, tuple))):
+        return True
     if style in _DELIMITERS or how.get("explode") is False:
         return any(_DELIMITERS.get(style, ",") in text for text in texts)
     return bool(how) and isinstance(item, Mapping) and _mixed(item, (other for other in whole if other != name))
@@ -147,6 +151,11 @@ def _hollow(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_hollow(one) for one in value.values())
     return isinstance(value, (list, tuple)) and any(vanishes(one) or _hollow(one) for one in value)
+
+
+def _holds_null(value: Any) -> bool:
+    """Whether a list has an item that no style has a form for."""
+    return isinstance(value, (list, tuple)) and any(one is None for one in value)
 
 
 def _texts(value: Any) -> list[str]:

@@ -188,6 +188,15 @@ def test_a_path_value_that_would_change_the_route_is_refused(value: Any) -> None
         (parameter("header", name="X-Q"), ["a,b", "c"]),
         (parameter("header", name="X-Q", explode=True), {"a": "b=c"}),
         (parameter("query", "deepObject", explode=True), {"a": [{}, {"b": 1}]}),
+        (parameter("query", "deepObject", explode=True), {"a": ["b", None]}),
+        (parameter("query", "form", explode=True), ["a", None]),
+        (parameter("query", "form"), [None]),
+        (parameter("query", "pipeDelimited"), [1, None]),
+        (parameter("path", "simple"), ["a", None]),
+        (parameter("path", "matrix", explode=True), ["a", None]),
+        (parameter("path", "pipeDelimited"), ["a", None]),
+        (parameter("header", name="X-Q"), ["a", None]),
+        (parameter("cookie", "form", explode=True), ["a", None]),
     ],
 )
 def test_a_value_that_would_arrive_as_another_is_refused(one: HttpParameter, value: Any) -> None:

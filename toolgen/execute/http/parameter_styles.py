@@ -103,6 +103,13 @@ def scalar(value: Json) -> str:
             return encode_json(value).decode()
 
 
+def _item(value: Json) -> str:
+    """An item of a list as text. No style has a form for null, and the text `null` would be another item."""
+    if value is None:
+        raise UnbindableError("a list holds null, for which there is no form outside of JSON: leave it out")
+    return scalar(value)
+
+
 def _list(value: Json) -> Sequence[Json] | None:
     return value if isinstance(value, (list, tuple)) else None
 
@@ -115,7 +122,7 @@ def _members(value: Mapping[str, Json]) -> list[tuple[str, Json]]:
 def _texts(value: Json) -> list[str]:
     if isinstance(value, Mapping):
         return [text for key, item in _members(value) for text in (key, scalar(item))]
-    return [scalar(item) for item in _list(value) or ()]
+    return [_item(item) for item in _list(value) or ()]
 
 
 def joined(value: Json, styles: Sequence[str]) -> Json:
@@ -132,7 +139,7 @@ def _joined(item: Json, styles: Sequence[str]) -> Json:
     delimiter = unquote(_DELIMITERS.get(styles[0], ","))
     texts: list[Json] = [_joined(one, styles[1:]) for one in inner]
     undivided(texts, delimiter)
-    return delimiter.join(map(scalar, texts))
+    return delimiter.join(map(_item, texts))
 
 
 def undivided(value: Json, delimiter: str) -> None:
@@ -144,7 +151,7 @@ def undivided(value: Json, delimiter: str) -> None:
 def simple(value: Json, explode: bool, encode: Callable[[str], str], delimiter: str = ",") -> str:
     """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects. 2.0 has other delimiters for arrays."""
     if isinstance(value, (list, tuple)):
-        return delimiter.join(encode(scalar(item)) for item in value)
+        return delimiter.join(encode(_item(item)) for item in value)
     if isinstance(value, Mapping):
         between = "=" if explode else ","
         return ",".join(f"{encode(name)}{between}{encode(scalar(item))}" for name, item in _members(value))
@@ -169,7 +176,7 @@ def template(parameter: HttpParameter, value: Json) -> str:
             if delimiter is None:
                 raise UnbindableError(f"the style {style!r} does not exist in a path")
             undivided(value, unquote(delimiter))
-            return delimiter.join(percent(scalar(item)) for item in (_list(value) or [value]))
+            return delimiter.join(percent(_item(item)) for item in (_list(value) or [value]))
 
 
 def _path_reserved(text: str) -> str:
@@ -180,7 +187,7 @@ def _path_reserved(text: str) -> str:
 def _matrix(name: str, value: Json, explode: bool, encode: Callable[[str], str]) -> str:
     if explode:
         if (items := _list(value)) is not None:
-            return "".join(f";{name}={encode(scalar(item))}" for item in items)
+            return "".join(f";{name}={encode(_item(item))}" for item in items)
         if isinstance(value, Mapping):
             return "".join(f";{encode(key)}={encode(scalar(item))}" for key, item in _members(value))
     text = simple(value, False, encode)
@@ -233,7 +240,7 @@ def _pairs(name: str, value: Json, style: str, explode: bool, encode: Callable[[
     if explode:
         if members is not None:
             return [f"{encode(key)}={encode(scalar(item))}" for key, item in members]
-        return [f"{name}={encode(scalar(item))}" for item in items or ()]
+        return [f"{name}={encode(_item(item))}" for item in items or ()]
     delimiter = _DELIMITERS.get(style)
     if delimiter is None:
         raise UnbindableError(f"the style {style!r} does not exist in a query")
@@ -258,6 +265,8 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
             for pair in _deep(f"{name}{opening}{encode(key)}{closing}", item, encode, depth + 1)
         ]
     if (items := _list(value)) is not None:
+        if any(item is None for item in items):
+            _item(None)
         nested = any(isinstance(item, (Mapping, list, tuple)) for item in items)
         below = [
             _deep(f"{name}{opening}{index if nested else ''}{closing}", item, encode, depth + 1)

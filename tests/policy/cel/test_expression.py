@@ -112,6 +112,16 @@ ANSWERS: list[tuple[str, dict[str, Any], object]] = [
     ("[args.amount_cents, 1]", {"amount_cents": 3}, [3, 1]),
     ("args.note == '\\u00e9\\U0001f600'", {"note": "é😀"}, True),
     ("true || has(args.note)", {}, True),
+    ("args.amount_cents <= 9223372036854775808u", {"amount_cents": 2**63}, True),
+    ("args.amount_cents <= 9223372036854775808u", {"amount_cents": 2**63 + 1}, False),
+    ("args.amount_cents < 18446744073709551615u", {"amount_cents": 2**64 - 1}, False),
+    ("args.amount_cents == 9007199254740993", {"amount_cents": float(2**53)}, False),
+    ("args.amount_cents > 9007199254740992", {"amount_cents": 2**53 + 1}, True),
+    ("args.amount_cents >= 18446744073709551615u", {"amount_cents": float(2**64)}, True),
+    ("args.amount_cents in [9007199254740993, 9223372036854775809u]", {"amount_cents": float(2**63)}, False),
+    ("args.note == '9007199254740993.0 \\' 9223372036854775808' // 9223372036854775808", {"note": "a"}, False),
+    ("args.note == r'\\\\' || args.amount_cents == 1e15", {"note": "a", "amount_cents": 10**15}, True),
+    ('args.note == r"""9223372036854775808 " 9"""', {"note": '9223372036854775808 " 9'}, True),
 ]
 
 
@@ -168,6 +178,16 @@ MISTAKES = [
     ("(" * 300 + "true" + ")" * 300, "p.yaml:3"),
     ("true || " * 600 + "true", "at most 4000 characters"),
     ("b'x' == b'x' && \0", "p.yaml:3"),
+    ("args.amount_cents <= 9223372036854775808", "is beyond 9223372036854775807: write 9223372036854775808u"),
+    ("args.amount_cents <= 0x8000000000000000", "is beyond 9223372036854775807: write 9223372036854775808u"),
+    ("args.amount_cents <= 18446744073709551616u", "is beyond 18446744073709551615: compare it under `arguments:`"),
+    ("args.amount_cents > -9223372036854775809", "is beyond 9223372036854775808: compare it under `arguments:`"),
+    ("args.amount_cents <= 9007199254740993.0", "is compared inexactly with whole numbers: write 9007199254740992"),
+    ("args.amount_cents > -1e18", "write -1000000000000000000"),
+    ("args.amount_cents <= 1e19", "write 10000000000000000000u"),
+    ("args.amount_cents <= 1e30", "compare it under `arguments:`"),
+    ("args.amount_cents <= 1e400", "is more than a number can be"),
+    ("args.note == r'\\\\' || args.amount_cents == 9223372036854775808", "write 9223372036854775808u"),
 ]
 
 

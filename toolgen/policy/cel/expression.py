@@ -23,6 +23,7 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.policy.cel.names import VARIABLES, Scope, fault_of, numbers_excluded, probes
+from toolgen.policy.cel.numbers import literal_fault
 from toolgen.policy.cel.tree import (
     Comprehension,
     Identifier,
@@ -258,6 +259,8 @@ def compile_expression(
         return found
     if len(source) > _MAX_LENGTH:
         raise PolicyError(f"an expression has at most {_MAX_LENGTH} characters", where=where)
+    if fault := literal_fault(source):
+        raise PolicyError(f"'{_shown(source)}': {fault}", where=where)
     try:
         compiled = _environment().compile(source)
         tree = read_tree(compiled.serialize())

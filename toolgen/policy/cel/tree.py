@@ -13,6 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from toolgen.model.schema import Json
+from toolgen.policy.cel.numbers import comparable
 
 __all__ = [
     "Comprehension",
@@ -234,8 +235,10 @@ class Plain:
             raise Unevaluated(f"there are more than {_MAX_VALUES} values to look at")
         if isinstance(value, str):
             return self.text(value)
-        if value is None or isinstance(value, (int, float)):
+        if value is None or isinstance(value, int):
             return value
+        if isinstance(value, float):
+            return comparable(value)
         if isinstance(value, Mapping):
             return {self.text(name): self.value(item) for name, item in value.items()}
         if isinstance(value, (list, tuple)):

@@ -152,6 +152,7 @@ def _shown(verdict: Statement | Deny) -> dict[str, Json]:
         "functions": [*sorted(verdict.functions)],
         "sql": verdict.sql,
         "parameters": [*verdict.parameters],
+        **({"row_notes": [*verdict.row_notes]} if verdict.row_notes else {}),
         **({"max_changes": verdict.max_changes} if verdict.writes else {"max_rows": verdict.max_rows}),
     }
 
@@ -166,6 +167,8 @@ def _print(verdict: Statement | Deny) -> None:
     for label, names in (("tables", verdict.tables), ("columns", verdict.columns), ("functions", verdict.functions)):
         if names:
             click.echo(f"  {label}: {', '.join(sorted(names))}")
+    for note in verdict.row_notes:
+        click.echo(f"  a part of the rows: {note}")
     click.echo(f"  sql: {verdict.sql}")
     if verdict.parameters:
         click.echo(f"  parameters: {msgspec.json.encode(verdict.parameters).decode()}")

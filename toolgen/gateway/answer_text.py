@@ -59,6 +59,8 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
         notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if meta.note:
         notes.append(f"Who agreed to this call said: {meta.note}")
+    if meta.row_notes:
+        notes.append(f"Only a part of the rows is seen here. {bounded('; '.join(meta.row_notes), _MAX_DATA_LENGTH)}")
     if meta.more is not None and (said := more_text(meta.more)):
         notes.append(said)
     if (meta.truncated or meta.next_cursor) and not (meta.more is not None and not meta.cut_at):

@@ -216,6 +216,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
             age_s=result.age_s,
             partial=partial,
             more=result.more,
+            row_notes=result.row_notes,
         )
     else:
         error = result.error

@@ -200,7 +200,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     `Database`: a session that compares them otherwise does not run it. `advice` is what to change, by what an engine may find wrong;
     its `labels` go with the answer, as most engines find nothing wrong with them. `parameter_types` are the declared JSON types of
     `parameters` ("" for an unknown one), or empty: an engine that infers types from values needs one for null. `counting` is the query
-    for how many rows a change concerns, which changes nothing; None for an INSERT, which has its rows in it.
+    for how many rows a change concerns, which changes nothing; None for an INSERT, which has its rows in it. `row_notes` are what the
+    policy tells about rows of its tables that the caller does not see.
     """
 
     sql: str
@@ -224,6 +225,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     advice: dict[str, str] = {}
     parameter_types: tuple[str, ...] = ()
     counting: Statement | None = None
+    row_notes: tuple[str, ...] = ()
 
 
 class Document(Struct, frozen=True, kw_only=True):

@@ -169,7 +169,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write. `checks` are expressions
     that hold for every row. `writes` are the kinds of changes that a caller may make to it, and `writable` the columns they may set: only
-    in what a caller is shown.
+    in what a caller is shown. `row_note` is what the policy tells about rows that the caller does not see: likewise.
     """
 
     name: str
@@ -184,6 +184,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checks: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    row_note: str = ""
 
 
 DialectName = Literal["sqlite", "postgres", "mysql", "duckdb"]

@@ -133,7 +133,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
 
     `media` has the pictures and recordings that the data names by URI and a model is given as they are (`file_data`).
     `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins, and
-    `cursor_argument` the argument of the tool that takes `next_cursor` then.
+    `cursor_argument` the argument of the tool that takes `next_cursor` then. `row_notes` are as of `Statement`.
     """
 
     status: ClassVar[str] = "ok"
@@ -147,6 +147,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape = Shape.WHOLE
     media: Mapping[str, Json] | None = None
     more: More | None = None
+    row_notes: tuple[str, ...] = ()
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +194,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `partial` are the errors beside an answer that is there in part: `{"message", "path", "code", "count"}`.
     `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
     `note` is what the people said who agreed to the call. `joined`: the call was made before, by an equal one, and not again. `more` is
-    there where the answer is not all there is.
+    there where the answer is not all there is. `row_notes` are as of `Statement`: the caller sees a part of the rows of these tables.
     """
 
     duration_ms: float
@@ -207,6 +208,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
     joined: bool = False
     more: More | None = None
+    row_notes: tuple[str, ...] = ()
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

@@ -177,6 +177,7 @@ class Caching:
             link=result.delivery.link,
             total=result.delivery.total,
             rows=result.delivery.rows,
+            row_notes=result.row_notes,
             made=now,
             fresh_until=now + lifetime,
             stale_until=now + lifetime + rule.stale_s,
@@ -201,6 +202,7 @@ class Caching:
             delivery=delivery,
             age_s=round(age, 3),
             shape=kept.shape,
+            row_notes=kept.row_notes,
         )
 
     def _key(self, call: Call, policy_digest: str) -> bytes | None:

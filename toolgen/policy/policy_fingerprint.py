@@ -19,7 +19,7 @@ from toolgen.policy.rules import Rule, conditions_of
 
 __all__ = ["concern_digest"]
 
-_TOLD = frozenset({"remind_s", "text", "tell"})
+_TOLD = frozenset({"remind_s", "text", "tell", "row_note"})
 """Fields by which people are told something, and nothing is decided."""
 
 _ELSEWHERE = frozenset({"where", "roles", "tools", "selected"})

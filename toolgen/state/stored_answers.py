@@ -125,6 +125,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     stale_until: float
     shape: Shape = Shape.WHOLE
     total: int | None = None
+    row_notes: tuple[str, ...] = ()
 
 
 class Flight:

@@ -15,6 +15,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Final, assert_never
 
+from msgspec.structs import replace
+
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ConfigError
 from toolgen.execute.base import Permit
@@ -228,11 +230,13 @@ class SqlExecutor:
             return engine
         match operation:
             case "change":
-                return await engine.change(statement)
+                result = await engine.change(statement)
             case "explain":
-                return await engine.explain(statement)
+                result = await engine.explain(statement)
             case _:
-                return await engine.run(statement)
+                result = await engine.run(statement)
+        noted = statement.row_notes and isinstance(result, Success)
+        return replace(result, row_notes=statement.row_notes) if noted else result
 
     async def _described(self, call: Call) -> Success | Failed:
         """A table, with an estimate of its rows and with samples where the inspect stage left something to read. A database that does not

@@ -67,6 +67,8 @@ def _listed(table: Table) -> dict[str, Json]:
         told["comment"] = table.comment
     if table.writes:
         told["writes"] = list(table.writes)
+    if table.row_note:
+        told["rows"] = table.row_note
     return told
 
 
@@ -114,6 +116,7 @@ def _described(table: Table, database: Database) -> dict[str, Json]:
         "primary_key": list(table.primary_key),
         "references": dict(table.references),
         "comment": table.comment,
+        "rows": table.row_note,
         "writes": list(table.writes),
         "referenced_by": _referred(table, database),
         "unique": [list(index.columns) for index in table.indexes if index.unique],

@@ -62,6 +62,8 @@ def _envelope_schemas() -> Node:
         "dropped": {"type": "array", "items": described({"argument": TEXT, "nearest": TEXT}, "argument")},
         "note": TEXT,
         "joined": {"type": "boolean"},
+        "more": _ANYTHING,
+        "row_notes": _TEXTS,
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

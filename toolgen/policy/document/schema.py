@@ -28,6 +28,7 @@ __all__ = [
     "PrincipalShape",
     "RedactShape",
     "RevokedShape",
+    "RowsShape",
     "RuleShape",
     "SelectorShape",
     "SqlShape",
@@ -164,9 +165,14 @@ class LimitShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     on_failure: Literal["refuse", "share"] = "refuse"
 
 
+class RowsShape(msgspec.Struct, forbid_unknown_fields=True):
+    where: Annotated[str, msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
+    note: Annotated[str, msgspec.Meta(max_length=300)] = ""
+
+
 class TableShape(msgspec.Struct, forbid_unknown_fields=True):
     columns: list[str] | msgspec.UnsetType = msgspec.UNSET
-    rows: str | msgspec.UnsetType = msgspec.UNSET
+    rows: str | RowsShape | msgspec.UnsetType = msgspec.UNSET
     writes: list[Literal["insert", "update", "delete"]] = []
     writable: list[str] | msgspec.UnsetType = msgspec.UNSET
     cascades: bool = False

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.errors import PolicyError
 from toolgen.model.database import Database, Table
 from toolgen.model.tool import Tool
-from toolgen.policy.document.schema import SqlShape
+from toolgen.policy.document.schema import RowsShape, SqlShape
 from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
@@ -43,7 +43,8 @@ def read_scope(document: Document, source: str, database: Database) -> SqlScope:
             {
                 table: TableScope(
                     columns=None if isinstance(entry.columns, msgspec.UnsetType) else tuple(entry.columns),
-                    rows=None if isinstance(entry.rows, msgspec.UnsetType) else entry.rows,
+                    rows=_filter(entry.rows),
+                    row_note=" ".join(entry.rows.note.split()) if isinstance(entry.rows, RowsShape) else "",
                     writes=frozenset(entry.writes),
                     writable=None if isinstance(entry.writable, msgspec.UnsetType) else tuple(entry.writable),
                     cascades=entry.cascades,
@@ -64,6 +65,12 @@ def read_scope(document: Document, source: str, database: Database) -> SqlScope:
         culprit = next((table for table in given.tables if table in faults[0]), "")
         raise PolicyError(faults[0], where=document.where(*path, "tables", culprit))
     return replace(scope, compared=MappingProxyType(compared_kinds(scope, database)))
+
+
+def _filter(rows: str | RowsShape | msgspec.UnsetType) -> str | None:
+    """The condition of `rows:`; None for a note alone, as where the database itself hides rows."""
+    given = rows.where if isinstance(rows, RowsShape) else rows
+    return None if isinstance(given, msgspec.UnsetType) else given
 
 
 def masked(

@@ -31,6 +31,7 @@ from toolgen.policy.sql.grants import (
     fold_column,
     full_name,
     names_of,
+    row_notes,
     visible_columns,
 )
 from toolgen.policy.sql.parameter_sizes import Measure, measures
@@ -140,6 +141,7 @@ class _Change:
             cascades=target.scope.cascades,
             table_names=self._database.table_names,
             paths=paths,
+            row_notes=row_notes(self._database, self._scope, {full_name(target.table)}),
         )
 
     def _changed(self, root: exp.Expr, target: _Target) -> frozenset[str]:

@@ -40,6 +40,7 @@ __all__ = [
     "name_of",
     "names_of",
     "renamed",
+    "row_notes",
     "scoped_tables",
     "visible",
     "visible_columns",
@@ -53,12 +54,14 @@ class TableScope(Struct, frozen=True, kw_only=True):
 
     `masks` holds what a statement reads instead of a column's values, wherever in it the column stands. `writes` holds the kinds of
     statement that may change the table (insert, update, delete), and `writable` the columns they may set; None means every granted one.
-    `cascades`: they may also set off triggers, rules and actions of foreign keys.
+    `cascades`: they may also set off triggers, rules and actions of foreign keys. `row_note` is what callers are told about rows that they
+    do not see, beside every answer that was read from the table; "" tells them nothing.
     `samples` says what describing the table shows of its values, `unsampled` of which columns it shows nothing.
     """
 
     columns: tuple[str, ...] | None = None
     rows: str | None = None
+    row_note: str = ""
     masks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     writes: frozenset[str] = frozenset()
     writable: tuple[str, ...] | None = None
@@ -115,6 +118,16 @@ def find_table(database: Database, name: str) -> Table | None:
     return None
 
 
+def row_notes(database: Database, scope: SqlScope, tables: Collection[str]) -> tuple[str, ...]:
+    """`table: note` for each of the tables, by their full names, of which the policy tells callers that they see a part."""
+    noted = (
+        (full_name(table), entry.row_note)
+        for name, entry in scope.tables.items()
+        if entry.row_note and (table := find_table(database, name)) is not None
+    )
+    return tuple(f"{name}: {note}" for name, note in sorted(noted) if name in tables)
+
+
 def visible_columns(table: Table, scope: TableScope, dialect: DialectName) -> tuple[str, ...]:
     """The columns of a table that a policy grants, in the table's order."""
     if scope.columns is None:
@@ -138,8 +151,16 @@ def visible(database: Database, scope: SqlScope) -> Database:
     for name, table_scope in scope.tables.items():
         if table_scope.writes and (table := find_table(database, name)):
             changed[full_name(table)] = table_scope
+    notes = {
+        full_name(table): entry.row_note
+        for name, entry in scope.tables.items()
+        if entry.row_note and (table := find_table(database, name)) is not None
+    }
     shown = (
-        _with_writes(_visible_table(table, granted, masks[full_name(table)]), changed.get(full_name(table)))
+        msgspec.structs.replace(
+            _with_writes(_visible_table(table, granted, masks[full_name(table)]), changed.get(full_name(table))),
+            row_note=notes.get(full_name(table), ""),
+        )
         for table in sorted(tables, key=lambda table: order[id(table)])
     )
     return Database(dialect=database.dialect, tables=tuple(shown))

@@ -32,6 +32,7 @@ from toolgen.policy.sql.grants import (
     find_table,
     full_name,
     names_of,
+    row_notes,
     visible,
     visible_columns,
 )
@@ -174,6 +175,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured
         comparisons=comparisons,
         table_names=database.table_names,
         paths=paths,
+        row_notes=row_notes(database, scope, resolver.tables),
     )
 
 
@@ -382,7 +384,7 @@ def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statem
     A server looks it up. SQLite counts, and no further than to 10,000.
     """
     found = _open_table(asked, database, scope)
-    if found is None or found[0].view or found[1].rows is not None:
+    if found is None or found[0].view or found[1].rows is not None or found[1].row_note:
         return None
     table = found[0]
     timeout_s = min(scope.timeout_s, _COUNTING_S)

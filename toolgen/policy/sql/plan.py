@@ -93,6 +93,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
     comparisons: tuple[Comparison, ...] = ()  # that may be with a text that the schema does not have
     paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
+    row_notes: tuple[str, ...] = ()  # as of the statement
 
 
 def slots_of(
@@ -170,6 +171,7 @@ def bound(
         advice=advice,
         table_names=plan.table_names,
         parameter_types=_types_of(plan.slots, types),
+        row_notes=plan.row_notes,
     )
 
 

@@ -1,0 +1,180 @@
+"""Notes on hidden rows: each answer from a table with a note says that a part of its rows is seen, and no other answer does."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.databases import duckdb_file, mysql_database, postgres_database
+from tests.gateway.test_hostile_answers import META
+from toolgen.errors import PolicyError
+from toolgen.gateway.answer_text import data_text
+from toolgen.gateway.asgi.app import App
+from toolgen.gateway.service import Gateway
+
+_SHOP = """
+CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40), tenant varchar(40));
+CREATE TABLE orders (id integer PRIMARY KEY, customer_id integer);
+INSERT INTO customers VALUES (1, 'Ada', 'acme'), (2, 'Ben', 'acme'), (3, 'Cid', 'other');
+INSERT INTO orders VALUES (1, 1), (2, 3);
+"""
+NOTE = "customers of\n your company"
+TOLD = "customers: customers of your company"
+SENTENCE = f"[Only a part of the rows is seen here. {TOLD}]"
+COUNT = "SELECT count(*) AS n FROM customers"
+JOINED = "SELECT o.id FROM orders AS o WHERE o.customer_id IN (SELECT id FROM customers)"
+
+
+def project(root: Path, location: str, rows: Any, **sources: Any) -> Path:
+    customers = {"columns": ["id", "name"], "rows": rows, "writes": ["update"], "writable": ["name"]}
+    policy = {
+        "principals": {
+            "bot": {
+                "api_key": "sha256:2b60e4ea9ce55e8ba2b1ba6dd2a06b50e4a2eb5a9bf9fc5d5ea9eb0b5d8a8e5d",
+                "roles": ["bot"],
+                "attributes": {"tenant": "acme"},
+            }
+        },
+        "rules": [{"id": "reads", "to": ["bot"], "tools": ["lab__*"], "verdict": "allow"}],
+        "egress": {"private_networks": "allow"},
+        "sql": {"lab": {"tables": {"customers": customers, "orders": {}}}},
+    }
+    (root / "policies").mkdir(parents=True)
+    (root / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+    settings = {"sources": {"lab": {"sql": location, "writes": True}}, **sources}
+    (root / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    return root / "toolgen.yaml"
+
+
+def sqlite_shop(root: Path) -> str:
+    root.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(root / "shop.db")) as connection:
+        connection.executescript(_SHOP)
+    return f"sqlite:///{root / 'shop.db'}"
+
+
+def answers(settings: Path, *asked: tuple[str, dict[str, Any]]) -> list[Any]:
+    async def main() -> list[Any]:
+        async with Gateway.load(settings) as gateway:
+            return [await gateway.call(f"lab__{tool}", arguments, principal="bot") for tool, arguments in asked]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb", "postgres", "mysql"])
+def test_an_answer_from_a_table_with_a_note_says_that_a_part_is_seen(tmp_path: Path, engine: str) -> None:
+    def held(location: str) -> None:
+        settings = project(tmp_path / "project", location, {"where": "tenant = :tenant", "note": NOTE})
+        counted, joined, other = answers(
+            settings, *(("query", {"sql": sql}) for sql in (COUNT, JOINED, "SELECT id FROM orders"))
+        )
+        assert counted.data["rows"] == [[2]]
+        for envelope in (counted, joined):
+            assert list(envelope.to_dict()["meta"]["row_notes"]) == [TOLD]
+            assert data_text(envelope).endswith(SENTENCE)
+        assert other.status == "ok"
+        assert "row_notes" not in other.to_dict()["meta"]
+        assert "part" not in data_text(other)
+
+    match engine:
+        case "sqlite":
+            held(sqlite_shop(tmp_path))
+        case "duckdb":
+            held(duckdb_file(tmp_path / "shop.duckdb", _SHOP))
+        case "postgres":
+            with postgres_database(_SHOP) as location:
+                held(location)
+        case _:
+            with mysql_database(_SHOP) as location:
+                held(location)
+
+
+def test_tables_that_are_listed_and_described_have_the_note(tmp_path: Path) -> None:
+    settings = project(tmp_path / "project", sqlite_shop(tmp_path), {"note": NOTE})
+    listed, described = answers(settings, ("list_tables", {}), ("describe_table", {"table": "customers,orders"}))
+    assert [table.get("rows") for table in listed.data["tables"]] == ["customers of your company", None]
+    customers, orders = described.data["tables"]
+    assert customers["rows"] == "customers of your company"
+    assert "rows" not in orders
+
+
+def test_a_note_alone_filters_nothing_and_keeps_the_count_of_rows(tmp_path: Path) -> None:
+    settings = project(tmp_path / "project", sqlite_shop(tmp_path), {"note": NOTE})
+    counted, described = answers(settings, ("query", {"sql": COUNT}), ("describe_table", {"table": "customers"}))
+    assert counted.data["rows"] == [[3]]
+    assert counted.meta.row_notes == (TOLD,)
+    assert "row_estimate" not in described.data
+
+
+@pytest.mark.parametrize(
+    "rows", ["tenant = :tenant", {"where": "tenant = :tenant"}, {"where": "tenant = :tenant", "note": ""}]
+)
+def test_without_a_note_nothing_tells_of_hidden_rows(tmp_path: Path, rows: Any) -> None:
+    settings = project(tmp_path / "project", sqlite_shop(tmp_path), rows)
+    counted, listed = answers(settings, ("query", {"sql": COUNT}), ("list_tables", {}))
+    assert counted.data["rows"] == [[2]]
+    assert "row_notes" not in counted.to_dict()["meta"]
+    assert data_text(counted).count("[") == data_text(counted).count("]") == json.dumps(counted.data).count("[")
+    assert all("rows" not in table for table in listed.data["tables"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"note": "x" * 301}, "300"),
+        ({"where": ""}, "length"),
+        ({"where": "nobody = :tenant", "note": "n"}, "row filter"),
+        ({"nota": "n"}, "nota"),
+        (7, "str"),
+    ],
+)
+def test_a_filter_or_a_note_that_is_none_is_refused(tmp_path: Path, rows: Any, said: str) -> None:
+    settings = project(tmp_path / "project", sqlite_shop(tmp_path), rows)
+    with pytest.raises(PolicyError, match=said):
+        answers(settings)
+
+
+def test_a_kept_answer_has_the_note_too(tmp_path: Path) -> None:
+    location = sqlite_shop(tmp_path)
+    settings = project(tmp_path / "project", location, {"note": NOTE}, tools={"lab__query": {"cache": "60s"}})
+    first, again = answers(settings, ("query", {"sql": COUNT}), ("query", {"sql": COUNT}))
+    assert again.meta.age_s is not None
+    assert first.meta.row_notes == again.meta.row_notes == (TOLD,)
+
+
+def test_every_front_end_has_the_note(tmp_path: Path) -> None:
+    settings = project(tmp_path / "project", sqlite_shop(tmp_path), {"where": "tenant = :tenant", "note": NOTE})
+    policy = settings.parent / "policies" / "policy.yaml"
+    said = json.loads(policy.read_text(encoding="utf-8"))
+    said["principals"]["bot"]["api_key"] = "sha256:" + hashlib.sha256(b"k").hexdigest()
+    policy.write_text(json.dumps(said), encoding="utf-8")
+
+    async def main() -> tuple[Any, Any, Any]:
+        async with Gateway.load(settings) as gateway:
+            transport = httpx.ASGITransport(app=App(gateway))
+            headers = {"authorization": "Bearer k", "accept": "application/json, text/event-stream"}
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http:
+                arguments = {"sql": COUNT}
+                rest = await http.post("/v1/tools/lab__query/call", json={"arguments": arguments})
+                batch = await http.post(
+                    "/v1/tool_calls", json=[{"type": "tool_use", "id": "1", "name": "lab__query", "input": arguments}]
+                )
+                params = {"name": "lab__query", "arguments": arguments, "_meta": META}
+                named = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "lab__query"}
+                message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+                mcp = await http.post("/mcp", json=message, headers=named)
+                return tuple(msgspec.json.decode(one.content) for one in (rest, batch, mcp))
+
+    rest, batch, mcp = asyncio.run(main())
+    assert rest["meta"]["row_notes"] == [TOLD]
+    assert SENTENCE in json.dumps(batch)
+    assert any(SENTENCE in block["text"] for block in mcp["result"]["content"])

@@ -73,9 +73,17 @@ def test_a_deprecated_tool_names_the_one_in_its_place_if_that_is_open(catalog: t
 
 @pytest.mark.parametrize(
     ("name", "suggested"),
-    [("get_all_tracks", False), ("tracks", False), ("remove_tracks", True), ("delete_track", True)],
+    [
+        ("get_all_tracks", False),
+        ("tracks", False),
+        ("remove_tracks", False),  # it may be a tool that was refused
+        ("delete_track", False),
+        ("delete_all_tracks", False),
+        ("deleteTracks", True),
+        ("music__delete-tracks", True),
+    ],
 )
-def test_a_destructive_tool_is_suggested_only_for_a_name_that_deletes(
+def test_a_destructive_tool_is_suggested_only_for_its_own_name_in_another_spelling(
     catalog: tuple[Tool, ...], name: str, suggested: bool
 ) -> None:
     said = asyncio.run(Discovery(above=0, clock=FixedClock()).suggestion(name, catalog))

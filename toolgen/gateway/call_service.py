@@ -28,7 +28,7 @@ from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dr
 from toolgen.gateway.nesting import nesting_error
 from toolgen.gateway.response_shaping import Answering
 from toolgen.gateway.search_tools import CALLING, INPUTS, RUN, canonical
-from toolgen.gateway.tool_discovery import Discovery
+from toolgen.gateway.tool_discovery import NOTHING_CLOSED, Closed, Discovery
 from toolgen.gateway.value_tokens import NONE
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import masking
@@ -387,7 +387,9 @@ class Calls:
             if isinstance(inner, Refused):
                 return unmade(name, inner.error)
             return Asked(name=inner.name, arguments=inner.arguments, principal=who)
-        result = await self._discovery.answer(name, arguments, who, catalog)
+        tools = governance.closed_tools(who)
+        closed = Closed(tools, lambda tool: governance.closed(who, tool)) if tools else NOTHING_CLOSED
+        result = await self._discovery.answer(name, arguments, who, catalog, closed)
         call_id = f"call_{secrets.token_hex(12)}"
         envelope = ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
         schema = INPUTS[name]

@@ -50,6 +50,7 @@ from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.binding import Bound
 from toolgen.policy.credentials import Credentials
 from toolgen.policy.detectors.restored_values import CallMasking
+from toolgen.policy.disclosure import closed, disclosed, not_open, without_toolsets
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
 from toolgen.policy.document.sections import assigned
@@ -185,6 +186,7 @@ class Governance:
         self.tokenises = tokens is not None
         self._clock = runtime.clock
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
+        self._closed: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
@@ -221,6 +223,30 @@ class Governance:
             )
         if session is not None and self._checks is not None:
             return self._checks.catalog(found, principal, session, self.earlier)
+        return found
+
+    def closed(self, principal: Principal, name: str) -> Deny | None:
+        """The refusal of a tool that is not open to a principal who is told so; None for any other tool, and one that is not there."""
+        entry = disclosed(self.policy.disclosures, principal, name)
+        tool = None if entry is None else self._tools.get(name)
+        if entry is None or tool is None or self.access.visible(without_toolsets(principal), tool):
+            return None
+        return closed(name, entry)
+
+    def _advice(self, principal: Principal, name: str) -> str:
+        """What to do about a refusal by the rules, for a principal who is told of closed tools; "" for any other."""
+        entry = disclosed(self.policy.disclosures, principal, name)
+        return "" if entry is None else not_open(entry)
+
+    def closed_tools(self, principal: Principal) -> tuple[Tool, ...]:
+        """The tools that are not open to a principal who is told so, in name order. The same object every time."""
+        if not self.policy.disclosures:
+            return ()
+        key = _roles(principal)
+        found = self._closed.get(key)
+        if found is None:
+            tools = (tool for tool in self._tools.values() if self.closed(principal, tool.name) is not None)
+            found = self._closed[key] = tuple(tools)
         return found
 
     def operation_of(self, tool: Tool) -> str:
@@ -473,7 +499,12 @@ class Governance:
             turn=TurnStage(limit=runtime.settings.turn_limit),
             pause=self._pause,
             limit=LimitStage(limits=limits, buckets=runtime.buckets),
-            access=AccessStage(access=self.access, earlier=self.earlier),
+            access=AccessStage(
+                access=self.access,
+                earlier=self.earlier,
+                closed=self.closed if policy.disclosures else None,
+                advice=self._advice if policy.disclosures else None,
+            ),
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards=self._sql_guards(runtime.manifest),

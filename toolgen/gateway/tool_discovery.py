@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 import msgspec
 from msgspec import Struct, field
@@ -23,6 +24,8 @@ from toolgen.model.graphql_schema import Graph
 from toolgen.model.result import Error, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, Tool
+from toolgen.model.verdict import Deny
+from toolgen.pipeline.middleware import refused as refusal_of
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Charge, Limit
@@ -32,11 +35,12 @@ from toolgen.search.intents import Intent, intent_of
 from toolgen.search.tokenizer import terms
 from toolgen.state.rate_limits import MemoryBuckets
 
-__all__ = ["MAX_QUERY_LENGTH", "Discovery", "static_cost"]
+__all__ = ["MAX_QUERY_LENGTH", "NOTHING_CLOSED", "Closed", "Discovery", "static_cost"]
 
 
 MAX_QUERY_LENGTH = 1_000  # characters that are looked for; what is behind them is left out
 _MAX_CATALOGS = 16
+_MAX_AHEAD = 3  # closed tools that an answer names
 _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
 
 
@@ -46,7 +50,8 @@ def no_graph(_tool: Tool) -> Graph | None:
 
 
 class _Shelf(Struct):
-    """One catalog and what was derived from it. It holds the catalog, whose identity is its key."""
+    """One catalog and what was derived from it. It holds the catalog, whose identity is its key. `whole` has the tools that are `closed` to
+    its callers, too."""
 
     catalog: tuple[Tool, ...]
     offered: tuple[Tool, ...]
@@ -55,7 +60,19 @@ class _Shelf(Struct):
     index: ToolIndex | None = None
     meant: HybridIndex | None = None
     operations: OperationNames | None = None
+    closed: tuple[Tool, ...] = ()
+    whole: _Shelf | None = None
     building: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Closed(Struct, frozen=True):
+    """The tools that are not open to a caller who is told so, and the refusal of one of them."""
+
+    tools: tuple[Tool, ...] = ()
+    refusal: Callable[[str], Deny | None] = lambda _: None
+
+
+NOTHING_CLOSED = Closed()
 
 
 class Discovery:
@@ -123,7 +140,12 @@ class Discovery:
         return [Found(shelf.by_name[hit.id], hit.score, share) for hit, share in zip(hits, shares, strict=True)]
 
     async def answer(
-        self, name: str, arguments: JsonObject, principal: Principal, catalog: tuple[Tool, ...]
+        self,
+        name: str,
+        arguments: JsonObject,
+        principal: Principal,
+        catalog: tuple[Tool, ...],
+        closed: Closed = NOTHING_CLOSED,
     ) -> Success | Refused:
         """What `search_tools` or `describe_tool` says. It reads the catalog and reaches no other system."""
         checked = self._checked(name, arguments)
@@ -132,10 +154,12 @@ class Discovery:
         if name == SEARCH:
             limit = checked.get("limit", DEFAULT_HITS)
             assert isinstance(limit, int)  # noqa: S101 - the schema says so
-            return await self._searched(principal, catalog, str(checked["query"]), limit)
+            return await self._searched(principal, catalog, str(checked["query"]), limit, closed)
         if refused := self._counted(principal):
             return Refused(error=refused)
         tool = self._tool(str(checked["name"]), self._shelf(catalog))
+        if tool is None and (deny := closed.refusal(str(checked["name"]))) is not None:
+            return refusal_of(deny)
         if tool is None:
             suggestion = await self.suggestion(str(checked["name"]), catalog)
             return Refused(
@@ -151,13 +175,17 @@ class Discovery:
         return Success(data=shown)
 
     async def _searched(
-        self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
+        self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int, closed: Closed
     ) -> Success | Refused:
         found = await self._found(principal, catalog, query, limit)
         if isinstance(found, Error):
             return Refused(error=found)
         data: dict[str, Json] = {"tools": entries(found, self._shelf(catalog).by_name)}
-        if not terms(query[:MAX_QUERY_LENGTH]):
+        ahead = await self._closed_ahead(self._shelf(catalog), closed.tools, query) if closed.tools else []
+        if ahead and (deny := closed.refusal(ahead[0])) is not None:
+            data["not_open"] = [*ahead]
+            data["note"] = f"tools that fit best are not open to this caller ({', '.join(ahead)}): {deny.suggestion}"
+        elif not terms(query[:MAX_QUERY_LENGTH]):
             data["note"] = "these words say nothing of a tool: name an action and an object, such as 'close an issue'"
         elif not found:
             data["note"] = "no tool has these words: try others, or fewer"
@@ -168,6 +196,19 @@ class Discovery:
         elif len(query) > MAX_QUERY_LENGTH:
             data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were looked for"
         return Success(data=data)
+
+    async def _closed_ahead(self, shelf: _Shelf, closed: tuple[Tool, ...], query: str) -> list[str]:
+        """The names of closed tools that fit a request better than every open one, best first."""
+        if shelf.whole is None or shelf.closed is not closed:
+            shelf.closed, tools = closed, (*shelf.catalog, *closed)
+            by_name = {tool.name: tool for tool in tools}
+            shelf.whole = _Shelf(catalog=tools, offered=(), stands_in=True, by_name=by_name)
+        index = await self._index(shelf.whole)
+        hits = [hit.id for hit in index.search(query[:MAX_QUERY_LENGTH], _MAX_AHEAD)]
+        ahead = list(takewhile(lambda name: name not in shelf.by_name, hits))
+        shares = index.shares(query[:MAX_QUERY_LENGTH], ahead)
+        fitting = [Found(shelf.whole.by_name[name], fit=share) for name, share in zip(ahead, shares, strict=True)]
+        return [one.tool.name for one in fitting if not is_poor([one])]
 
     def inner(self, name: str, arguments: JsonObject, catalog: tuple[Tool, ...]) -> InnerCall | Refused:
         """The call inside a `run_tool` or `run_read_tool`."""
@@ -205,7 +246,7 @@ class Discovery:
             (
                 hit.id
                 for hit in index.search(name[:MAX_QUERY_LENGTH], 20)
-                if _may_suggest(intent, shelf.by_name[hit.id])
+                if _may_suggest(intent, name, shelf.by_name[hit.id])
             ),
             key=lambda id_: (-SequenceMatcher(None, name[:128], id_).ratio(), id_),
         )
@@ -283,11 +324,17 @@ def _invalid(message: str, suggestion: str = _CORRECT) -> Refused:
     return Refused(error=Error(code="validation", message=message, suggestion=suggestion, rule="arguments"))
 
 
-def _may_suggest(intent: Intent, tool: Tool) -> bool:
-    """False for a tool that does more than the name that was sent asks for."""
+def _may_suggest(intent: Intent, name: str, tool: Tool) -> bool:
+    """False for a tool that does more than the name that was sent asks for, and for a destructive one that is not this very name in another
+    spelling: where one tool was refused, another is no way to do as much harm."""
     if tool.effect is Effect.DESTRUCTIVE:
-        return intent.deletes
+        return _letters(name) in {_letters(tool.name), _letters(tool.name.removeprefix(f"{tool.source}__"))}
     return intent.writes is not False or tool.effect is Effect.READ
+
+
+def _letters(name: str) -> str:
+    """A name without what spellings differ in: `deletePet`, `delete-pet` and `delete_pet` are one."""
+    return "".join(sign for sign in name[:MAX_QUERY_LENGTH].lower() if sign.isalnum())
 
 
 def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:

@@ -29,6 +29,7 @@ from toolgen.policy.access import (
     strictest,
 )
 from toolgen.policy.credentials import ApiKey, CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
+from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import Approval
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.limits import Limit
@@ -115,6 +116,7 @@ def narrowed(before: Policy, after: Policy) -> Policy:
             one for one in before.token_grants if any(_alike(one, other) for other in after.token_grants)
         ),
         role_grants=tuple(one for one in before.role_grants if one in after.role_grants),
+        disclosures=_disclosures(before.disclosures, after.disclosures),
         files=MappingProxyType({"before": dict(before.files), "after": dict(after.files)}),
     )
 
@@ -205,6 +207,12 @@ def _is_less(limit: Limit, than: Limit) -> bool:
 
 def _alike(one: TokenGrant, other: TokenGrant) -> bool:
     return (one.tools, one.said()) == (other.tools, other.said())
+
+
+def _disclosures(before: tuple[Disclosure, ...], after: tuple[Disclosure, ...]) -> tuple[Disclosure, ...]:
+    """Those of before that are after as well, wherever they stand."""
+    kept = {(one.roles, one.tools) for one in after}
+    return tuple(one for one in before if (one.roles, one.tools) in kept)
 
 
 def _approval(before: Approval, after: Approval) -> Approval:

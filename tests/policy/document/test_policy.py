@@ -96,7 +96,7 @@ MISTAKES = [
     ("effects: [read]", "effects: []", "shop.yaml:5: rule reads: none of its tools has one of these effects"),
     ("effects: [read]", "effects: ", "expected `array`, got `null`"),
     ("columns: [id, name]", "columns: ", "expected `array`, got `null`"),
-    ('rows: "tenant = :tenant"', "rows: ", "expected `str`, got `null`"),
+    ('rows: "tenant = :tenant"', "rows: ", "expected `str | object`, got `null`"),
     ("orders: {}", "orders: ", "got `null`"),
     ("burst: 10,", "burst: 99999999999999999999,", "shop.yaml:9: limits.0.burst:"),
     ('fields: ["$..email"]', "fields: []", "shop.yaml:15: redact.0.fields:"),

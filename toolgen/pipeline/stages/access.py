@@ -133,10 +133,13 @@ class Earlier(Struct, frozen=True, kw_only=True):
 
 
 class AccessStage(Struct, frozen=True, kw_only=True):
-    """Who may call what: the policy's verdict on principal, tool and arguments."""
+    """Who may call what: the policy's verdict on principal, tool and arguments. `closed` refuses a hidden tool of which
+    the caller is told, and `advice` is for a refusal that says nothing else to do."""
 
     access: Access
     earlier: Earlier | None = None
+    closed: Callable[[Principal, str], Deny | None] | None = None
+    advice: Callable[[Principal, str], str] | None = None
 
     async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
         turns = None if self.earlier is None else self.earlier.turn(call)
@@ -181,6 +184,8 @@ class AccessStage(Struct, frozen=True, kw_only=True):
             trail.labels = () if circumstances.session is None else circumstances.session.labels()
         trail.notes = judgement.notes
         verdict = judgement.verdict if call.denied is None or judgement.verdict is UNKNOWN else call.denied
+        if call.hidden and self.closed is not None:
+            verdict = self.closed(call.principal, call.tool.name) or verdict
         trail.rule = verdict.rule
         match verdict:
             case Allow():
@@ -189,6 +194,8 @@ class AccessStage(Struct, frozen=True, kw_only=True):
                 trail.verdict, trail.consents = "ask", verdict.wanted
             case Deny():
                 trail.verdict = "deny"
+                if self.advice is not None and verdict.code == "forbidden" and not verdict.suggestion:
+                    verdict = replace(verdict, suggestion=self.advice(call.principal, call.tool.name))
                 return refused(verdict)
             case _:
                 assert_never(verdict)

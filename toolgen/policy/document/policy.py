@@ -22,6 +22,7 @@ from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule, Toolset
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.credentials import Credentials, PrincipalEntry
+from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
 from toolgen.policy.document.principals import PrincipalCache, PrincipalSections
@@ -39,6 +40,7 @@ from toolgen.policy.document.schema import EgressShape, FileShape, RedactShape
 from toolgen.policy.document.sections import (
     Assignment,
     read_assignment,
+    read_disclosure,
     read_limits,
     read_tokens,
 )
@@ -81,6 +83,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     assignments: tuple[Assignment, ...] = ()
     token_grants: tuple[TokenGrant, ...] = ()
     role_grants: tuple[RoleGrantRule, ...] = ()
+    disclosures: tuple[Disclosure, ...] = ()
     given: GivenRoles = NOTHING_GIVEN
     """What was given by these, laid over it: never in a file."""
     files: Mapping[str, Any] = {}
@@ -199,6 +202,7 @@ class _Collector:
         self._assignments: list[Assignment] = []
         self._token_grants: list[TokenGrant] = []
         self._role_grants: list[RoleGrantRule] = []
+        self._disclosures: list[Disclosure] = []
         self._files: dict[str, Any] = {}
         self._digests: dict[str, _Digests] = {}
         # What can only be checked when every file was read: (where, …).
@@ -236,6 +240,7 @@ class _Collector:
             assignment = read_assignment(document, index, self._manifest)
             self._assignments.append(assignment)
             self._roles += [(document.where("credentials", index, "to"), role) for role in sorted(assignment.roles)]
+        self._add_disclosures(document, file)
         self._add_tokens(document, file)
         self._add_role_grants(document, file)
         if file.egress is not None:
@@ -306,6 +311,7 @@ class _Collector:
             assignments=tuple(self._assignments),
             token_grants=tuple(self._token_grants),
             role_grants=tuple(self._role_grants),
+            disclosures=tuple(self._disclosures),
             files=MappingProxyType(self._files),
         )
 
@@ -340,6 +346,12 @@ class _Collector:
         wanted = frozenset[str]() if rule.consent is None else rule.consent.roles
         self._roles += [(document.where("rules", index, "approvers"), role) for role in sorted(wanted)]
         self._rules[rule.id] = draft
+
+    def _add_disclosures(self, document: Document, file: FileShape) -> None:
+        for index in range(len(file.disclose)):
+            entry = read_disclosure(document, index, self._manifest)
+            self._disclosures.append(entry)
+            self._roles += [(document.where("disclose", index, "to"), role) for role in sorted(entry.roles)]
 
     def _add_role_grants(self, document: Document, file: FileShape) -> None:
         for index in range(len(file.role_grants)):

@@ -15,6 +15,7 @@ __all__ = [
     "ApproversShape",
     "AssignmentShape",
     "CertificateShape",
+    "DisclosureShape",
     "EarlierShape",
     "EgressShape",
     "FileShape",
@@ -145,6 +146,12 @@ class LabelShape(msgspec.Struct, forbid_unknown_fields=True):
 class ToolsetShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
     to: list[str] = []
+
+
+class DisclosureShape(msgspec.Struct, forbid_unknown_fields=True):
+    to: _Names
+    tools: _Names
+    text: Annotated[str, msgspec.Meta(max_length=300)] = ""
 
 
 class EarlierShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -279,6 +286,7 @@ class FileShape(msgspec.Struct, forbid_unknown_fields=True):
     role_grants: list[Annotated[Any, apart(RoleGrantShape)]] = []
     labels: list[Annotated[Any, apart(LabelShape)]] = []
     toolsets: dict[str, Annotated[Any, apart(ToolsetShape)]] = {}
+    disclose: list[Annotated[Any, apart(DisclosureShape)]] = []
     limits: list[Annotated[Any, apart(LimitShape)]] = []
     sql: dict[str, Annotated[Any, apart(SqlShape)]] = {}
     egress: EgressShape | None = None

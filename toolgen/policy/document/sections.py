@@ -2,6 +2,8 @@
 
 The `tokens:` section: which tools get values back in the place of tokens.
 
+The `disclose:` section: of which closed tools callers are told that they are not open.
+
 The `credentials:` section of a policy: references, by role and source.
 
 Whose credentials a source is called with: those that the policy gives to a role, in place of the source's own.
@@ -27,7 +29,8 @@ from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
 from toolgen.policy.cel.names import Scope
 from toolgen.policy.detectors.tokens import KIND
-from toolgen.policy.document.schema import AssignmentShape, LimitShape, TokensShape
+from toolgen.policy.disclosure import Disclosure
+from toolgen.policy.document.schema import AssignmentShape, DisclosureShape, LimitShape, TokensShape
 from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
 from toolgen.policy.value_tokens import TokenGrant
@@ -38,6 +41,7 @@ __all__ = [
     "Assignment",
     "assigned",
     "read_assignment",
+    "read_disclosure",
     "read_limits",
     "read_tokens",
 ]
@@ -179,6 +183,19 @@ def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGran
         kinds=frozenset(given.kinds),
         roles=frozenset(given.to),
         arguments=frozenset(given.arguments),
+        where=document.where(*path),
+    )
+
+
+def read_disclosure(document: Document, index: int, manifest: Manifest) -> Disclosure:
+    """One entry of `disclose:`. Raises `PolicyError`."""
+    path = ("disclose", index)
+    given = decode(document, path, DisclosureShape, PolicyError)
+    matched(given.tools, manifest, document, (*path, "tools"))
+    return Disclosure(
+        roles=frozenset(given.to),
+        tools=tuple(given.tools),
+        text=" ".join(given.text.split()),
         where=document.where(*path),
     )
 

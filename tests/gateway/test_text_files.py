@@ -21,6 +21,7 @@ from tests.gateway.clients import listening
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
+from toolgen.builder.build import build
 from toolgen.cli import main as command_line
 from toolgen.gateway.asgi.app import App
 from toolgen.model.file_arguments import with_text_files
@@ -45,6 +46,11 @@ API = {
                                 "properties": {
                                     "content": {"type": "string", "format": "byte"},
                                     "short": {"type": "string", "format": "byte", "maxLength": 8, "pattern": "^Y"},
+                                    "said": {
+                                        "type": "string",
+                                        "maxLength": 16,
+                                        "description": "The note, Base64 encoded.",
+                                    },
                                     "parts": {"type": "array", "items": {"type": ["string", "null"], "format": "byte"}},
                                     "looks_alike": {
                                         "type": "object",
@@ -184,6 +190,113 @@ def test_a_text_is_taken_as_before_and_a_path_in_the_same_process(tmp_path: Path
         assert CODED[:300] not in record(project.root)
 
     tried(tmp_path, work)
+
+
+HELLO = base64.b64encode("Grüße".encode()).decode()
+
+
+def test_a_plain_text_is_sent_and_recorded_as_its_base64(tmp_path: Path) -> None:
+    async def work(project: Project) -> None:
+        plain = {"text": "Grüße"}
+        made = await project.call("store__put_content", content=plain, said=plain, parts=[plain, {"text": ""}, None])
+        assert made["status"] == "ok", made
+        assert project.received == [{"content": HELLO, "said": HELLO, "parts": [HELLO, "", None]}]
+        made = await project.call("own__keep", data=plain, more=[plain])
+        assert made["data"] == hashlib.sha256("GrüßeGrüße".encode()).hexdigest(), made
+        made = await project.call("far__send", data=plain, list=[plain])
+        assert made["data"]["arguments"]["data"] == HELLO, made
+        assert HELLO in record(project.root)
+        assert "Gr" not in record(project.root).replace(HELLO, "")
+
+    tried(tmp_path, work)
+
+
+def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(tmp_path: Path) -> None:
+    async def work(project: Project) -> None:
+        long = await project.call("store__put_content", content="YQ==", said={"text": "longer than twelve"})
+        assert long["status"] == "refused"
+        assert "/said" in long["error"]["message"]
+        policy = project.root / "policies" / "p.yaml"
+        said = json.loads(policy.read_text(encoding="utf-8"))
+        no = {"id": "no", "to": ["all"], "tools": ["store__*"], "when": f"args.content == '{HELLO}'", "verdict": "deny"}
+        policy.write_text(json.dumps({**said, "rules": [*said["rules"], no]}), encoding="utf-8")
+        async with Gateway.load(project.root / "toolgen.yaml") as gateway:
+            for content in (HELLO, {"text": "Grüße"}):
+                envelope = await gateway.call("store__put_content", {"content": content}, principal="bot")
+                assert envelope.error is not None
+                assert envelope.error.rule == "no"
+        assert project.received == []
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "given", [{"text": 5}, {"text": None}, {"text": "a", "base64": "YQ=="}, {"text": "a", "uri": "x:y"}, {"txt": "a"}]
+)
+def test_what_is_no_plain_text_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    async def work(project: Project) -> None:
+        made = await project.call("store__put_content", content=given)
+        assert (made["status"], made["error"]["code"]) == ("refused", "validation")
+        assert project.received == []
+
+    tried(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("description", "says"),
+    [
+        ("The new file content, using Base64 encoding.", True),
+        ("Base64-encoded PKCS#10 CSR data", True),
+        ("The base64 encoded contents of the document.", True),
+        ("Body of the mail, in base64.", True),
+        ("Picture as a base64 string", True),
+        ("The encoding used for `content`. Currently, `utf-8` and `base64` are supported.", False),
+        ("It could be either a `base64` of the file or the plain content", False),
+        ("Opaque, base64-encoded cursor of the next page", False),
+        ("Base64-encoded MD5 digest of the content", False),
+        ("Compress it with gzip, then give it base64 encoded", False),
+        ("user and password, base64 encoded", False),
+        ("base64url-encoded header", False),
+        ("Name of the file", False),
+    ],
+)
+def test_a_description_says_whether_a_text_is_base64(description: str, says: bool) -> None:
+    schema = {"type": "string", "description": description}
+    assert (with_text_files(schema) is not schema) is says
+
+
+def test_a_form_that_is_declared_counts_more_than_the_description() -> None:
+    said = "Base64 encoded."
+    for schema in ({"type": "string", "format": "uri"}, {"type": "string", "contentEncoding": "base32"}):
+        assert with_text_files(one := {**schema, "description": said}) is one
+
+
+def test_an_overlay_marks_a_text_as_base64(tmp_path: Path) -> None:
+    api = {
+        "openapi": "3.1.0",
+        "info": {"title": "Notes", "version": "1"},
+        "paths": {
+            "/notes": {
+                "post": {
+                    "operationId": "add_note",
+                    "parameters": [{"name": "body", "in": "query", "schema": {"type": "string"}}],
+                    "responses": {"200": {"description": "ok"}},
+                }
+            }
+        },
+    }
+    overlay = {
+        "overlay": "1.0.0",
+        "info": {"title": "base64", "version": "1"},
+        "actions": [{"target": "$.paths['/notes'].post.parameters[0].schema", "update": {"format": "byte"}}],
+    }
+    (tmp_path / "api.json").write_text(json.dumps(api), encoding="utf-8")
+    (tmp_path / "overlay.json").write_text(json.dumps(overlay), encoding="utf-8")
+    shown = []
+    for more in ({}, {"overlay": "overlay.json"}):
+        (tool,) = build({"notes": {"openapi": "api.json", **more}}, root=tmp_path).tools.values()
+        shown.append("text" in tool.input_schema["properties"]["body"].get("properties", {}))
+    assert shown == [False, True]
 
 
 def test_an_object_of_the_description_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:

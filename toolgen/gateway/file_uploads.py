@@ -217,11 +217,16 @@ class FileArguments:
             self.without.add(call.tool.digest)
             return call
         made: Any = call.arguments
+        texts = {path for path, file in file_places(schema, call.arguments, is_text_file) if "text" in file}
         for number, (path, file) in enumerate(list(file_places(schema, call.arguments, is_file))):
             if number >= _MAX_FILES:
                 denied = _deny(f"the arguments hold more than {_MAX_FILES} files", "make several calls")
                 return replace(call, denied=call.denied or denied)
-            found = await self._one(call.principal, file, local=local, roots=roots)
+            found: Mapping[str, Json] | str | Deny
+            if path in texts:
+                found = _encoded(file)
+            else:
+                found = await self._one(call.principal, file, local=local, roots=roots)
             if isinstance(found, Deny):
                 where = "".join(f"/{step}" for step in path)
                 return replace(call, denied=call.denied or replace(found, reason=f"{where}: {found.reason}"))
@@ -280,6 +285,14 @@ def sends_files(tool: Tool) -> bool:
             return bool(uploads)
         case _:
             return False
+
+
+def _encoded(file: Mapping[str, Json]) -> str | Deny:
+    """The base64 of a plain text that stands in place of a text in base64: from here on the call is one that was given that."""
+    text = file["text"]
+    if not isinstance(text, str) or file.keys() & {"uri", "base64", "path"}:
+        return _deny('a plain text stands alone, as {"text": "…"}', "send the text, or one of uri and base64")
+    return base64.b64encode(text.encode("utf-8")).decode("ascii")
 
 
 _FORMS = 'send {"uri": "toolgen://…"}, or {"base64": "…"} for up to 64 KiB'

@@ -7,6 +7,7 @@ that rules and approvers see what is sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = [
     "is_text_file",
     "recorded_files",
     "replaced_at",
+    "says_base64",
     "takes_files",
     "with_files",
     "with_text_files",
@@ -46,8 +48,20 @@ FILE_SCHEMA: Mapping[str, Any] = {
 
 _TEXT_FILE: Mapping[str, Any] = {
     "uri": {"type": "string", "description": "toolgen:// URI of a file to send instead."},
+    "text": {"type": "string", "description": "Plain text; it is sent in base64."},
     "base64": {"type": "string", "contentEncoding": "base64"},
 }
+_SAYS_BASE64 = re.compile(
+    r"\bbase-?64[- ]?encod(?:ed|ing)\b|\b(?:encoded|sent|given|supplied) (?:in|as|with|using) base-?64\b"
+    r"|\b(?:in|using|as|with) (?:a )?base-?64(?: encod(?:ing|ed)| format| string)?\b",
+    re.IGNORECASE,
+)
+_OTHERWISE = re.compile(
+    r"base-?64[- ]?url|url[- ]?safe|\b(?:or|either|may be|can be|could be|optional(?:ly)?|if|when|unless|plain|token|cursor|opaque|tag|id"
+    r"|digest|hash(?:ed)?|checksum|md5|sha-?\d+|signature|signed|hmac|encrypt(?:ed|ion)?|gzip(?:ped)?|compress(?:ed)?|zip(?:ped)?|tarball"
+    r"|archive|username|password|credentials?|concatenat\w*|jwt|protobuf|protocol buffers?|seriali[sz]ed)\b",
+    re.IGNORECASE,
+)
 _Path = tuple[str | int, ...]
 _IsFile = Callable[[Any], bool]
 _VALUES = frozenset({"const", "default", "enum", "example", "examples"})
@@ -70,8 +84,8 @@ def is_text_file(schema: Any) -> bool:
 
 
 def with_text_files(schema: Any) -> Any:
-    """The schema with files beside the texts that are base64 by it (`contentEncoding`, or OpenAPI's `format: byte`). The same object where
-    it has none. A system is sent the text."""
+    """The schema with files, and plain texts, beside the texts that are base64 by it: by `contentEncoding`, OpenAPI's `format: byte`, or a
+    description that says so of the whole value. The same object where it has none. A system is sent the text in base64."""
     match schema:
         case Mapping() if is_file_schema(schema):
             return schema
@@ -94,8 +108,18 @@ def _is_encoded(schema: Mapping[str, Any]) -> bool:
     """Whether values of a schema are texts in base64, and any of them."""
     written = schema.get("type")
     kinds = {written} if isinstance(written, str) else set(written) if isinstance(written, list | tuple) else set()
-    encoded = schema.get("contentEncoding") == "base64" or schema.get("format") in ("byte", "base64")
-    return encoded and "string" in kinds and kinds <= {"string", "null"} and not schema.keys() & {"enum", "const"}
+    if "string" not in kinds or not kinds <= {"string", "null"} or schema.keys() & {"enum", "const"}:
+        return False
+    if "contentEncoding" in schema:
+        return bool(schema["contentEncoding"] == "base64")
+    written_as, said = schema.get("format"), schema.get("description")
+    return written_as in ("byte", "base64") or (written_as is None and isinstance(said, str) and says_base64(said))
+
+
+def says_base64(description: str) -> bool:
+    """True for the description of a text in base64 that a caller would have to encode. Tokens, digests and cursors are given by the system,
+    what is packed or encrypted first is no plain text, and one of several forms is not base64 for certain."""
+    return _SAYS_BASE64.search(description) is not None and _OTHERWISE.search(description) is None
 
 
 def takes_files(schema: Any, is_file: _IsFile = is_file_schema) -> bool:

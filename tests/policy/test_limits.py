@@ -181,7 +181,7 @@ def test_no_call_draws_more_than_the_policy_says(
         ({"amount_cents": 10**30}, "validation", "cannot be computed"),
         ({"amount_cents": -1}, "validation", "less than nothing"),
         ({"amount_cents": -0.001}, "validation", "less than nothing"),
-        ({"amount_cents": 1001}, "forbidden", "more than the limit money ever allows at once (1000)"),
+        ({"amount_cents": 1001}, "forbidden", "the limit money never allows more than 1000 at once"),
     ],
 )
 def test_what_cannot_be_counted_is_refused_with_the_limits_id(

@@ -23,6 +23,8 @@ BANK = {
     "additionalProperties": False,
 }
 PAY = {"anyOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Bank"}, {"type": "null"}]}
+ZONES = ["Europe/Zurich", *(f"Quoin/{number:04}" for number in range(599))]
+ZONES_BEGIN = ", ".join(f'"{zone}"' for zone in ZONES[:20])
 DEFS = {"Card": CARD, "Bank": BANK}
 
 
@@ -66,6 +68,9 @@ def test_a_wrong_value_deep_in_an_alternative_does_not_make_it_another_variant()
         ({"const": "x"}, "y", 'must be "x"; it is "y"'),
         ({"type": "integer"}, "5 apples", 'must be a whole number; it is a string "5 apples"'),
         ({"type": ["string", "null"]}, {"a": 1}, "must be null or a string; it is an object with 'a'"),
+        ({"enum": ZONES}, "Zurich", 'must be one of 600 values, such as "Europe/Zurich"; it is "Zurich"'),
+        ({"enum": ZONES}, "europe-zurich", 'must be one of 600 values, such as "Europe/Zurich"; it is "europe-zurich"'),
+        ({"enum": ZONES}, "?", f"must be one of 600 values: {ZONES_BEGIN} and 580 more; it is \"?\""),
         ({"anyOf": [{"type": "integer"}, {"enum": ["all"]}]}, 2.5, 'must be a whole number or "all"; it is 2.5'),
         ({"anyOf": [{"type": "integer"}, {"enum": ["all"]}]}, "al", 'must be "all"; it is "al" (did you mean "all"?)'),
         ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"c": 1}, "one of 'a', 'b' is missing"),

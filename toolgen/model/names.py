@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 import re
 from collections.abc import Collection, Iterable
 
-__all__ = ["ADDED", "MAX_NAME_LENGTH", "META_TOOLS", "SOURCE_NAME", "TOOL_NAME", "join", "near", "nearest"]
+__all__ = ["ADDED", "MAX_NAME_LENGTH", "META_TOOLS", "SOURCE_NAME", "TOOL_NAME", "closest", "join", "near", "nearest"]
 
 SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
@@ -31,6 +32,8 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9A-Za-z_]+")
 _MAX_COMPARED = 64
 _MIN_ABBREVIATED = 3
 _ALIKE = 0.75
+_SOMEWHAT = 0.5
+_MAX_LOOKED_AT = 50
 
 
 def join(source: str, local: str) -> str:
@@ -57,6 +60,25 @@ def near(word: str, words: Iterable[str]) -> str:
     scored = [(_likeness(word, known), known) for known in known_words if known != word]
     score, best = max(scored, key=lambda item: (item[0], -len(item[1]), item[1]), default=(0.0, ""))
     return best if score >= _ALIKE else ""
+
+
+def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
+    """Up to so many known words that are most like one, the most alike first; none that is hardly like it."""
+    ranked = heapq.nlargest(_MAX_LOOKED_AT, ((_shared(word, known), known) for known in words))
+    scored = [(_likeness(word, known), known) for shared, known in ranked if shared]
+    return [known for score, known in sorted(scored, key=lambda item: (-item[0], item[1])) if score >= _SOMEWHAT][
+        :limit
+    ]
+
+
+def _shared(word: str, known: str) -> float:
+    """How many pairs of neighbouring letters two words share, of those that they have: quick to see in a list of thousands."""
+    mine, theirs = (_pairs(text[:_MAX_COMPARED].lower()) for text in (word, known))
+    return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[at : at + 2] for at in range(len(text) - 1)}
 
 
 def _listed(word: str, words: Collection[str]) -> str:

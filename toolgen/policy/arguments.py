@@ -91,7 +91,7 @@ def excess(arguments: object) -> str | None:
     for _ in range(_MAX_DEPTH):
         count += len(level)
         if count > _MAX_VALUES:
-            return f"they hold more than {_MAX_VALUES} values"
+            return f"they hold {count} values or more, and at most {_MAX_VALUES} are looked at"
         below: list[object] = []
         for value in level:
             if isinstance(value, _SIMPLE):

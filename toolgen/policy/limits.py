@@ -137,7 +137,7 @@ class Limits:
                     suggestion="correct the arguments and call again",
                 )
             most = max(most, found)
-        return too_much(limit) if most > limit.burst else most
+        return too_much(limit, most) if most > limit.burst else most
 
 
 def merged(charges: Sequence[Charge], paid: Sequence[Charge]) -> tuple[Charge, ...] | Deny:
@@ -152,7 +152,7 @@ def merged(charges: Sequence[Charge], paid: Sequence[Charge]) -> tuple[Charge, .
     for key, cost in costs.items():
         limit, left = limits[key], cost - before.get(key, 0)
         if limit.burst and cost > limit.burst:
-            return too_much(limit)
+            return too_much(limit, cost)
         if key not in before:
             made.append(Charge(limit, key, cost))
         elif left > 0 and limit.burst:
@@ -160,11 +160,12 @@ def merged(charges: Sequence[Charge], paid: Sequence[Charge]) -> tuple[Charge, .
     return tuple(made)
 
 
-def too_much(limit: Limit) -> Deny:
+def too_much(limit: Limit, cost: float) -> Deny:
     """The refusal of a call that no wait would help."""
+    asked = f"{cost:f}".rstrip("0").rstrip(".") if cost % 1 else f"{cost:.0f}"
     return Deny(
         rule=limit.id,
-        reason=f"this call counts for more than the limit {limit.id} ever allows at once ({limit.burst})",
+        reason=f"this call counts for {asked}, and the limit {limit.id} never allows more than {limit.burst} at once",
         suggestion="ask for less in one call",
     )
 

@@ -17,12 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.model.excerpt import bounded
-from toolgen.model.names import near
+from toolgen.model.names import closest, near
 from toolgen.model.schema import Json, Schema
 
 __all__ = ["sentences"]
 
 _MAX_LISTED: Final = 20
+_MAX_TOLD: Final = 40  # values; of more only those that are most like what was sent
+_MAX_CLOSEST: Final = 5
 _MAX_VALUE_LENGTH: Final = 80
 _MAX_POINTER_LENGTH: Final = 200
 _MAX_REASON_LENGTH: Final = 300
@@ -236,6 +238,10 @@ def _allowed(fault: _Fault) -> str:
 
 def _of_enum(fault: _Fault) -> str:
     texts = [value for value in fault.values if isinstance(value, str)]
+    if len(fault.values) > _MAX_TOLD:
+        like = closest(str(fault.value), texts, _MAX_CLOSEST)
+        some = f", such as {', '.join(map(_shown, like))}" if like else f": {_allowed(fault)}"
+        return f"must be one of {len(fault.values)} values{some}; it is {_shown(fault.value)}"
     meant = near(fault.value, texts) if isinstance(fault.value, str) else ""
     asked = f" (did you mean {_shown(meant)}?)" if meant else ""
     some = "must be" if len(fault.values) == 1 else "must be one of"

@@ -35,9 +35,13 @@ def check(text: str, variables: dict[str, Any] | None = None, kind: str = "query
 @pytest.mark.parametrize(
     ("text", "variables", "reason"),
     [
-        ("{ a: again { __typename } b: post(id: 1) { id } c: post(id: 2) { id } }", {}, "more than 2 root fields"),
-        ("{ posts(first: 1) { posts(first: 1) { posts(first: 1) { id } } } }", {}, "more than 3 levels deep"),
-        ("{ posts(first: 50) { id title } }", {}, "costs more than 100"),
+        (
+            "{ a: again { __typename } b: post(id: 1) { id } c: post(id: 2) { id } }",
+            {},
+            "has 3 root fields, more than 2",
+        ),
+        ("{ posts(first: 1) { posts(first: 1) { posts(first: 1) { id } } } }", {}, "is 4 levels deep, more than 3"),
+        ("{ posts(first: 50) { id title } }", {}, "costs 101, more than 100"),
         ("{ posts(first: 51) { id } }", {}, "the argument first of posts"),
         ("query ($a: ID!) { post(id: $a) { id } }", {"a": "1", "b": 2, "c": 3}, "it has no variable $b"),
         ("{ again { posts(first: 1) { id } } }", {}, "again leads back to a root type"),

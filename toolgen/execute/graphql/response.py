@@ -44,7 +44,7 @@ def read_answer(answer: Success, asked: Asked) -> Success | Failed:
     """
     body, delivery = answer.data, answer.delivery
     if answer.truncated:
-        return Failed(error=_too_large(asked), delivery=delivery)
+        return Failed(error=_too_large(asked, delivery), delivery=delivery)
     data = body.get("data") if isinstance(body, Mapping) else None
     if errors := _errors(body):
         return _answered_in_part(data, errors, asked, body, delivery) or _failed(body, errors, delivery)
@@ -135,8 +135,9 @@ def _unread(errors: Sequence[Json]) -> Error:
     )
 
 
-def _too_large(asked: Asked) -> Error:
-    message = "the answer is larger than the gateway reads"
+def _too_large(asked: Asked, delivery: Delivery) -> Error:
+    read = f" ({delivery.bytes} bytes)" if delivery.bytes else ""
+    message = f"the answer is larger than the gateway reads{read}"
     if asked.mutation:
         suggestion = "do not repeat this call: it has most likely taken effect; read what it changed"
         return Error(code="outcome_unknown", message=f"the change was sent, but {message}", suggestion=suggestion)

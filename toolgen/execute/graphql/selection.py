@@ -58,7 +58,7 @@ _MAX_VALUE_DEPTH = 30
 def fault_of(graph: Graph, type_: str, value: Any, depth: int = 0) -> str:
     """What is wrong with the value, as a sentence without its subject; "" for nothing."""
     if depth > _MAX_VALUE_DEPTH:
-        return "is nested too deeply"
+        return f"is nested more than {_MAX_VALUE_DEPTH} levels deep"
     if type_.endswith("!"):
         return "must not be null" if value is None else fault_of(graph, type_[:-1], value, depth)
     if value is None:
@@ -111,6 +111,7 @@ _MAX_LENGTH, _TOKENS = 4000, 1000
 _MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
 _PAGE, _ASSUMED = 20, 10  # asked for where a page has no size; taken for the length of a list
 _TYPENAME = "__typename"
+_FEWER = "ask for fewer, or for smaller pages"
 _LISTED = re.compile(r"\[")
 _AnyNode = TypeVar("_AnyNode", bound=Node)
 
@@ -128,10 +129,19 @@ def choose_fields(
     if definition is None:
         raise UnbindableError(f"the schema's index has no {binding.type} {binding.field}")
     written = _parsed(fields)
+    if (asked := _count_fields(written)) > _MAX_FIELDS:
+        raise UnbindableError(
+            f"the fields are too many ({asked}, and at most {_MAX_FIELDS} are read)", suggestion=_FEWER
+        )
     chooser = _Chooser(graph, binding.fields, max_page)
     inner = graph.types[named(definition.type)]
     several = _ASSUMED if _LISTED.search(definition.type) or "pageInfo" in inner.fields else 1
     chosen = chooser.below(named(definition.type), written, binding.field, 1, several)
+    if chooser.cost > _MAX_COST:
+        raise UnbindableError(
+            f"the fields are too many for lists ({chooser.cost} reads with each item, and at most {_MAX_COST} are made)",
+            suggestion=_FEWER,
+        )
     operation = stored.definitions[0]
     if not isinstance(operation, OperationDefinitionNode) or len(stored.definitions) != 1:
         raise UnbindableError("the stored operation has no fields to choose")
@@ -144,10 +154,19 @@ def choose_fields(
     return print_ast(made), chooser.variables
 
 
+def _count_fields(selection: SelectionSetNode) -> int:
+    """The number of fields of a selection, at every level."""
+    below = (node.selection_set for node in selection.selections if isinstance(node, FieldNode | InlineFragmentNode))
+    own = sum(isinstance(node, FieldNode) for node in selection.selections)
+    return own + sum(_count_fields(inner) for inner in below if inner is not None)
+
+
 def _parsed(fields: str) -> SelectionSetNode:
     suggestion = "write a GraphQL selection: id name owner { login }"
     if len(fields) > _MAX_LENGTH:
-        raise UnbindableError(f"the fields take more than {_MAX_LENGTH} characters", suggestion="ask for less")
+        raise UnbindableError(
+            f"the fields take {len(fields)} characters, and at most {_MAX_LENGTH} are read", suggestion="ask for less"
+        )
     try:
         document = parse(fields, no_location=True, max_lexical_tokens=_TOKENS)
     except (GraphQLError, RecursionError) as error:
@@ -169,7 +188,6 @@ class _Chooser(Struct):
     graph: Graph
     argument: str
     max_page: int | None
-    fields: int = 0
     cost: int = 0
     variables: dict[str, Json] = {}
     definitions: list[VariableDefinitionNode] = []
@@ -244,15 +262,7 @@ class _Chooser(Struct):
     ) -> FieldNode:
         name = node.name.value
         place = f"{where}.{name}"
-        self.fields += 1
         self.cost += several
-        if self.fields > _MAX_FIELDS or self.cost > _MAX_COST:
-            asked = (
-                f"the fields are too many ({self.fields}, and at most {_MAX_FIELDS} are read)"
-                if self.fields > _MAX_FIELDS
-                else f"the fields are too many for lists ({self.cost} reads with each item, and at most {_MAX_COST} are made)"
-            )
-            raise UnbindableError(asked, suggestion="ask for fewer, or for smaller pages")
         if name == _TYPENAME:
             return _leaf(name)
         known = self.graph.types[type_]

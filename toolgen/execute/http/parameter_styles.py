@@ -256,7 +256,9 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
     `a[]=1&a[]=2` and `a[0][b]=1`: a name that is only repeated loses all but its last value there, or is no list when there is one.
     """
     if depth > _MAX_DEPTH:
-        raise UnbindableError("an argument is nested too deeply for a query")
+        raise UnbindableError(
+            f"an argument is nested more than {_MAX_DEPTH} levels deep, which is too much for a query"
+        )
     opening, closing = encode("["), encode("]")
     if isinstance(value, Mapping):
         return [

@@ -10,7 +10,7 @@ from typing import Final
 
 from toolgen.execute.sql.engine import BROKEN_RULE, UNKNOWN, Change, Reason, Watch, not_a_change, told
 from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query, timed_out
-from toolgen.execute.sql.sqlite_session import Reader, writer
+from toolgen.execute.sql.sqlite_session import MAX_VALUE_LENGTH, Reader, writer
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
 from toolgen.model.result import Delivery, Failed, Success
@@ -141,7 +141,10 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Fail
     match code:
         case "SQLITE_TOOBIG":
             return failed(
-                "response_too_large", "a value grew too large", "select less of it, for example with substr", delivery
+                "response_too_large",
+                f"a value grew beyond {MAX_VALUE_LENGTH} bytes",
+                "select less of it, for example with substr",
+                delivery,
             )
         case "SQLITE_AUTH":
             return told(_UNDECLARED, statement)

@@ -17,11 +17,11 @@ from msgspec import Struct
 from toolgen.execute.sql.engine import Watch
 from toolgen.model.call import Statement
 
-__all__ = ["Reader", "writer"]
+__all__ = ["MAX_VALUE_LENGTH", "Reader", "writer"]
 
 _STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
 # Bytes a value may have while the statement computes: hundreds of columns of it are still a bounded row.
-_MAX_VALUE_LENGTH = 262_144
+MAX_VALUE_LENGTH = 262_144
 _TABLE_FUNCTIONS = ("json_each", "json_tree")
 # What operators and keywords are called when the authorizer is asked about them.
 _OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_time", "current_timestamp"})
@@ -34,7 +34,7 @@ _MAX_CASCADED = 100  # deep: https://www.sqlite.org/c3ref/c_limit_attached.html,
 _Asked: TypeAlias = tuple[int, str | None, str | None, str | None]
 
 _LIMITS = (
-    (sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_LENGTH),
+    (sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_LENGTH),
     (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 200_000),
     (sqlite3.SQLITE_LIMIT_COLUMN, 500),
     (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 500),

@@ -141,7 +141,7 @@ class RequestReader:
             self.unread, self._blank = self.unread[2:], True
         end = self.unread.find(b"\r\n\r\n")
         if max(end, 0) > MAX_HEAD_SIZE or (end < 0 and len(self.unread) > MAX_HEAD_SIZE):
-            raise BadRequest("the request's headers are too large")
+            raise BadRequest(f"the request's headers have more than {MAX_HEAD_SIZE} bytes")
         if end < 0:
             _check_beginning(self.unread)
             return Mark.MORE
@@ -210,7 +210,7 @@ class _Chunked:
             end = data.find(_CRLF, at)
             line = data[at:] if end < 0 else data[at:end]
             if self._trailer + len(line) > MAX_TRAILER_SIZE or self._fields > MAX_FIELDS:
-                raise BadRequest("the trailer fields are too large")
+                raise BadRequest(f"the trailer has more than {MAX_TRAILER_SIZE} bytes or {MAX_FIELDS} fields")
             if end < 0:
                 _check_text(line.removesuffix(b"\r"))
                 break

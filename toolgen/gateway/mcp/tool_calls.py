@@ -346,7 +346,9 @@ class ToolCalls:
         except CanonicalError:
             return Fault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
         if len(state) > MAX_STATE_LENGTH:
-            return _wrong("the answers to this call's questions are too long")
+            return _wrong(
+                f"the answers to this call's questions take {len(state)} characters, and {MAX_STATE_LENGTH} are the most"
+            )
         return {"resultType": "input_required", "inputRequests": dict(wanted), "requestState": state}
 
     async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | Fault:

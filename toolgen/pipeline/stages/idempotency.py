@@ -251,7 +251,7 @@ def _written(result: Result) -> bytes:
         return written
     error = Error(
         code="response_too_large",
-        message="the call with this key was carried out, and its answer was too large to be kept",
+        message=f"the call with this key was carried out, and its answer ({len(written)} bytes) was not kept: {MAX_SIZE} are the most",
         suggestion="do not make it again; read what it changed",
     )
     return msgspec.json.encode(_Outcome(error=error))

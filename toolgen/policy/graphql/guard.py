@@ -123,7 +123,9 @@ def check_document(
     try:
         operation, fragments = _parts(document, limits)
         _refuse_foreign(document, limits)
-        _Counter(limits, fragments).count(operation.selection_set, 1, (), ())
+        counter = _Counter(limits, fragments)
+        counter.count(operation.selection_set, 1, (), ())
+        counter.check()
         if errors := validate(schema, document, max_errors=1):
             return _deny(f"it is not valid for the schema: {bounded(errors[0].message, 400)}")
         coerced = get_variable_values(schema, operation.variable_definitions or (), dict(variables))
@@ -140,7 +142,9 @@ def check_document(
     except _TooMuch as much:
         return _deny(str(much), much.code)
     except RecursionError:
-        return _deny("it is nested too deeply")
+        return _deny(f"it is more than {limits.max_depth} levels deep")
+    if cost > limits.max_cost:
+        return _deny(f"it costs {cost}, more than {limits.max_cost}: ask for smaller pages or fewer fields")
     return CheckedDocument(
         query=print_ast(document),
         operation_name=operation.name.value if operation.name is not None else None,
@@ -204,6 +208,7 @@ class _Counter(Struct):
     fragments: Mapping[str, FragmentDefinitionNode]
     visits: int = 0
     roots: int = 0
+    deepest: int = 0
     pairs: int = 0
     places: dict[tuple[str, ...], int] = {}
 
@@ -216,10 +221,7 @@ class _Counter(Struct):
             match node:
                 case FieldNode():
                     self.roots += depth == 1
-                    if self.roots > self.limits.max_root_fields:
-                        raise _TooMuch(f"it has more than {self.limits.max_root_fields} root fields")
-                    if depth > self.limits.max_depth:
-                        raise _TooMuch(f"it is more than {self.limits.max_depth} levels deep")
+                    self.deepest = max(self.deepest, depth)
                     here = (*place, (node.alias or node.name).value)
                     earlier = self.places.get(here, 0)
                     self.places[here] = earlier + 1
@@ -237,6 +239,13 @@ class _Counter(Struct):
                         raise _TooMuch(f"its fragment {bounded(name, 60)} leads back to itself")
                     if name in self.fragments:
                         self.count(self.fragments[name].selection_set, depth, (*above, name), place)
+
+    def check(self) -> None:
+        """Refuses a document that was counted, and is more than the limits."""
+        if self.roots > self.limits.max_root_fields:
+            raise _TooMuch(f"it has {self.roots} root fields, more than {self.limits.max_root_fields}")
+        if self.deepest > self.limits.max_depth:
+            raise _TooMuch(f"it is {self.deepest} levels deep, more than {self.limits.max_depth}")
 
 
 class _Pricer(Struct):
@@ -269,8 +278,6 @@ class _Pricer(Struct):
 
     def _field(self, type_: GraphQLNamedType, node: FieldNode, several: int, *, top: bool) -> None:
         self.cost += several
-        if self.cost > self.limits.max_cost:
-            raise _TooMuch(f"it costs more than {self.limits.max_cost}: ask for smaller pages or fewer fields")
         fields = type_.fields if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType) else {}
         definition = fields.get(node.name.value)
         if definition is None:

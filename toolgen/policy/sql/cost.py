@@ -92,6 +92,14 @@ def _columns_of(database: Database, scope: SqlScope) -> Mapping[str, Bound]:
     return known
 
 
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB" if size < 1e12 else "more than 1,000,000 MB"
+
+
+def _seconds(work: float) -> str:
+    return f"{work / 1e9:,.1f} s" if work < 1e14 else "more than 100,000 s"
+
+
 def _size_of_type(written: str) -> int:
     if (length := _OF_TYPE.search(written)) is not None:
         return min(max(NUMBER, int(length[1][:9])), _MAX_COLUMN)
@@ -208,13 +216,13 @@ class _Row:
         if memory > self._dialect.max_row_memory:
             refuse(
                 "size",
-                f"the values of one row could have more than {self._dialect.max_row_memory / 1e6:.0f} MB",
+                f"the values of one row could have {_megabytes(memory)}, more than {_megabytes(self._dialect.max_row_memory)}",
                 "repeat, replace and join less of it, or take parts of it with substr first",
             )
         if work > MAX_WORK and self._dialect.uninterruptible:
             refuse(
                 "size",
-                "one row could take more than a second, in which the server does not look at its clock",
+                f"one row could take {_seconds(work)}, more than {_seconds(MAX_WORK)}, in which the server does not look at its clock",
                 "search and change less of it: take parts with substr first, or change values before they are put together",
             )
 

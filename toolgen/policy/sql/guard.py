@@ -206,7 +206,11 @@ def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Li
     asked = _asked(root, dialect)
     if isinstance(root, exp.Values):
         if len(root.expressions) > largest:
-            refuse("limit", f"there are more than {largest} rows in VALUES", "ask for fewer")
+            refuse(
+                "limit",
+                f"there are {len(root.expressions)} rows in VALUES, and at most {largest} are answered",
+                "ask for fewer",
+            )
         return False, counts
     if isinstance(asked, exp.Column):
         _counted(asked, "limit", counts)
@@ -214,7 +218,11 @@ def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Li
         return False, counts
     if _has_ties(root):
         if int(asked.name) > largest:  # type: ignore[union-attr]  # a FETCH has a number
-            refuse("limit", f"WITH TIES is asked for more than {largest} rows", f"write FETCH FIRST {largest} or fewer")
+            refuse(
+                "limit",
+                f"WITH TIES is asked for {asked.name} rows, and at most {largest} are answered",  # type: ignore[union-attr]  # as above
+                f"write FETCH FIRST {largest} or fewer",
+            )
         return False, counts
     left = max(int(asked.name) - skip, 0) if asked is not None else None
     smaller = min(left, largest) if left is not None else largest

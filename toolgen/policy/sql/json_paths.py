@@ -78,7 +78,12 @@ def check_path(path: str) -> None:
     """Checks a path that is a parameter. Raises `Refusal`, rule `size`."""
     found = cost_of_path(path, built=True)
     if found.exponent > _PARAMETER_EXPONENT or found.results > _PARAMETER_RESULTS or found.steps > _PARAMETER_STEPS:
-        refuse("size", "a jsonpath that is a parameter compares too much", "write the path out in the statement")
+        refuse(
+            "size",
+            f"a jsonpath that is a parameter has at most {_PARAMETER_STEPS} steps, {_PARAMETER_EXPONENT} loops over the document and "
+            f"{_PARAMETER_RESULTS} results for each element; it has {found.steps}, {found.exponent} and {found.results}",
+            "write the path out in the statement",
+        )
 
 
 @lru_cache(maxsize=256)

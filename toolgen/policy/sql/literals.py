@@ -377,7 +377,11 @@ def _refuse_cast_paths(tokens: Sequence[Token]) -> None:
 
 def _refuse_deep(tokens: Sequence[Token]) -> None:
     if len(tokens) > _MAX_TOKENS:
-        refuse("too-long", f"the statement has more than {_MAX_TOKENS} words and signs", "ask for less at once")
+        refuse(
+            "too-long",
+            f"the statement has {len(tokens)} words and signs, and at most {_MAX_TOKENS} are read",
+            "ask for less at once",
+        )
     depth = prefixes = 0
     chains = [0]
     types: list[bool] = []  # for each opening one: whether the parser may take what follows for the arguments of a type
@@ -404,6 +408,11 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
         elif kind in _CHAINED:
             chains[-1] += 1
         if depth > _MAX_DEPTH or prefixes > _MAX_PREFIXES or chains[-1] > _MAX_CHAIN_LENGTH:
-            refuse(
-                "too-deep", "the statement is nested too deeply", "write it with fewer levels, or as several statements"
+            asked = (
+                f"has more than {_MAX_DEPTH} levels of parentheses, brackets and CASE"
+                if depth > _MAX_DEPTH
+                else f"has more than {_MAX_PREFIXES} signs or NOTs in a row"
+                if prefixes > _MAX_PREFIXES
+                else f"has more than {_MAX_CHAIN_LENGTH} operators in a row"
             )
+            refuse("too-deep", f"the statement {asked}", "write it with fewer levels, or as several statements")

@@ -209,7 +209,7 @@ def _check_lengths(plan: Plan, parameters: Sequence[Json]) -> None:
     if total > _MAX_PARAMETERS_LENGTH:
         refuse(
             "parameters",
-            f"the parameters have more than {_MAX_PARAMETERS_LENGTH} characters in all",
+            f"the parameters have {total} characters in all, and at most {_MAX_PARAMETERS_LENGTH} are taken",
             "send less at once",
         )
 

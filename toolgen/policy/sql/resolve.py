@@ -221,7 +221,11 @@ class Resolver:
             complete_groups(node, scope, self._spelling)
         names = tuple(name for item in node.expressions for name in self._columns.output_names(item, scope))
         if len(names) > _MAX_COLUMNS:
-            refuse("too-deep", f"a query has more than {_MAX_COLUMNS} columns", "name the columns you need")
+            refuse(
+                "too-deep",
+                f"a query has {len(names)} columns, and at most {_MAX_COLUMNS} are read",
+                "name the columns you need",
+            )
         return names
 
     # sources
@@ -423,7 +427,12 @@ class Resolver:
             self._refuse_case(relation.alias, scope)
         self._sources += 1
         if len(scope.relations) >= _MAX_RELATIONS or self._sources > _MAX_SOURCES:
-            refuse("too-deep", "there are too many tables in the statement", "ask for less at once")
+            asked = (
+                f"more than {_MAX_SOURCES} tables in the statement"
+                if self._sources > _MAX_SOURCES
+                else f"more than {_MAX_RELATIONS} tables in one FROM"
+            )
+            refuse("too-deep", f"there are {asked}", "ask for less at once")
         scope.relations.append(relation)
 
     def _refuse_case(self, alias: str, scope: Scope) -> None:

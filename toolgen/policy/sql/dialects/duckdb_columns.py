@@ -111,7 +111,12 @@ def _like(test: exp.Expr) -> _Test:
         _refuse_form()
     pattern = test.expression.name
     if len(pattern) > _MAX_PATTERN_LENGTH or pattern.count("%") > _MAX_REPETITIONS:
-        refuse("size", "the pattern of columns is too long", _EXAMPLE)
+        refuse(
+            "size",
+            f"the pattern of columns has {len(pattern)} characters and {pattern.count('%')} %, and at most {_MAX_PATTERN_LENGTH} and "
+            f"{_MAX_REPETITIONS} are read",
+            _EXAMPLE,
+        )
     text = "".join({"%": ".*", "_": "."}.get(character, re.escape(character)) for character in pattern)
     flags = re.DOTALL | (re.IGNORECASE if isinstance(test, exp.ILike) else 0)
     compiled = re.compile(text, flags)

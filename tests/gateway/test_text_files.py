@@ -221,7 +221,7 @@ def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(tmp_pa
         no = {"id": "no", "to": ["all"], "tools": ["store__*"], "when": f"args.content == '{HELLO}'", "verdict": "deny"}
         policy.write_text(json.dumps({**said, "rules": [*said["rules"], no]}), encoding="utf-8")
         async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            for content in (HELLO, {"text": "Grüße"}):
+            for content in (HELLO, {"text": "Grüße"}, {"base64": HELLO}):
                 envelope = await gateway.call("store__put_content", {"content": content}, principal="bot")
                 assert envelope.error is not None
                 assert envelope.error.rule == "no"

@@ -217,16 +217,18 @@ class FileArguments:
             self.without.add(call.tool.digest)
             return call
         made: Any = call.arguments
-        texts = {path for path, file in file_places(schema, call.arguments, is_text_file) if "text" in file}
+        texts = {path for path, _ in file_places(schema, call.arguments, is_text_file)}
         for number, (path, file) in enumerate(list(file_places(schema, call.arguments, is_file))):
             if number >= _MAX_FILES:
                 denied = _deny(f"the arguments hold more than {_MAX_FILES} files", "make several calls")
                 return replace(call, denied=call.denied or denied)
             found: Mapping[str, Json] | str | Deny
-            if path in texts:
+            if path in texts and "text" in file:
                 found = _encoded(file)
             else:
                 found = await self._one(call.principal, file, local=local, roots=roots)
+                if path in texts and isinstance(found, Mapping) and isinstance(text := found.get("base64"), str):
+                    found = text
             if isinstance(found, Deny):
                 where = "".join(f"/{step}" for step in path)
                 return replace(call, denied=call.denied or replace(found, reason=f"{where}: {found.reason}"))

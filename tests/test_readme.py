@@ -74,12 +74,15 @@ def test_the_targets_it_names_are_in_the_makefile(target: str) -> None:
         assert re.search(rf"^{name}:", makefile, re.MULTILINE), name
 
 
-def test_readme_names_every_page() -> None:
+def test_the_index_names_every_page() -> None:
     index = PAGES[ROOT / "docs" / "README.md"]
     for page in PAGES:
         if page.parent.name in (*KINDS, "internals"):
             assert f"({page.parent.name}/{page.name})" in index, page
-            assert page.parent.name == "internals" or f"(docs/{page.parent.name}/{page.name})" in README, page
+
+
+def test_readme_is_read_in_two_minutes() -> None:
+    assert len(README.splitlines()) <= 120
 
 
 def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:
@@ -91,7 +94,6 @@ def test_the_policy_it_shows_is_one(tmp_path: Path) -> None:
     (tmp_path / "policies").mkdir()
     keys = iter("0123456789")
     policy = re.sub("sha256:…", lambda _: "sha256:" + next(keys) * 64, block[1])
-    policy = policy.replace("rules:", "  ann: {roles: [support]}\nrules:", 1)
     (tmp_path / "policies" / "readme.yaml").write_text(policy, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "toolgen", "policy", "check"], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -32,12 +32,8 @@ def recipe(target: str) -> str:
 
 def test_a_change_is_checked_before_it_is_tested() -> None:
     said = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^\s*make (\w+)", said, re.MULTILINE) == [
-        "check",
-        "browser",
-        "test",
-        "conformance",
-    ]
+    assert re.findall(r"^\s*make (\w+)", said, re.MULTILINE) == ["dev", "browser", "check", "test", "conformance"]
+    assert said.index("make check") < said.index('wait "$installed"') < said.index("make test")
     assert "set -euo pipefail" in said
 
 

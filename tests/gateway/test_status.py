@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from tests.exhaustive import spread
 from tests.gateway.test_shared_limits import project
 from tests.patient import until
 from tests.projects import POLICY, make_project
@@ -107,9 +109,16 @@ ASKING = {
 }
 
 
-@pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize("asking", [(), ("history",), ("session",), ("history", "session")])
-@pytest.mark.parametrize("on_failure", ["", "refuse", "share"])
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("on_failure", "asking", "paused"),
+    spread(
+        itertools.product(
+            ["", "refuse", "share"], [(), ("history",), ("session",), ("history", "session")], [False, True]
+        ),
+        3,
+    ),
+)
 def test_a_gateway_is_not_ready_if_and_only_if_a_plain_read_is_refused(
     tmp_path: Path, on_failure: str, asking: tuple[str, ...], paused: bool
 ) -> None:

@@ -241,15 +241,17 @@ class BackgroundCalls:
         """Keeps what a call says, for its followers at every worker."""
         while line.news:
             line.news = False
-            with suppress(StateError):  # the next one may be kept
+            said = None
+            with suppress(StateError):
                 known, now = await self._waiting.store.get(call_id), await self._waiting.store.now()
                 if known is None or known.status != "running":
                     return
-                if (said := await self._waiting.store.replace(known, line.added_to(known, now))) is not None:
-                    self._waiting.mine[call_id] = said
-                    self._waiting.announce(call_id)
-                else:
-                    line.news = True  # its question, say, was kept meanwhile
+                said = await self._waiting.store.replace(known, line.added_to(known, now))
+            if said is not None:
+                self._waiting.mine[call_id] = said
+                self._waiting.announce(call_id)
+            else:  # the store is away, or something else of the call, its question say, was kept meanwhile
+                line.news = True
             await asyncio.sleep(_EVERY_S)
 
     async def _settle(self, mine: Invocation, envelope: Envelope, line: object) -> None:

@@ -16,6 +16,7 @@ from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.mcp.peers import OldPeer, Peer, close_peers, messages
 from tests.gateway.test_background_calls import http
 from toolgen.audit.reader import entries
+from toolgen.errors import StateUnavailableError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Invocation
@@ -405,8 +406,9 @@ def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
     play(tmp_path, steps)
 
 
-def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("away", [False, True])
+def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before_or_the_store_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: bool
 ) -> None:
     replace, lost = SqliteInvocations.replace, list[str]()
 
@@ -415,6 +417,8 @@ def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before(
     ) -> Invocation | None:
         if changed.progress is not None and not lost:
             lost.append(known.id)
+            if away:
+                raise StateUnavailableError("the disk is full")
             assert await replace(self, known, known) is not None  # as the question of a call is
         return await replace(self, known, changed, **bounds)
 

@@ -43,11 +43,11 @@ class Document(Struct, frozen=True):
 
     def where(self, *path: str | int) -> str:
         """`file:line` of the part at `path`, or of the nearest part above it that exists."""
-        while path and path not in self.lines:
+        while (line := self.lines.get(path)) is None and path:
             if path in self.origins:
                 return self.origins[path]
             path = path[:-1]
-        return f"{self.name}:{self.lines.get(path, 1)}"
+        return f"{self.name}:{line or 1}"
 
     def check_numbers(self, path: _Path, error: type[ToolgenError]) -> None:
         """Raises `error` where below a part there is a number that not every JSON program reads as what it is: NaN, one beyond 2**53."""

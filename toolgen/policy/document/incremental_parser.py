@@ -173,6 +173,13 @@ class _Lines(Mapping[_Path, int]):
         self._first = sections[0].line
         self._texts: dict[str, dict[str | int, _Text]] = {}
 
+    def get(self, path: _Path, default: Any = None) -> Any:
+        """As of any mapping; without an exception for the place of an entry, which is asked for of each."""
+        if len(path) == 2 and (section := self._sections.get(str(path[0]))) is not None and section.kind != "value":
+            one = self._placed(section).get(path[1])
+            return default if one is None else one.line
+        return super().get(path, default)
+
     def __getitem__(self, path: _Path) -> int:
         if not path:
             return self._first

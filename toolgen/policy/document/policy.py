@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
@@ -10,6 +11,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Policy", "PolicyReader", "documents", "load", "load_credentials"]
 
+_encode = msgspec.json.Encoder(order="sorted").encode
 _KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
 
 
@@ -179,6 +182,14 @@ def documents(directory: Path) -> Iterator[Document]:
     return DocumentCache().documents(read_files(directory))
 
 
+def _lists_digest(lists: Mapping[str, Any]) -> str:
+    """A digest that changes with keys and revocations. It is compared with others of this process alone, and so takes the fastest form."""
+    try:
+        return hashlib.sha256(_encode(lists)).hexdigest()
+    except (TypeError, ValueError, RecursionError):  # a value that is refused as soon as it is read
+        return digest(encodable(lists))
+
+
 class _Collector:
     """Gathers the files of one policy and refuses what does not fit together."""
 
@@ -266,8 +277,8 @@ class _Collector:
         """The digests of a file. Those of one that has not changed are known."""
         known = self._known.digests.get(document.name)
         if known is None or known.document is not document:
-            said, keys = (digest(encodable(part)) if part else "" for part in (content, lists))
-            known = _Digests(document, said, keys)
+            said = digest(encodable(content)) if content else ""
+            known = _Digests(document, said, _lists_digest(lists) if lists else "")
         return known
 
     def policy(self) -> Policy:

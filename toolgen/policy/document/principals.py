@@ -160,13 +160,16 @@ class PrincipalSections:
 
     def attribute_kinds(self) -> Mapping[str, frozenset[str]]:
         """Every attribute that somebody could have, and what kinds of values (JSON Schema's names of types) it could be."""
-        kinds: dict[str, frozenset[str]] = {}
+        found: dict[str, set[str]] = {}
         for entry in self.principals.values():
             for name, value in entry.attributes.items():
-                kinds[name] = kinds.get(name, frozenset()) | {kind_of(value)}
+                if (kinds := found.get(name)) is None:
+                    kinds = found[name] = set()
+                kinds.add(kind_of(value))
         for issuer in self.issuers.values():
-            kinds |= {name: kinds.get(name, frozenset()) | _CLAIM_KINDS for name in issuer.attributes}
-        return kinds
+            for name in issuer.attributes:
+                found.setdefault(name, set()).update(_CLAIM_KINDS)
+        return {name: frozenset(kinds) for name, kinds in found.items()}
 
     def _with_keys(self, entry: PrincipalEntry) -> PrincipalEntry:
         keys = (*entry.keys, *self._managed.get(entry.id, ()))
@@ -261,12 +264,10 @@ class PrincipalSections:
 
     def _add_keys(self, document: Document) -> None:
         found = self._keys_of(document)
-        known, owners = len(self._owners), self._owners
-        self._owners = owners | found.owners
-        if found.repeats or len(self._owners) != known + len(found.owners):
-            self._owners = owners
+        if found.repeats or not self._owners.keys().isdisjoint(found.owners):
             for _, name, key in found.keys:
                 self._own(key, name)
+        self._owners |= found.owners
         for name, keys in found.managed.items():
             self._managed.setdefault(name, []).extend(keys)
         self._files[document.name] = found
@@ -276,20 +277,22 @@ class PrincipalSections:
         before = self._cache.files.get(document.name)
         if before is not None and before.document is document:
             return before
-        known = {} if before is None else {id(part): (name, key) for part, name, key in before.keys}
+        known = {} if before is None else {id(one[0]): one for one in before.keys}
         found = _KeyFile(document)
+        keys, managed, owners = found.keys, found.managed, found.owners
         for index, part in enumerate(document.data["keys"]):
             again = known.get(id(part))
             if again is None:
-                name, key = self._read_key(document, index)
-            else:
-                name, key = again
-                if (where := document.where("keys", index)) != key.where:
-                    key = replace(key, where=where)
-            found.keys.append((part, name, key))
-            found.managed.setdefault(name, []).append(key)
-            found.repeats = found.repeats or key.sha256 in found.owners
-            found.owners[key.sha256] = name
+                again = (part, *self._read_key(document, index))
+            elif (where := document.where("keys", index)) != again[2].where:
+                again = (part, again[1], replace(again[2], where=where))
+            keys.append(again)
+            _, name, key = again
+            if (own := managed.get(name)) is None:
+                own = managed[name] = []
+            own.append(key)
+            owners[key.sha256] = name
+        found.repeats = len(owners) != len(keys)
         return found
 
     def _read_key(self, document: Document, index: int) -> tuple[str, ApiKey]:

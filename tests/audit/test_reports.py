@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from toolgen.audit.index.index import Sample
-from toolgen.audit.reports import ocsf_event, percentile, stats_of
+from toolgen.audit.reports import ocsf_event, stats_of
 
 
 def _sample(time: int, tool: str, principal: str, status: str = "ok", duration: float | None = 1.0) -> Sample:
@@ -30,22 +28,6 @@ def test_calls_are_counted_together_by_tool_and_by_principal() -> None:
     assert [(group.name, group.calls) for group in stats.tools] == [("a", 3), ("b", 1)]
     assert [(group.name, group.calls, group.ok) for group in stats.principals] == [("bot", 3, 1), ("ann", 1, 0)]
     assert stats.codes == {"forbidden": 3}
-
-
-@pytest.mark.parametrize(
-    ("ordered", "percent", "expected"),
-    [
-        ([], 50, None),
-        ([7.0], 1, 7.0),
-        ([7.0], 99, 7.0),
-        ([1.0, 2.0], 50, 1.0),
-        ([1.0, 2.0], 51, 2.0),
-        ([*map(float, range(1, 101))], 90, 90.0),
-        ([*map(float, range(1, 101))], 99, 99.0),
-    ],
-)
-def test_a_percentile_is_a_value_that_occurred(ordered: list[float], percent: float, expected: float | None) -> None:
-    assert percentile(ordered, percent) == expected
 
 
 def test_an_event_has_no_empty_fields_beside_its_own() -> None:

@@ -6,18 +6,18 @@ import csv
 import io
 import math
 import re
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from toolgen.audit.durations import Durations, percentile
 from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
 from toolgen.json_codec import file_json
 
-__all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_event", "percentile", "stats_of"]
+__all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_event", "stats_of"]
 
 _MANY = 100
 
@@ -71,53 +71,44 @@ class Stats(Struct, frozen=True, kw_only=True):
         }
 
 
-class _Gathering:
+class _Cell:
+    """Calls of one tool by one principal."""
+
     __slots__ = ("durations", "statuses")
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
-        self.durations = array("d")
+        self.durations = Durations()
 
     def add(self, sample: Sample) -> None:
         self.statuses[sample.status] += 1
         if sample.duration_ms is not None and sample.status != "pending":
-            self.durations.append(sample.duration_ms)
-
-    def group(self, name: str) -> Group:
-        durations = sorted(self.durations)
-        return Group(
-            name=name,
-            calls=self.statuses.total(),
-            ok=self.statuses["ok"],
-            refused=self.statuses["refused"],
-            errors=self.statuses["error"],
-            p50=percentile(durations, 50),
-            p90=percentile(durations, 90),
-            p99=percentile(durations, 99),
-            slowest=durations[-1] if durations else None,
-        )
+            self.durations.add(sample.duration_ms)
 
 
 def stats_of(samples: Iterable[Sample]) -> Stats:
     """One pass over them. A call that waits for a person has not ended, so its time says nothing."""
-    total = _Gathering()
-    tools: dict[str, _Gathering] = {}
-    principals: dict[str, _Gathering] = {}
+    cells: dict[tuple[str, str], _Cell] = {}
     codes: Counter[str] = Counter()
     rules: Counter[str] = Counter()
     first, last = math.inf, -math.inf
     for sample in samples:
-        total.add(sample)
-        tools.setdefault(sample.tool, _Gathering()).add(sample)
-        principals.setdefault(sample.principal, _Gathering()).add(sample)
+        if (cell := cells.get((sample.tool, sample.principal))) is None:
+            cell = cells[sample.tool, sample.principal] = _Cell()
+        cell.add(sample)
         codes[sample.code] += 1
         rules[sample.rule] += 1
         first, last = min(first, sample.time), max(last, sample.time)
+    tools: dict[str, list[_Cell]] = {}
+    principals: dict[str, list[_Cell]] = {}
+    for (tool, principal), cell in cells.items():
+        tools.setdefault(tool, []).append(cell)
+        principals.setdefault(principal, []).append(cell)
     return Stats(
-        total=total.group("all"),
+        total=_group("all", cells.values()),
         first=None if first is math.inf else int(first),
         last=None if last == -math.inf else int(last),
-        statuses=dict(total.statuses.most_common()),
+        statuses=dict(_statuses(cells.values()).most_common()),
         codes={code: count for code, count in codes.most_common() if code},
         rules={rule: count for rule, count in rules.most_common() if rule},
         tools=_most(tools),
@@ -125,16 +116,36 @@ def stats_of(samples: Iterable[Sample]) -> Stats:
     )
 
 
-def percentile(ordered: Sequence[float], percent: float) -> float | None:
-    """The smallest of them that at least so many percent do not exceed; None of none."""
-    if not ordered:
-        return None
-    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+def _statuses(cells: Iterable[_Cell]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for cell in cells:
+        found.update(cell.statuses)
+    return found
 
 
-def _most(gathered: dict[str, _Gathering]) -> tuple[Group, ...]:
-    names = sorted(gathered, key=lambda name: (-gathered[name].statuses.total(), name))
-    return tuple(gathered[name].group(name) for name in names[:_MANY])
+def _group(name: str, cells: Collection[_Cell]) -> Group:
+    statuses = _statuses(cells)
+    durations = Durations()
+    for cell in cells:
+        durations.take(cell.durations)
+    parts = durations.parts()
+    return Group(
+        name=name,
+        calls=statuses.total(),
+        ok=statuses["ok"],
+        refused=statuses["refused"],
+        errors=statuses["error"],
+        p50=percentile(parts, 50),
+        p90=percentile(parts, 90),
+        p99=percentile(parts, 99),
+        slowest=max((part[-1] for part in parts if part), default=None),
+    )
+
+
+def _most(gathered: Mapping[str, Collection[_Cell]]) -> tuple[Group, ...]:
+    calls = {name: sum(cell.statuses.total() for cell in cells) for name, cells in gathered.items()}
+    names = sorted(gathered, key=lambda name: (-calls[name], name))
+    return tuple(_group(name, gathered[name]) for name in names[:_MANY])
 
 
 OCSF_VERSION = "1.5.0"

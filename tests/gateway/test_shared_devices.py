@@ -15,10 +15,18 @@ from tests.exhaustive import size
 from tests.gateway.devices import ALLOW, HERE, Served, device_project, recorded
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway import device_calls
+from toolgen.errors import StateUnavailableError
+from toolgen.gateway import approval_runner, background_calls, device_calls, waiting_calls
 from toolgen.gateway.project_files import seal_file
+from toolgen.pipeline.stages import idempotency
+from toolgen.state import store_watch
 from toolgen.state.encryption import seal_of
+from toolgen.state.invocations_redis import RedisInvocations
 
+ASKS = {
+    "rules": [{"id": "asks", "to": ["user"], "tools": ["phone__copy_text"], "verdict": "ask"}],
+    "approvals": {"approvers": ["bot"]},
+}
 COUNT = size("TOOLGEN_DEVICE_CALLS", 100, 1_000)
 
 
@@ -82,11 +90,6 @@ def test_of_many_answers_at_both_gateways_one_counts(tmp_path: Path, server: Red
 
 
 def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path: Path, server: RedisServer) -> None:
-    policy = {
-        "rules": [{"id": "asks", "to": ["user"], "tools": ["phone__copy_text"], "verdict": "ask"}],
-        "approvals": {"approvers": ["bot"]},
-    }
-
     async def work(first: Served, second: Served) -> None:
         call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
         approved = await second.post(f"/v1/approvals/{call_id}", "bare", {"decision": "approve"})
@@ -96,7 +99,90 @@ def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path: Path,
         assert (await second.answer(call_id, result=None)).status_code == 200
         assert (await first.outcome(call_id))["status"] == "ok"
 
-    both(tmp_path, server, work, policy)
+    both(tmp_path, server, work, ASKS)
+
+
+def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_device_is_lost_and_asks_nothing(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis was not told that it waits, and can be asked again only after the gateway gave that up."""
+    for module in (approval_runner, background_calls, waiting_calls, device_calls, idempotency, store_watch):
+        monkeypatch.setattr(module, "LEASE_S", 1.0)
+    write, get, tries = RedisInvocations._write, RedisInvocations.get, list[int]()
+
+    async def cut_off(self: RedisInvocations, *arguments: str | bytes) -> Any:
+        if arguments[0] == "replace" and arguments[3] == "device pending":
+            tries.append(1)
+            fault = StateUnavailableError("the connection was lost")
+            fault.unconfirmed = True
+            raise fault
+        return await write(self, *arguments)
+
+    async def away(self: RedisInvocations, call_id: str) -> Any:
+        if 0 < len(tries) < device_calls._TRIES:
+            tries.append(1)
+            raise StateUnavailableError("Redis is away")
+        return await get(self, call_id)
+
+    async def work(first: Served, second: Served) -> None:
+        monkeypatch.setattr(RedisInvocations, "_write", cut_off)
+        monkeypatch.setattr(RedisInvocations, "get", away)
+        call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
+        approved = await second.post(f"/v1/approvals/{call_id}", "bare", {"decision": "approve"})
+        assert approved.status_code == 200, approved.text
+        for one in (first, second):
+            while (told := await one.outcome(call_id))["status"] == "pending":  # noqa: ASYNC110 - others end it
+                await asyncio.sleep(0.05)
+            assert told["error"]["code"] == "outcome_unknown"
+        assert await second.requests() == []
+
+    record = both(tmp_path, server, work, ASKS)
+    assert len(tries) >= device_calls._TRIES
+    assert ends(record) == ["outcome_unknown"]
+
+
+def ends(record: list[dict[str, Any]]) -> list[str]:
+    """How calls ended, other than that they wait."""
+    found = [one for one in record if one["event"] == "outcome" or (one["event"] == "decision" and "code" in one)]
+    return [str(one.get("code", one["status"])) for one in found if one["status"] != "pending"]
+
+
+@pytest.mark.parametrize("answered_first", [False, True])
+@pytest.mark.parametrize("said", ["nothing", "that it was not"])
+def test_an_approved_call_of_which_redis_says_late_that_it_waits_for_the_device_ends_as_that_answers(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, said: str, answered_first: bool
+) -> None:
+    """Redis was told that the call waits for the device, and `said` so too late, or nothing: perhaps the device has answered by then."""
+    write, kept, answered = RedisInvocations._write, asyncio.Event(), asyncio.Event()
+
+    async def late(self: RedisInvocations, *arguments: str | bytes) -> Any:
+        done = await write(self, *arguments)
+        if arguments[0] == "replace" and arguments[3] == "device pending" and not kept.is_set():
+            kept.set()
+            if answered_first:
+                await answered.wait()
+            if said == "nothing":
+                fault = StateUnavailableError("the connection was lost")
+                fault.unconfirmed = True
+                raise fault
+            return [0]
+        return done
+
+    async def work(first: Served, second: Served) -> None:
+        monkeypatch.setattr(RedisInvocations, "_write", late)
+        call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
+        approved = await second.post(f"/v1/approvals/{call_id}", "bare", {"decision": "approve"})
+        assert approved.status_code == 200, approved.text
+        await kept.wait()
+        poll = await second.get("/v1/device/requests?wait=60", "ann")
+        assert [one["request"]["id"] for one in poll.json()["requests"]] == [call_id]
+        assert (await second.answer(call_id, result=None)).status_code == 200
+        answered.set()
+        for one in (first, second):
+            assert (await one.outcome(call_id))["status"] == "ok"
+
+    record = both(tmp_path, server, work, ASKS)
+    assert ends(record) == ["ok"]
 
 
 def test_what_is_put_back_in_redis_is_answered_no_second_time_and_nothing_of_it_can_be_read_there(

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
-from toolgen.errors import AuditError, StateError
+from toolgen.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of
 from toolgen.gateway.json_body import ended, enveloped
@@ -100,15 +100,24 @@ class DeviceCalls:
         return None if added else _CROWDED
 
     async def _goes_on(self, call_id: str, kept: dict[str, Any]) -> bool:
-        """Whether an approved call waits for the device from now on; its worker may have renewed its hold on it meanwhile."""
+        """Whether an approved call waits for the device from now on; its worker may have renewed its hold on it meanwhile. One of which the
+        store did not say whether it does is said to wait: otherwise it is taken for lost a lease later."""
+        unconfirmed = False
         for _ in range(_TRIES):
-            known = await self._store.get(call_id)
-            if known is None or known.status != "running":
-                return False
-            waiting = msgspec.structs.replace(known, status="pending", lease=0.0, owner="", **kept)
-            if await self._store.replace(known, waiting) is not None:
-                return True
-        return False
+            try:
+                known = await self._store.get(call_id)
+                if known is not None and known.kind == "device":  # an earlier try was done after all
+                    return True
+                if known is None or known.status != "running":
+                    return False
+                waiting = msgspec.structs.replace(known, status="pending", lease=0.0, owner="", **kept)
+                if await self._store.replace(known, waiting) is not None:
+                    return True
+            except StateUnavailableError as fault:
+                unconfirmed = unconfirmed or fault.unconfirmed
+                if not unconfirmed:
+                    raise
+        return unconfirmed
 
     async def requests(self, device: Principal) -> tuple[Invocation, ...]:
         """What this device is asked now, the oldest first: nothing that is paused, or that the policy says something else of by now."""

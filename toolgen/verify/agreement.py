@@ -22,7 +22,12 @@ __all__ = ["Agreement", "Difference", "Second", "Side"]
 _MAX_CHAIN_LENGTH = 60
 _COMPOSED = ("allOf", "anyOf", "oneOf")
 _CLOSING = frozenset({"additionalProperties", "unevaluatedProperties"})
-_AGREEING = frozenset({"enum", "const", "minimum", "minLength", "minItems", "minProperties", "minContains"})
+_AGREEING = frozenset(
+    {
+        *("enum", "const", "minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains"),
+        *("maxLength", "pattern", "required"),
+    }
+)
 
 
 class Difference(Struct, frozen=True, kw_only=True):

@@ -42,6 +42,7 @@ _COUNTS = (
 )
 _EXACT = 2**53  # beyond it all doubles are whole
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_EXCLUSIVE = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 _TEXTS = ("format", "contentEncoding", "contentMediaType")
 SCALARS = ("type", "enum", "const", "pattern", "uniqueItems", "dependentRequired", *_COUNTS, *_BOUNDS, *_TEXTS)
 """Keywords that hold no schema; equal values mean the same."""
@@ -76,10 +77,12 @@ class Words:
         return known[1]
 
     def plain(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A copy of a schema in words of 2020-12 for null."""
+        """A copy of a schema in words of 2020-12 for null, and without words of 3.0 for bounds in what is newer."""
         if self._old and (schema.get("nullable") is True or schema.get("x-nullable") is True):
             return dict(_nullable(schema))
-        return dict(schema)
+        if self._old:
+            return dict(schema)
+        return {key: one for key, one in schema.items() if not (key in _EXCLUSIVE and isinstance(one, bool))}
 
     def _words(self, schema: dict[str, Any]) -> Mapping[str, Any]:
         ref = schema.get("$ref")

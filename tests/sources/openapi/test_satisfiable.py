@@ -92,6 +92,27 @@ CASES: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
         [{"room": "a", "bed": 1}, {"room": "a"}],
         [{"room": "a", "z": 1}, {"bed": "x"}],
     ),
+    ({"type": "integer", "minimum": 3, "maximum": 4, "multipleOf": 5}, [1, 7], ["x"]),
+    ({"type": "number", "minimum": 0.3, "maximum": 0.3, "multipleOf": 0.1}, [0.3], [0.4]),
+    ({"type": "array", "items": {"type": "boolean"}, "minItems": 3, "uniqueItems": True}, [[True], [True, True, True]], [[1]]),
+    ({"type": "array", "items": {"enum": ["a"]}, "minItems": 1, "uniqueItems": True}, [["a"]], [["a", "a"], []]),
+    ({"type": "string", "pattern": "^[0-9]{3}$", "maxLength": 2}, ["123"], ["12", "1234"]),
+    ({"type": "string", "pattern": "^[0-9]{3}$", "minLength": 4}, ["123"], ["1234"]),
+    ({"type": "string", "pattern": "^(a|[0-9]{3}$)", "minLength": 4}, ["abcd"], ["123"]),
+    ({"type": "string", "pattern": "[0-9]{3}", "maxLength": 3}, ["123"], ["1234"]),
+    ({"type": "string", "pattern": "/^a+$/"}, ["aa"], ["b", "/a/"]),
+    ({"type": "string", "pattern": "/^a+$/i"}, ["aa", "AA"], [1]),
+    ({"type": "string", "pattern": "/a/"}, ["/a/"], ["a"]),
+    ({"type": "string", "pattern": "^/a$"}, ["/a"], ["a"]),
+    ({"type": "string", "pattern": "^x", "enum": ["a", "xb"]}, ["a", "xb"], ["xc"]),
+    ({"type": "string", "format": "uuid", "enum": ["no-uuid"]}, ["no-uuid"], ["b"]),
+    ({"type": "string", "format": "date", "enum": ["today", "2026-01-31"]}, ["today", "2026-01-31"], ["2026-02-01"]),
+    ({"type": "integer", "maximum": 3, "enum": [1, 5]}, [1, 5], [2]),
+    (
+        {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string"}}, "additionalProperties": False},
+        [{"a": "x"}, {"a": "x", "b": 1}],
+        [{"b": 1}, {"a": "x", "c": 1}],
+    ),
     ({"allOf": [CLOSED, {"description": "a label"}]}, [{"label": "a"}], [{"label": "a", "z": 1}]),
 ]  # fmt: skip
 
@@ -112,6 +133,40 @@ def test_what_the_author_meant_is_taken_and_nothing_else(
     assert [one for one in good if not accepted(manifest, one)] == []
     assert [one for one in bad if accepted(manifest, one)] == []
     assert not {one.code for one in manifest.problems} & {"uncallable", "unfulfillable"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "version"),
+    [
+        ({"type": "integer", "minimum": 5, "exclusiveMaximum": 5}, "3.1.0"),
+        ({"type": "integer", "exclusiveMinimum": 5, "exclusiveMaximum": 6}, "3.1.0"),
+        ({"type": "integer", "minimum": 5, "maximum": 5, "exclusiveMinimum": True}, "3.0.3"),
+        ({"type": "integer", "minimum": 5, "maximum": 6, "exclusiveMinimum": True, "exclusiveMaximum": True}, "3.0.3"),
+    ],
+)
+def test_exclusive_bounds_without_a_number_between_them_are_left_out(
+    tmp_path: Path, schema: dict[str, Any], version: str
+) -> None:
+    manifest = built(tmp_path, schema, version)
+    assert accepted(manifest, 5)
+    assert [one.code for one in manifest.problems] == ["repaired_schema"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "number", "exclusiveMinimum": 5, "exclusiveMaximum": 6},
+        {"type": "integer", "exclusiveMinimum": 5, "exclusiveMaximum": 7},
+        {"type": "integer", "minimum": 5, "maximum": 5, "multipleOf": 5},
+        {"type": "string", "pattern": "^[0-9]*$", "minLength": 4, "maxLength": 4},
+        {"type": "string", "pattern": "^(a|b)$", "minLength": 1},
+        {"type": "string", "format": "date", "enum": ["2026-01-31"]},
+        {"type": "object", "required": ["a"], "additionalProperties": False, "properties": {"a": {}}},
+        {"type": "object", "required": ["a"], "properties": {}},
+    ],
+)
+def test_what_some_value_fits_is_not_repaired(tmp_path: Path, schema: dict[str, Any]) -> None:
+    assert not built(tmp_path, schema).problems
 
 
 def test_a_definition_that_is_closed_stays_closed_where_it_stands_alone(tmp_path: Path) -> None:

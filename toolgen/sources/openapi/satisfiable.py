@@ -16,6 +16,8 @@ import jsonschema_rs
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError
+from toolgen.model.bound_contradictions import contradictions, excluding, plain_pattern
+from toolgen.model.excerpt import bounded
 from toolgen.samples.json_schema import NoSampleError, samples
 from toolgen.sources.documents import Documents, UnresolvedRefError
 
@@ -24,13 +26,6 @@ __all__ = ["adds_to", "consistent", "is_closed", "overlaps"]
 Note = Callable[[str, str], None]
 
 _CODE = "repaired_schema"
-_BOUNDS = (
-    ("minimum", "maximum"),
-    ("minLength", "maxLength"),
-    ("minItems", "maxItems"),
-    ("minProperties", "maxProperties"),
-    ("minContains", "maxContains"),
-)
 _PYTHON: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -56,10 +51,45 @@ def consistent(built: dict[str, Any], note: Note) -> None:
         if found:
             built["const"] = found[0]
             note(_CODE, f"a constant of another type than {_listed(types)} was converted")
-    for low, high in _BOUNDS:
-        if low in built and high in built and built[low] > built[high]:
-            note(_CODE, f"`{low}: {built[low]}` and `{high}: {built[high]}` exclude each other, and were left out")
-            del built[low], built[high]
+    if isinstance(written := built.get("pattern"), str) and (pattern := plain_pattern(written)) is not None:
+        note(
+            _CODE,
+            f"the pattern {_shown(written)} is a literal of JavaScript, {'and was read as one' if pattern else 'and was left out'}",
+        )
+        del built["pattern"]
+        built |= {"pattern": pattern} if pattern else {}
+    for keywords in contradictions(built):
+        said = " and ".join(f"`{key}: {_shown(built[key])}`" for key in keywords)
+        note(_CODE, f"{said} exclude each other, and were left out")
+        for key in keywords:
+            del built[key]
+    if isinstance(values := built.get("enum"), list) and (against := excluding(built, values)):
+        said = ", ".join(f"`{key}: {_shown(built[key])}`" for key in against)
+        note(_CODE, f"values of an enum do not fit {said} beside it, which was left out")
+        for key in against:
+            del built[key]
+    _name_required(built, note)
+
+
+def _shown(value: Any) -> str:
+    return bounded(json.dumps(value), 60)
+
+
+def _name_required(built: dict[str, Any], note: Note) -> None:
+    """A property that a closed object requires and does not name may be given."""
+    open_ = built.get("additionalProperties") is not False or "patternProperties" in built
+    if open_ or any(key in built for key in ("$ref", "allOf", "anyOf", "oneOf")):
+        return
+    named, required = built.get("properties", {}), built.get("required", [])
+    if not isinstance(named, dict) or not isinstance(required, list):
+        return
+    unnamed = [name for name in required if isinstance(name, str) and name not in named]
+    if unnamed:
+        built["properties"] = {**named, **{name: {} for name in unnamed}}
+        built["required"] = [name for name in required if name not in unnamed]
+        note(
+            _CODE, f"{', '.join(map(_shown, unnamed[:3]))} is required where no property is called so, and may be given"
+        )
 
 
 def _agree(built: dict[str, Any], values: list[Any], types: Sequence[str], note: Note) -> None:

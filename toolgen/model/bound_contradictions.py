@@ -59,7 +59,7 @@ def _numbers(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         return
     whole = schema.get("type") == "integer"
     step = schema.get("multipleOf", 1 if whole else None)
-    if step is None or not _finite(step) or step <= 0:
+    if not _finite(step) or step <= 0:
         return
     unit = _decimal(step)
     least = math.floor(low / unit) + 1 if above else math.ceil(low / unit)
@@ -68,7 +68,7 @@ def _numbers(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield (*bounds, *(("multipleOf",) if "multipleOf" in schema else ()))
 
 
-def _decimal(value: float) -> Fraction:
+def _decimal(value: int | float) -> Fraction:
     """A number as it is written: 0.3 is a multiple of 0.1."""
     return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
 

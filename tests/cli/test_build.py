@@ -309,7 +309,7 @@ def test_live_introspection_is_pinned_like_a_document(project: Path, served: Des
     assert toolgen("build").code == 0
     assert lock()["world"]["copy"] == f"{COPIES}/world/introspection.json"
     tools = toolgen("tools", "--format", "manifest").json()["tools"]
-    assert [(tool["name"], tool["binding"]["endpoint"]) for tool in tools] == [
+    assert [(tool["name"], tool["binding"]["endpoint"]) for tool in tools if "endpoint" in tool["binding"]] == [
         ("world__get_country", f"{served.url}/graphql")
     ]
     served.answers["/graphql"] = f'"Roots." {SDL}'.encode()

@@ -122,7 +122,7 @@ def test_an_agent_reads_only_the_fields_it_asks_for(project: Callable[..., Path]
             "{ similar(first: 100) { edges { node { similar(first: 100) { edges { node { id title } } } } } } }",
             "too many",
         ),
-        ("{" + "{" * 5000, "more than 4000 characters"),
+        ("{" + "{" * 5000, "at most 4000 are read"),
     ],
 )
 def test_fields_that_may_not_be_chosen_are_refused_and_nothing_is_sent(

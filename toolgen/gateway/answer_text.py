@@ -61,6 +61,11 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
         notes.append(f"Who agreed to this call said: {meta.note}")
     if meta.row_notes:
         notes.append(f"Only a part of the rows is seen here. {bounded('; '.join(meta.row_notes), _MAX_DATA_LENGTH)}")
+    if meta.unread_fields:
+        named = ", ".join(f"{count} of {type_}" for type_, count in meta.unread_fields.items())
+        notes.append(
+            f"More fields can be read: {named}; choose with the argument for fields (describe_types shows them)."
+        )
     if meta.more is not None and (said := more_text(meta.more)):
         notes.append(said)
     if (meta.truncated or meta.next_cursor) and not (meta.more is not None and not meta.cut_at):

@@ -217,6 +217,7 @@ def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: fl
             partial=partial,
             more=result.more,
             row_notes=result.row_notes,
+            unread_fields=result.unread_fields,
         )
     else:
         error = result.error

@@ -73,7 +73,9 @@ def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
 
 def _shared(word: str, known: str) -> float:
     """How many pairs of neighbouring letters two words share, of those that they have: quick to see in a list of thousands."""
-    mine, theirs = (_pairs(text[:_MAX_COMPARED].lower()) for text in (word, known))
+    if max(len(word), len(known)) > _MAX_COMPARED:
+        return 0.0
+    mine, theirs = _pairs(word.lower()), _pairs(known.lower())
     return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
 
 

@@ -134,6 +134,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     `media` has the pictures and recordings that the data names by URI and a model is given as they are (`file_data`).
     `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins, and
     `cursor_argument` the argument of the tool that takes `next_cursor` then. `row_notes` are as of `Statement`.
+    `unread_fields` is how many fields a default answer of GraphQL leaves out, by type.
     """
 
     status: ClassVar[str] = "ok"
@@ -148,6 +149,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     media: Mapping[str, Json] | None = None
     more: More | None = None
     row_notes: tuple[str, ...] = ()
+    unread_fields: Mapping[str, int] | None = None
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +197,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
     `note` is what the people said who agreed to the call. `joined`: the call was made before, by an equal one, and not again. `more` is
     there where the answer is not all there is. `row_notes` are as of `Statement`: the caller sees a part of the rows of these tables.
+    `unread_fields` are as of `Success`.
     """
 
     duration_ms: float
@@ -209,6 +212,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     joined: bool = False
     more: More | None = None
     row_notes: tuple[str, ...] = ()
+    unread_fields: Mapping[str, int] | None = None
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

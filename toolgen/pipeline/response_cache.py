@@ -178,6 +178,7 @@ class Caching:
             total=result.delivery.total,
             rows=result.delivery.rows,
             row_notes=result.row_notes,
+            unread_fields=result.unread_fields,
             made=now,
             fresh_until=now + lifetime,
             stale_until=now + lifetime + rule.stale_s,
@@ -203,6 +204,7 @@ class Caching:
             age_s=round(age, 3),
             shape=kept.shape,
             row_notes=kept.row_notes,
+            unread_fields=kept.unread_fields,
         )
 
     def _key(self, call: Call, policy_digest: str) -> bytes | None:

@@ -238,14 +238,15 @@ def _allowed(fault: _Fault) -> str:
 
 def _of_enum(fault: _Fault) -> str:
     texts = [value for value in fault.values if isinstance(value, str)]
-    if len(fault.values) > _MAX_TOLD:
-        like = closest(str(fault.value), texts, _MAX_CLOSEST)
-        some = f", such as {', '.join(map(_shown, like))}" if like else f": {_allowed(fault)}"
-        return f"must be one of {len(fault.values)} values{some}; it is {_shown(fault.value)}"
     meant = near(fault.value, texts) if isinstance(fault.value, str) else ""
     asked = f" (did you mean {_shown(meant)}?)" if meant else ""
     some = "must be" if len(fault.values) == 1 else "must be one of"
-    return f"{some} {_allowed(fault)}; it is {_shown(fault.value)}{asked}"
+    allowed = _allowed(fault)
+    if len(fault.values) > _MAX_TOLD:
+        like = [one for one in closest(str(fault.value), texts, _MAX_CLOSEST) if one != meant]
+        shown = f", such as {', '.join(map(_shown, like))}" if like else "" if meant else f": {allowed}"
+        allowed = f"{len(fault.values)} values{shown}"
+    return f"{some} {allowed}; it is {_shown(fault.value)}{asked}"
 
 
 def _required(fault: _Fault) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -126,6 +127,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     shape: Shape = Shape.WHOLE
     total: int | None = None
     row_notes: tuple[str, ...] = ()
+    unread_fields: Mapping[str, int] | None = None
 
 
 class Flight:

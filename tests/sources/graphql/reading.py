@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from graphql import GraphQLSchema, build_schema
+from msgspec.structs import replace
 
-from toolgen.model.tool import GraphQLBinding, Tool
+from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
 from toolgen.sources.base import Reading, SourceConfig
 from toolgen.sources.graphql import read_graphql
 
@@ -17,6 +18,16 @@ ENDPOINT = "https://api.example/graphql"
 
 
 def read(location: Path | str, **options: Any) -> Reading:
+    """The reading with the tools of operations alone, unless the schema is open to documents."""
+    reading = read_whole(location, **options)
+    others = tuple(tool for tool in reading.tools if not isinstance(tool.binding, GraphQLSchemaBinding))
+    opened = any(isinstance(tool.binding, GraphQLDocumentBinding) for tool in others)
+    if opened or len(others) == len(reading.tools):
+        return reading
+    return replace(reading, tools=others, operations=reading.operations - 1)
+
+
+def read_whole(location: Path | str, **options: Any) -> Reading:
     return read_graphql(
         SourceConfig(**{"name": "s", "kind": "graphql", "location": str(location), "endpoint": ENDPOINT, **options})
     )

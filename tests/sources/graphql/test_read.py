@@ -24,7 +24,7 @@ from graphql import (
 )
 from jsonschema import Draft202012Validator
 
-from tests.sources.graphql.reading import FIXTURES, binding, edges, read, read_sdl, tools_of
+from tests.sources.graphql.reading import FIXTURES, binding, edges, read, read_sdl, read_whole, tools_of
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect
@@ -362,3 +362,24 @@ def test_long_descriptions_are_cut(tmp_path: Path) -> None:
     [tool] = read_sdl(tmp_path, f'type Query {{ "{"x" * 50_000}" a("{"y" * 50_000}" b: Int): Int }}').tools
     assert len(tool.description) <= 1024
     assert len(tool.input_schema["properties"]["b"]["description"]) <= 1024
+
+
+@pytest.mark.parametrize(
+    ("sdl", "names"),
+    [
+        ("type Query { a: Int }", ["s__describe_types", "s__get_a"]),
+        ("type Query { a: Int } type Mutation { add: Int }", ["s__add", "s__describe_types", "s__get_a"]),
+        ("type Query { describeTypes: Int }", ["s__describe_schema_types", "s__describe_types_query"]),
+    ],
+)
+def test_every_source_with_root_fields_describes_its_types(tmp_path: Path, sdl: str, names: list[str]) -> None:
+    (tmp_path / "schema.graphql").write_text(sdl, encoding="utf-8")
+    reading = read_whole(tmp_path / "schema.graphql")
+    assert sorted(tool.name for tool in reading.tools) == names
+    assert reading.info.graph is not None
+    assert reading.operations == len(names)
+
+
+def test_a_source_without_root_fields_describes_no_types(tmp_path: Path) -> None:
+    (tmp_path / "schema.graphql").write_text("type Query { a: Int }", encoding="utf-8")
+    assert read_whole(tmp_path / "schema.graphql", exclude={"operations": ["*"]}).tools == ()

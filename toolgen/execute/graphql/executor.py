@@ -22,6 +22,7 @@ from toolgen.execute.graphql.mutation_outcome import Asked
 from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.execute.graphql.selection import choose_fields
 from toolgen.execute.graphql.subscriptions import Listener
+from toolgen.execute.graphql.unread_fields import unread_fields
 from toolgen.execute.graphql.uploads import Upload, extract, multipart
 from toolgen.execute.http.connector import Resolver, Timeouts, system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision
@@ -143,6 +144,7 @@ class GraphQLExecutor:
         self._security = (tuple(sorted(auth)),) if auth else ()
         self._provision = provision
         self._graph = graph
+        self._unread: dict[str, Mapping[str, int]] = {}
         self._max_page = max_page
         self._documents: dict[str, DocumentNode] = {}
         self._budgets: dict[str, Budget] = {}
@@ -200,7 +202,18 @@ class GraphQLExecutor:
         )
         asked = _asked(sent, call, str(request["query"]))
         answer = read_answer(outcome, asked) if isinstance(outcome, Success) else explain(outcome, asked)
+        if isinstance(answer, Success) and isinstance(sent, GraphQLBinding) and sent.fields:
+            answer = self._counted(call, sent, answer)
         return self._failed.noted(call, answer, left_out) if _by_default(call) else answer
+
+    def _counted(self, call: Call, binding: GraphQLBinding, answer: Success) -> Success:
+        """A default answer with the number of fields that it leaves out; one without an object as it is."""
+        if isinstance(call.arguments.get(binding.fields), str) or self._graph is None or not _has_object(answer.data):
+            return answer
+        found = self._unread.get(binding.hash)
+        if found is None:
+            found = self._unread[binding.hash] = unread_fields(self._graph, binding, self._parsed(binding))
+        return msgspec.structs.replace(answer, unread_fields=found) if found else answer
 
     def preview(self, call: Call) -> JsonObject:
         """The request body: `{"query", "variables", "operationName"}`, and `files` where there are some.
@@ -311,6 +324,12 @@ class GraphQLExecutor:
             security=self._security_of(principal),
             html=True,  # a web page in place of a response is recognised as one
         )
+
+
+def _has_object(data: Json) -> bool:
+    """True for data with an object below a root field, or a list of some. `data` may stand beside errors."""
+    roots = data.get("data", data) if isinstance(data, Mapping) else None
+    return isinstance(roots, Mapping) and any(isinstance(one, Mapping | list) and one for one in roots.values())
 
 
 def _bound(call: Call) -> _Bound:

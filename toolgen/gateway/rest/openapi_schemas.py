@@ -64,6 +64,7 @@ def _envelope_schemas() -> Node:
         "joined": {"type": "boolean"},
         "more": _ANYTHING,
         "row_notes": _TEXTS,
+        "unread_fields": {"type": "object", "additionalProperties": {"type": "integer"}},
     }
     envelope: Node = {
         "status": {"enum": ["ok", "error", "refused", "pending", "cancelled"]},

@@ -20,7 +20,6 @@ from toolgen.sources.graphql.description import Description, graph_of, is_url, l
 from toolgen.sources.graphql.repair import prose
 from toolgen.sources.graphql.root_fields import (
     RootField,
-    is_any_large,
     make_root_tools,
     root_fields,
 )
@@ -67,7 +66,7 @@ def read_graphql(config: SourceConfig) -> Reading:
         raise DescriptionError(
             message, where=config.location, suggestion="choose some with `include: {operations: […]}`"
         )
-    open_ = _document_names(config, schema, large=is_any_large(config, heard))
+    open_ = _document_names(config, schema, described=bool(heard))
     names = _assigned(config, {**{one.coordinate: one.names for one in heard}, **trusted.names(), **open_})
     made = make_root_tools(config, endpoint, schema, heard, names)
     operations, faults = make_trusted(config, endpoint, schema, trusted, names)
@@ -197,13 +196,13 @@ def _filter(config: SourceConfig) -> Callable[[RootField], bool]:
 
 
 def _document_names(
-    config: SourceConfig, schema: GraphQLSchema, *, large: bool
+    config: SourceConfig, schema: GraphQLSchema, *, described: bool
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """What these tools may be called, best first, by origin: none where toolgen.yaml does not open the schema, and the one that shows
-    types where agents are shown some arguments in part (`large`)."""
+    types where it is open, or root fields are tools (`described`), whose answers can be chosen from."""
     names: dict[str, tuple[tuple[str, ...], ...]] = {_TYPES: (("describe", "types"), ("describe", "schema", "types"))}
     if config.graph.queries is None or schema.query_type is None:
-        return names if large else {}
+        return names if described else {}
     names[_QUERY] = (("run", "query"), ("run", "query", "document"))
     if schema.mutation_type is not None:
         names[_MUTATION] = (("run", "mutation"), ("run", "mutation", "document"))
@@ -218,7 +217,7 @@ def _make_document_tools(
     if _TYPES not in names:
         return ()
     use = f"a document for {names[_QUERY]} is made of" if _QUERY in names else "arguments of other tools may hold"
-    about = f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: what {use}."
+    about = f"Writes the GraphQL types of {config.name} that are named, as SDL without prose: the fields of answers, and what {use}."
     tools = [
         Tool(
             name=names[_TYPES],

@@ -54,7 +54,6 @@ from toolgen.sources.graphql.selection import Selection, Selector, is_connection
 
 __all__ = [
     "RootField",
-    "is_any_large",
     "make_root_tools",
     "mutation_effect",
     "root_fields",
@@ -189,16 +188,6 @@ def _chosen(
             raise ConfigError(f"selection: {prose(faults[0], limit=300)}", where=given.where)
         found[field.coordinate] = below
     return found
-
-
-def is_any_large(config: SourceConfig, fields: list[RootField]) -> bool:
-    """Whether agents are shown the arguments of some root field in part."""
-    inputs = Inputs(Wording(scalars=config.graph.scalars, brief=is_long(config, fields)))
-    for one in fields:
-        with suppress(TooLargeError):
-            if is_large(inputs.arguments(one.definition.args)):
-                return True
-    return False
 
 
 def is_long(config: SourceConfig, fields: list[RootField]) -> bool:

@@ -62,8 +62,8 @@ _ELSEWHERE = (
     LazyCommand(
         "reconcile",
         "toolgen.cli.reconcile",
-        "List the calls whose outcome is unknown, or that never ended, with what finds them in the system behind; or, with "
-        "CALL_ID, record what became of one.",
+        "List the calls whose outcome is unknown, that never ended, or that wait on record and are not kept any more, with what finds "
+        "them in the system behind; or, with CALL_ID, record what became of one.",
         attribute="reconcile",
     ),
     LazyCommand(

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from toolgen.builder.callability import names_in_short, unpaid
 from toolgen.builder.credential_arguments import credential_arguments
 from toolgen.cli.output import print_table, printable
+from toolgen.cli.problems import problem_lines
 from toolgen.emit.formats import remarks, render
 from toolgen.emit.schema_budget import as_listed, cost, shares_definitions
 from toolgen.emit.tokens import tokens
@@ -219,12 +220,8 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
         if row.server:
             took = f"{row.tools} tools, {row.tokens:,} tokens, {row.seconds:.2f} s"
             click.echo(f"{row.source} is {printable(row.server)}: {took}, {row.since_pin or NOT_ASKED}")
-    order = {"error": 0, "warning": 1, "info": 2}
-    ranked = sorted(summary.problems, key=lambda problem: order.get(problem.level, 3))
-    for problem in ranked[:_SHOWN]:
-        click.echo(f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]")
-    if len(ranked) > _SHOWN:
-        click.echo(f"... and {len(ranked) - _SHOWN} more problems, all in {MANIFEST}")
+    for line in problem_lines(summary.problems, f"problems, all in {MANIFEST}"):
+        click.echo(line)
     said = [f"note: {remark} [{name}]" for name, several in summary.remarks.items() for remark in several]
     for line in said[:_SHOWN]:
         click.echo(line)

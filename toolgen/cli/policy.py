@@ -18,6 +18,7 @@ from toolgen.cli.completed import TOOL_NAME
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, operator
 from toolgen.cli.output import print_json, printable
+from toolgen.cli.problems import problem_lines
 from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, ConfigError, PolicyError, StateError
@@ -42,7 +43,6 @@ from toolgen.policy.explain import Considered, EarlierCall, SelfTest, explain, r
 _UNAUTHENTICATED = (
     "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
 )
-_SHOWN = 20
 
 
 @click.group(cls=CommandGroup)
@@ -78,12 +78,8 @@ def check(as_json: bool, config_path: str) -> None:
             }
         )
     else:
-        for problem in [*warnings[:_SHOWN], *closed]:
-            click.echo(
-                f"{problem.level}: {problem.source} {problem.origin}: {problem.message} [{problem.code}]", err=True
-            )
-        if len(warnings) > _SHOWN:
-            click.echo(f"... and {len(warnings) - _SHOWN} more operations without credentials", err=True)
+        for line in problem_lines([*warnings, *closed], "warnings, all with --json"):
+            click.echo(line, err=True)
         for one in advice:
             click.echo(f"advice: {one.where}: {one.message}; {one.suggestion} [{one.code}]", err=True)
         for result in failed:

@@ -93,7 +93,7 @@ def play(
     allow += "rules: [{id: all, to: [bot], tools: ['*'], verdict: allow}]\n"
     (root / "policies" / "policy.yaml").write_text(allow + policy, encoding="utf-8")
     path = root / "toolgen.yaml"
-    asked = f"middleware: [checks_of_{name}.Withholds]\n" if checks else ""
+    asked = f"middleware: [{{use: checks_of_{name}.Withholds, timeout: 10s}}]\n" if checks else ""
     (root / f"checks_of_{name}.py").write_text(checks, encoding="utf-8")
     path.write_text(f"sources: {{own: {{python: {name}}}}}\n{asked}", encoding="utf-8")
 

@@ -142,7 +142,10 @@ def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_path: Pat
 
     with serving() as (_, server):
         path = sandbox(tmp_path, server, {}, rules=[RUNS, {**READS, "effects": ["read", "write"]}])
-        settings = {**json.loads(path.read_text(encoding="utf-8")), "middleware": ["gate_of_code.Gate"]}
+        settings = {
+            **json.loads(path.read_text(encoding="utf-8")),
+            "middleware": [{"use": "gate_of_code.Gate", "timeout": "10s"}],
+        }
         path.write_text(json.dumps(settings), encoding="utf-8")
         envelope = asyncio.run(run(path))
     assert envelope.data["result"]

@@ -514,7 +514,9 @@ def test_a_command_keeps_a_request_that_a_gateway_hands_out(tmp_path: Path) -> N
 
 def test_checks_of_the_project_see_what_a_device_answers(tmp_path: Path) -> None:
     settings = device_project(tmp_path / "p")
-    settings.write_text(settings.read_text() + "middleware: [own_device_checks.Hide]\n", encoding="utf-8")
+    settings.write_text(
+        settings.read_text() + "middleware: [{use: own_device_checks.Hide, timeout: 10s}]\n", encoding="utf-8"
+    )
     (tmp_path / "p" / "own_device_checks.py").write_text(
         "import toolgen\n\n\nclass Hide(toolgen.Middleware):\n"
         "    async def after(self, call, result):\n"

@@ -451,6 +451,6 @@ def test_a_middleware_is_asked_of_each_root_field_of_a_document(
     name = f"gate_{path.parent.name.replace('-', '_')}"
     (path.parent / f"{name}.py").write_text(GATE, encoding="utf-8")
     with path.open("a", encoding="utf-8") as file:
-        file.write(f"middleware: [{name}.Gate]\n")
+        file.write(f"middleware: [{{use: {name}.Gate, timeout: 10s}}]\n")
     answer = call(path, "run_query", {"query": text})
     assert code(answer) == said, answer.error

@@ -142,7 +142,7 @@ def everything(root: Path, pauses: tuple[Pause, ...], *, exists: bool, search: b
     module = f"gate_{abs(hash(root))}"
     root.mkdir()
     limits = {"search_above": 0 if search else "never", "turn_limit": 1000}
-    settings = {"gateway": limits, "middleware": [f"{module}.Gate"]}
+    settings = {"gateway": limits, "middleware": [{"use": f"{module}.Gate", "timeout": "10s"}]}
     path = project(root / "project", "http://127.0.0.1:9", {"rules": RULES, "limits": LIMITS}, **settings)
     (root / "project" / f"{module}.py").write_text(GATE, encoding="utf-8")
     if not exists:
@@ -168,7 +168,7 @@ def test_a_hidden_tool_is_answered_as_one_that_does_not_exist(tmp_path: Path, pa
 def gated(root: Path, search_above: object) -> Path:
     """A project whose middleware leaves `orders__list_orders` out of the conversation `gated`."""
     module = f"gate_{abs(hash(root))}"
-    settings = {"gateway": {"search_above": search_above}, "middleware": [f"{module}.Gate"]}
+    settings = {"gateway": {"search_above": search_above}, "middleware": [{"use": f"{module}.Gate", "timeout": "10s"}]}
     path = project(root / "project", "http://127.0.0.1:9", {"rules": RULES}, **settings)
     (root / "project" / f"{module}.py").write_text(GATE, encoding="utf-8")
     return path

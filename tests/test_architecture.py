@@ -484,6 +484,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "load",
             "from_openapi",
             "from_functions",
+            "asgi",
             "key",
             "short_session",
             "entered",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolgen.builder.build import build
+    from toolgen.errors import CallError
     from toolgen.functions.context import ToolContext
     from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError, tool
     from toolgen.gateway.service import Gateway
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Audio",
+    "CallError",
     "CallView",
     "Change",
     "Detector",
@@ -45,6 +47,7 @@ __all__ = [
 # Loaded on first use, so that `import toolgen.model` and a short command line pay for nothing they do not need.
 _HOMES = {
     "Audio": "toolgen.functions.decorator",
+    "CallError": "toolgen.errors",
     "CallView": "toolgen.model.middleware",
     "Change": "toolgen.model.middleware",
     "Detector": "toolgen.model.detection",

@@ -7,6 +7,7 @@ ToolgenError                 anything a person can put right: text, where, what 
 ├── ManifestError            generated/ is missing, broken or was edited
 ├── SecretError              a secret reference that cannot be resolved
 ├── CanonicalError           a value with no canonical JSON form
+├── CallError                a call that did not succeed, where its data was asked for
 ├── AuditError               the audit log cannot be written or read
 └── StateError               what outlives a call cannot be kept or read
     └── StateUnavailableError    not now: Redis is away, a file is locked, the disk is full
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 __all__ = [
     "AuditError",
+    "CallError",
     "CanonicalError",
     "ConfigError",
     "DescriptionError",
@@ -101,6 +103,31 @@ class CanonicalError(ToolgenError):
     """A value has no canonical JSON form (NaN, a key that is no string, an integer beyond 2**53)."""
 
     code = "canonical"
+
+
+class CallError(ToolgenError):
+    """A call that did not succeed, raised by `Envelope.unwrap`.
+
+    `status` is that of the envelope: error, refused, pending or cancelled. `code` is one of docs/reference/errors.md. `retry_after_s` is how
+    long to wait before another try, None where nobody knows it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: str,
+        code: str,
+        tool: str,
+        call_id: str,
+        suggestion: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, where=tool, suggestion=suggestion)
+        self.status = status
+        self.code = code
+        self.call_id = call_id
+        self.retry_after_s = retry_after_s
 
 
 class AuditError(ToolgenError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -76,6 +76,7 @@ from toolgen.wiring.executors import (
 from toolgen.wiring.renewal import renewed_executors
 
 if TYPE_CHECKING:
+    from toolgen.gateway.asgi.mounted import MountedApp
     from toolgen.gateway.in_process import InProcess
 
 __all__ = ["Gateway"]
@@ -474,6 +475,19 @@ class Gateway(Standing):
     ) -> Envelope:
         """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
         return await self.tool_calls.preview(name, arguments or {}, principal=self.callers.who(principal))
+
+    def asgi(self, *, hosts: Collection[str] = (), url: str = "") -> MountedApp:
+        """MCP at `/mcp` and REST below `/v1` as an ASGI application, below whatever path it is mounted at.
+
+        `hosts` are the names in the `Host` header that are answered, beside those of this machine and that of `url`, the origin by which
+        agents know the gateway. The gateway opens with the server's lifespan, or with the first request where no lifespan is passed on.
+        """
+        from toolgen.gateway.asgi.app import App  # noqa: PLC0415 - front ends, which a program that only calls does not need
+        from toolgen.gateway.asgi.mounted import MountedApp  # noqa: PLC0415
+        from toolgen.gateway.asgi.request import LOOPBACK_HOSTS  # noqa: PLC0415
+
+        names = LOOPBACK_HOSTS | {name.lower() for name in hosts}
+        return MountedApp(self, App(self, hosts=names, proxies=self.settings.trusted_proxies, url=url))
 
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS

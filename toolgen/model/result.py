@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
+from toolgen.errors import CallError
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
 from toolgen.model.schema import Json
 
@@ -235,6 +236,21 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     parts: bool = False
     empty_status: int = 0
     media: Mapping[str, Json] | None = None
+
+    def unwrap(self) -> Json:
+        """The data of a call that succeeded. Raises `CallError` for any other, also for one that waits for somebody."""
+        if self.status == "ok":
+            return self.data
+        error = self.error or Error(code=self.status, message=f"the call is {self.status}")
+        raise CallError(
+            error.message,
+            status=self.status,
+            code=error.code,
+            tool=self.tool,
+            call_id=self.call_id,
+            suggestion=error.suggestion,
+            retry_after_s=error.retry_after_s,
+        )
 
     def to_dict(self) -> dict[str, object]:
         """The JSON form; `data` and `error` are left out where there is none."""

@@ -18,7 +18,7 @@ from toolgen.audit.reader import entries
 from toolgen.errors import StateError, StateUnavailableError
 from toolgen.gateway import approval_runner, background_calls, waiting_calls
 from toolgen.gateway.service import Gateway
-from toolgen.model.result import Error
+from toolgen.model.result import Envelope, Error, Meta
 from toolgen.pipeline.middleware import Presence
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
@@ -509,3 +509,71 @@ async def listed(project: Path) -> list[tuple[str, str]]:
         return [(row["call_id"], row["doubt"]) for row in (await outcomes.open()).calls]
     finally:
         await outcomes.close()
+
+
+@pytest.mark.parametrize("again", ["under way", "not begun"])
+def test_a_call_that_was_let_go_without_a_word_from_redis_is_carried_out_once(
+    tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    """Nothing had happened, so a worker lets an approved call go. Redis does so and does not say it, and another worker may begin with it
+    before the first one can ask again."""
+    write, get = RedisInvocations._write, RedisInvocations.get
+    let_go, away, refused = asyncio.Event(), asyncio.Event(), list[RedisInvocations]()
+
+    async def unsaid(self: RedisInvocations, *arguments: str | bytes) -> Any:
+        done = await write(self, *arguments)
+        if arguments[0] == "replace" and arguments[3] == "approved" and self in refused and not let_go.is_set():
+            let_go.set()
+            away.set()
+            fault = StateUnavailableError("the connection was lost")
+            fault.unconfirmed = True
+            raise fault
+        return done
+
+    async def unread(self: RedisInvocations, call_id: str) -> Any:
+        if away.is_set() and self in refused:
+            raise StateUnavailableError("Redis is away")
+        return await get(self, call_id)
+
+    def refusing_once(gateway: Gateway) -> None:
+        carry_out, store = gateway._runner._carry_out, gateway._shared.invocations
+        assert isinstance(store, RedisInvocations)
+
+        async def refused_first(*arguments: Any) -> Any:
+            if refused:
+                return await carry_out(*arguments)
+            refused.append(store)
+            error = Error(code="rate_limited", message="later", retry_after_s=0.01)
+            call = arguments[1]
+            meta = Meta(duration_ms=0.0, truncated=False)
+            return Envelope(status="refused", tool=call.tool.name, call_id=call.id, data=None, error=error, meta=meta)
+
+        monkeypatch.setattr(gateway._runner, "_carry_out", refused_first)
+
+    with upstream() as (seen, url):
+
+        async def main() -> None:
+            (one,) = machines(tmp_path, server, url, count=1)
+            async with Gateway.load(one) as first, Gateway.load(one) as second, asyncio.timeout(120):
+                monkeypatch.setattr(RedisInvocations, "_write", unsaid)
+                monkeypatch.setattr(RedisInvocations, "get", unread)
+                for gateway in (first, second):
+                    refusing_once(gateway)
+                call_id = await ask(first)
+                seen.answers.clear()
+                await approve(second, call_id)
+                await let_go.wait()
+                if again == "under way":
+                    await asyncio.to_thread(seen.reached, 1)
+                away.clear()
+                (mine,) = [gateway for gateway in (first, second) if gateway._shared.invocations in refused]
+                await until(lambda: not mine.approvals._unkept)
+                known = await first.approvals.store.get(call_id)
+                assert known is not None
+                if again == "under way":
+                    assert (known.status, known.attempt) == ("running", 1)
+                seen.answers.set()
+                assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok"] * 2
+                assert len(seen.requests) == 1
+
+        asyncio.run(main())

@@ -292,7 +292,9 @@ class Runner:
             if known.status == "approved" and known.waits:
                 return True
             error = envelope.error if envelope.status == "refused" else None
-            if known.status == "running" and error is not None and error.code in NOT_BEGUN:
+            if error is not None and error.code in NOT_BEGUN and known.status != "ended":
+                if known.status != "running" or (known.owner, known.attempt) != (mine.owner, mine.attempt):
+                    return True  # it was let go before: how it ends is for a later attempt to say
                 again = await self._store.now() + (error.retry_after_s or _ROUND_S)
                 back = msgspec.structs.replace(known, status="approved", lease=again)
                 return await self._store.replace(known, back) is not None

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.gateway.workflows import ALLOWED, Service, project, record, serving, within
+from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.gateway.service import Gateway
 from toolgen.json_codec import MAX_DEPTH
 from toolgen.pipeline.middleware import Presence
+from toolgen.state.invocations import Invocation
+from toolgen.state.invocations_redis import RedisInvocations
 
 FIND = {"id": "find", "call": "notes__search_issues", "with": {"q": "$inputs.q"}}
 WRITE = {
@@ -296,6 +300,47 @@ def test_it_goes_on_after_a_restart_of_the_gateway(tmp_path: Path, state: str) -
         waiting, done = asyncio.run(scenario(server, service))
     assert (waiting.status, done.status, done.data) == ("pending", "ok", {"note": 1})
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
+
+
+def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_who_went_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis keeps that it waits and says that it does not; another worker goes on with it before this one asks again."""
+    asked = {**ASKED, "tools": ["notes__create_note", "notes__send_report"]}
+    write, taken = RedisInvocations._write, list[Invocation]()
+
+    async def unsaid(self: RedisInvocations, *arguments: str | bytes) -> Any:
+        done = await write(self, *arguments)
+        if arguments[0] == "replace" and arguments[3] == "workflow approved" and not taken:
+            known = await self.get(str(arguments[1]))
+            assert known is not None
+            elsewhere = replace(known, status="running", owner="another worker", lease=await self.now() + 60)
+            begun = await self.replace(known, elsewhere)
+            assert begun is not None
+            taken.append(begun)
+            return [0]
+        return done
+
+    async def scenario(path: Path, service: Service) -> None:
+        async with Gateway.load(path) as gateway, asyncio.timeout(120):
+            waiting = await run(gateway, service)
+            await answered(gateway)
+            await until(lambda: taken)
+            await until(lambda: not gateway.approvals.claimed)
+            known = await gateway.approvals.store.get(waiting.call_id)
+            assert known is not None
+            assert (known.status, known.owner, known.version) == ("running", "another worker", taken[0].version)
+
+    server = RedisServer(tmp_path)
+    server.start()
+    try:
+        with serving() as (service, url):
+            path = project(tmp_path / "p", url, FIX, rules=[ALLOWED, asked], approvals=APPROVALS)
+            path.write_text(json.dumps({**json.loads(path.read_text()), "state": f"redis://127.0.0.1:{server.port}/0"}))
+            monkeypatch.setattr(RedisInvocations, "_write", unsaid)
+            asyncio.run(scenario(path, service))
+    finally:
+        server.stop()
 
 
 def test_the_status_of_a_call_that_was_approved_counts(tmp_path: Path) -> None:

@@ -158,9 +158,13 @@ class Approvals(Answers):
             _invocation(question, now), kind="workflow", status="approved", resume=dict(resume), waits=tuple(waits)
         )
         await self.is_left(call.id)
+        first: int | None = None
         while (known := await self.store.get(call.id)) is not None:
             if known.status == "ended":
                 raise StateError("the call was given up meanwhile")
+            first = known.attempt if first is None else first
+            if known.attempt > first:  # an earlier try was done after all, and somebody may have gone on with it
+                return _waits(made)
             changed = msgspec.structs.replace(
                 made, home=known.home, version=known.version, asked=known.asked, task=known.task
             )

@@ -112,10 +112,16 @@ class _Decisions:
 
     async def of(self, rows: Sequence[dict[str, Any]]) -> list[Replayed]:
         """The decisions on calls that come after those of before."""
-        return [await self._replayed(row) for row in rows]
+        made = []
+        for row in rows:
+            key = self._key(row)
+            decision = None if key is None else self._known.get(key)
+            if decision is None or (self._counts and decision.counts):
+                decision = await self._decided(row, key, decision)
+            made.append(self._replayed(row, decision))
+        return made
 
-    async def _replayed(self, row: Mapping[str, Any]) -> Replayed:
-        decision = await self._decided(row)
+    def _replayed(self, row: Mapping[str, Any], decision: _Decision) -> Replayed:
         again = Replayed(
             seq=int(row.get("seq", 0)),
             time=str(row.get("time", "")),
@@ -130,11 +136,8 @@ class _Decisions:
             again = replace(again, before="ask")
         return again
 
-    async def _decided(self, row: Mapping[str, Any]) -> _Decision:
-        key = self._key(row)
-        found = None if key is None else self._known.get(key)
-        if found is not None and not (self._counts and found.counts):
-            return found
+    async def _decided(self, row: Mapping[str, Any], key: bytes | None, found: _Decision | None) -> _Decision:
+        """The decision on a call, `found` where it is known, which counts for later ones from now on."""
         self._clock.seconds = seconds_of(row)
         try:
             call = _made(row, self._governance)

@@ -74,9 +74,9 @@ def intent_of(query: str) -> Intent:
         if place is not None:
             verbs.update([verb] if verb else [])
             acts += [words[place]]
+            commands = commands or not verb
         elif verb:
             verbs.add(verb)
-            commands = commands or not verb
         head = list(takewhile(lambda word: word not in CASES, words))
         objects += [word for at, word in enumerate(head) if at != place]
         others += words[len(head) :]

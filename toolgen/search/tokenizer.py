@@ -87,6 +87,12 @@ _ALIKE = (
     "fix repair correct",
     "choose select pick",
     "send deliver",
+    "append add",
+    "connect attach link",
+    "restore revert rollback undo",
+    "verify validate check",
+    "renew extend",
+    "rotate renew",
 )
 # What people say -> the more general word that tools are named by. One way only: not every picture is a poster.
 _BROADER = (
@@ -130,6 +136,17 @@ _BROADER = (
     "document: pdf",
     "translate: translation",
     "similar: alike resembling",
+    "status: health healthy alive ready running state",
+    "ready: health healthy",
+    "batch: bulk many several multiple",
+    "top: popular best trending",
+    "aggregate: count sum average total",
+    "deployment: deploy",
+    "certificate: tls ssl https",
+    "member: people someone somebody teammate colleague",
+    "availability: free",
+    "post: reply",
+    "log: audit history",
 )
 
 

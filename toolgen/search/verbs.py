@@ -19,21 +19,24 @@ _VERBS: Final[Mapping[Verb, str]] = {
     "search": "search find query lookup locate filter select",
     "run": "run execute launch start trigger call invoke perform",
     "create": """create add insert make register open publish file post upload submit invite schedule book send write log record issue
-        generate buy order place attach comment reply react report fork copy duplicate request""",
+        generate buy order place attach comment reply react report fork copy duplicate request append connect deploy import clone reserve
+        enroll provision initiate install""",
     "update": """update edit change modify set rename move pause resume archive unarchive lock unlock reopen mark enable activate assign
         unassign apply replace transfer approve accept reject decline confirm merge restore promote adjust turn switch skip save like
         follow star pin play jump seek shuffle repeat reorder protect hide link finalize capture verify choose pay refund fix retry
-        rerun grant block unblock subscribe hold""",
-    "delete": "delete remove erase destroy drop clear purge revoke uninstall unset",
+        rerun grant block unblock subscribe hold append configure reset renew rotate refresh sync migrate publish unpublish revert mute
+        silence tag redeem extend replace swap toggle bookmark rollback""",
+    "delete": "delete remove erase destroy drop clear purge revoke uninstall unset wipe discard",
     "end": """cancel close end stop abort void dismiss expire deactivate disable detach unfollow unstar unlike unsubscribe unlink suspend
-        disconnect withdraw""",
+        disconnect withdraw ban kick evict""",
 }
 """Verbs of requests by class. "run" says nothing of what is run; "end" are those that some systems carry out by an update, others by a
 deletion."""
 NOUNS: Final = word_set(
     """order file issue release report fork star record request book schedule place post log copy link like pin play run start
     call set count total average query filter list view check display export print look does open end stop hold block lock mark
-    file void change move replace transfer return reply pause repeat shuffle"""
+    file void change move replace transfer return reply pause repeat shuffle deploy import reset tag refresh sync install swap clone
+    bookmark ban"""
 )
 """Verbs that are as often nouns: they are verbs before a determiner, or where they begin a request of plain words."""
 READING: Final = frozenset({"get", "list", "search"})

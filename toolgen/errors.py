@@ -108,8 +108,8 @@ class CanonicalError(ToolgenError):
 class CallError(ToolgenError):
     """A call that did not succeed, raised by `Envelope.unwrap`.
 
-    `status` is that of the envelope: error, refused, pending or cancelled. `code` is one of docs/reference/errors.md. `retry_after_s` is the
-    wait before another try.
+    `status` is that of the envelope: error, refused, pending or cancelled. `code` is one of docs/reference/errors.md.
+    `retry_after_s` is the wait before another try.
     """
 
     def __init__(

@@ -484,6 +484,8 @@ def test_the_gateway_has_a_small_surface() -> None:
             "load",
             "from_openapi",
             "from_functions",
+            "from_asgi",
+            "from_fastapi",
             "asgi",
             "key",
             "short_session",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 from msgspec import Struct, field
@@ -23,6 +23,7 @@ from toolgen.model.verdict import Verdict
 __all__ = [
     "AnswerPlace",
     "Answered",
+    "AsgiApp",
     "BreakerConfig",
     "ChecksFirst",
     "Destination",
@@ -31,6 +32,7 @@ __all__ = [
     "FileSource",
     "FunctionCounts",
     "InnerCalls",
+    "LocalApp",
     "Monitored",
     "Permit",
     "PollConfig",
@@ -192,6 +194,20 @@ class Monitored(Protocol):
     """An executor that knows how the systems behind its source do."""
 
     def health(self) -> tuple[SystemHealth, ...]: ...
+
+
+_AsgiMessage: TypeAlias = MutableMapping[str, Any]
+AsgiApp: TypeAlias = Callable[
+    [_AsgiMessage, Callable[[], Awaitable[_AsgiMessage]], Callable[[_AsgiMessage], Awaitable[None]]], Awaitable[None]
+]
+"""An application of ASGI 3."""
+
+
+class LocalApp(Struct, frozen=True, kw_only=True):
+    """An application of this process that is a source, and the origin (`http://localhost`) of the URLs of requests to it."""
+
+    app: AsgiApp
+    origin: str
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):

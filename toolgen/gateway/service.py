@@ -19,7 +19,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import PolicyError
-from toolgen.execute.base import Executor
+from toolgen.execute.base import AsgiApp, Executor, LocalApp
 from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
@@ -94,8 +94,9 @@ class Gateway(Standing):
     `tools` adds and removes tools while it is open. `stand_in` carries calls out, by source, in place of what the settings name: for
     trial runs that must reach nobody. `above` are the ways of one of several workers to the process above it. `reader` reads
     the policy from its files, where that is more than to read them, or it did before. `key` is the API key of the only principal, of a
-    gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project. In code that is not
-    asynchronous, `with gateway as calls:` gives a `SyncGateway`, whose `call` waits.
+    gateway that was made in Python. `middleware` are checks of the program's own, inside of those of the project. `apps` are
+    applications of this process, by the source that each is. In code that is not asynchronous, `with gateway as calls:` gives a
+    `SyncGateway`, whose `call` waits.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Gateway(Standing):
         acceptances: Acceptances | None = None,
         key: str = "",
         middleware: Sequence[object] = (),
+        apps: Mapping[str, LocalApp] | None = None,
     ) -> None:
         self.settings, self.manifest, self.key, self.entered = settings, manifest, key, False
         clock, self.current = clock or SystemClock(), (current := CurrentPolicy())
@@ -169,6 +171,7 @@ class Gateway(Standing):
             inner=(inner := NestedCalls(current)),
             devices=self._devices,
             files=(sent := GatewayFiles(files, current, shared.pauses)),
+            apps=apps or {},
         )
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
         self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
@@ -365,9 +368,45 @@ class Gateway(Standing):
         return cls._in_process(of_functions(functions, name=name, allow=allow, record=record), middleware)
 
     @classmethod
-    def _in_process(cls, parts: InProcess, middleware: Sequence[object]) -> Self:
+    def from_asgi(
+        cls,
+        app: AsgiApp,
+        openapi: Mapping[str, Any] | str | Path,
+        *,
+        allow: Sequence[str] = ("read",),
+        credentials: str | Mapping[str, Any] | None = None,
+        server: str = "http://localhost",
+        name: str = "",
+        record: str | Path | None = None,
+        middleware: Sequence[object] = (),
+    ) -> Self:
+        """A gateway over an application of this process, which `openapi` describes. Calls reach it without a socket, and no other place.
+
+        `server` is the URL that the application's requests have: its name is in their `Host` header. The lifespan of the application is
+        the program's: have it running where it needs one. All else is as of `from_openapi`.
+        """
+        from toolgen.gateway.in_process import of_openapi  # noqa: PLC0415 - as above
+
+        parts = of_openapi(openapi, name=name, server=server, allow=allow, credentials=credentials, record=record)
+        (source,) = parts.settings.sources
+        return cls._in_process(parts, middleware, {source: LocalApp(app=app, origin=server)})
+
+    @classmethod
+    def from_fastapi(cls, app: Any, **options: Any) -> Self:
+        """As `from_asgi`, with the document that a FastAPI application has of itself. `options` are those of `from_asgi`."""
+        return cls.from_asgi(app, app.openapi(), **options)
+
+    @classmethod
+    def _in_process(
+        cls, parts: InProcess, middleware: Sequence[object], apps: Mapping[str, LocalApp] | None = None
+    ) -> Self:
         made = cls(
-            settings=parts.settings, manifest=parts.manifest, policy=parts.policy, key=parts.key, middleware=middleware
+            settings=parts.settings,
+            manifest=parts.manifest,
+            policy=parts.policy,
+            key=parts.key,
+            middleware=middleware,
+            apps=apps,
         )
         weakref.finalize(made, parts.discard)
         return made

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.builder.callability import check_auth
@@ -17,7 +17,16 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import SourceSettings
 from toolgen.config.tools import ToolSettings, of_tools
 from toolgen.errors import ConfigError, DescriptionError
-from toolgen.execute.base import Destination, Executor, FileSource, InnerCalls, Permit, PollConfig, SourcePermit
+from toolgen.execute.base import (
+    Destination,
+    Executor,
+    FileSource,
+    InnerCalls,
+    LocalApp,
+    Permit,
+    PollConfig,
+    SourcePermit,
+)
 from toolgen.execute.device import DeviceExecutor, DeviceQueue
 from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
@@ -71,6 +80,7 @@ class Backing(Struct, frozen=True, kw_only=True):
     which another process holds.
 
     `assigned` is asked with a source and the caller. `inner` makes the calls that calls make. `files` are those that callers may send.
+    `apps` are applications of this process, by source.
     """
 
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
@@ -81,6 +91,7 @@ class Backing(Struct, frozen=True, kw_only=True):
     inner: InnerCalls | None = None
     devices: DeviceQueue | None = None
     files: FileSource | None = None
+    apps: Mapping[str, LocalApp] = field(default_factory=dict)
 
 
 def make_executors(
@@ -186,7 +197,8 @@ def _make(
     files = None if backing is None else backing.files
     match config.kind:
         case "openapi":
-            return _polling(source, manifest, partial(_http, source, manifest, secrets, permit, provision, files))
+            http = partial(_http, source, manifest, secrets, permit, provision, backing)
+            return _polling(source, manifest, http)
         case "graphql":
             return _resilient(_graphql(source, manifest, secrets, permit, provision, files), source)
         case "sql":
@@ -238,7 +250,7 @@ def _http(
     secrets: Secrets,
     permit: Permit,
     provision: Provision | None,
-    files: FileSource | None,
+    backing: Backing | None,
     reader: Reader = result,
 ) -> HttpExecutor:
     known, auth = with_headers(manifest.sources[source.config.name].security_schemes, source.auth)
@@ -255,8 +267,9 @@ def _http(
         largest=source.resilience.largest,
         listen=pieces_of,
         reader=reader,
-        files=files,
+        files=None if backing is None else backing.files,
         downloads=True,
+        app=None if backing is None else backing.apps.get(source.config.name),
     )
 
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError, StateError, ToolgenError, distrust_advice
-from toolgen.execute.base import Destination, FileSource, Permit
+from toolgen.execute.base import Destination, FileSource, LocalApp, Permit
+from toolgen.execute.http.asgi_client import AppDialer
 from toolgen.execute.http.bodies import with_open_files
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connection import ORDINARY
@@ -69,7 +70,7 @@ class HttpExecutor:
     mapping of them (`username` and `password`, or `token`). `permit` is asked about every address, and whether an answer may redirect to
     its own origin. `reader` makes a result of an answer.
     `listen` makes what hears the body of a call's answer, where anything is to. `files` are those that calls send; with `downloads` a
-    long file that is answered is kept there.
+    long file that is answered is kept there. `app` is the application of this process that the source is, None for any other.
     """
 
     def __init__(  # noqa: PLR0913 - everything a source is made of
@@ -91,6 +92,7 @@ class HttpExecutor:
         listen: Callable[[Call, Scrubber], Listener | None] | None = None,
         files: FileSource | None = None,
         downloads: bool = False,
+        app: LocalApp | None = None,
     ) -> None:
         self._files = files
         self._downloads = downloads
@@ -102,7 +104,11 @@ class HttpExecutor:
         self._selector = CredentialSelector(
             schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock
         )
-        self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock, http2=http2)
+        self._dialer: Dialer | AppDialer
+        if app is not None:
+            self._dialer = AppDialer(app, timeouts)
+        else:
+            self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock, http2=http2)
         self._places = asyncio.Semaphore(PLACES)
         self._clock = clock
         self._permit = permit

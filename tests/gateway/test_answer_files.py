@@ -59,7 +59,7 @@ FUNCTIONS = """
 import random
 from typing import Any
 from toolgen import Image, tool
-from tests.gateway.test_answer_files import OTHER, PNG, coded
+from tests.gateway.test_answer_files import OTHER, PNG, WORDS, coded
 
 @tool(effect="read")
 def draws() -> Image:
@@ -75,6 +75,11 @@ def tells() -> list[Any] | Image:
 def dumps() -> dict[str, Any]:
     '''Answers with bytes in base64.'''
     return {"name": "x", "dump": coded(OTHER)}
+
+@tool(effect="read")
+def repeats(name: str) -> Any:
+    '''Answers with base64 among other words.'''
+    return WORDS[name]
 """
 POLICY: dict[str, Any] = {
     "principals": {
@@ -354,5 +359,75 @@ def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: Path) 
                 }
         result = await Peer(http, STATEFUL).ask("tools/call", name="api__get_picture", arguments={})
         assert [block["type"] for block in result["content"]] == ["image"]
+
+    tried(tmp_path, work)
+
+
+WORDS: dict[str, Any] = {
+    "among_words": f"![plot](data:image/png;base64,{coded(PNG)}) and {coded(OTHER)}, as asked for.",
+    "in_json": json.dumps({"url": "https://example.org/", "dump": coded(OTHER)}),
+    "in_object": {"base64": base64.encodebytes(PNG).decode()},
+    "in_list": {"base64": [coded(OTHER)]},
+}
+SAID: dict[str, Any] = {
+    "text": {"content": [{"type": "text", "text": f"see {coded(OTHER)}"}]},
+    "document": {
+        "content": [
+            {
+                "type": "resource",
+                "resource": {"uri": "a://x", "text": f"see {coded(OTHER)}", "_meta": {"x": coded(PNG)}},
+            }
+        ]
+    },
+    "link": {
+        "content": [
+            {
+                "type": "resource_link",
+                "uri": f"data:image/png;base64,{coded(PNG)}",
+                "name": "n",
+                "description": coded(OTHER),
+            }
+        ]
+    },
+    "notes": {"content": [{"type": "text", "text": "x", "_meta": {"x": coded(OTHER)}}]},
+}
+
+
+def read_back(shown: Any) -> list[str]:
+    found = re.findall(r"toolgen://answers/[A-Za-z0-9_]+/[A-Za-z0-9_-]{64}(?![/A-Za-z0-9_-])", json.dumps(shown))
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("version", [STATEFUL, STATELESS])
+def test_base64_among_other_words_is_taken_out_too(tmp_path: Path, version: str) -> None:
+    async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
+        bodies: dict[str, bytes] = {}
+        calls = [("fn__repeats", {"name": name}) for name in WORDS] + [
+            ("far__says", {"result": one}) for one in SAID.values()
+        ]
+        for tool, arguments in calls:
+            envelope = await gateway.call(tool, arguments, principal="bot")
+            result = await Peer(http, version).ask("tools/call", name=tool, arguments=arguments)
+            for shown in (envelope.to_dict(), result):
+                assert not long_texts(shown), (tool, arguments)
+                uris = read_back(shown)
+                assert uris, (tool, arguments)
+                for uri in uris:
+                    path = uri.replace("toolgen://answers/", "/v1/answers/")
+                    bodies[uri] = (await http.get(path)).content
+                    assert bodies[uri] in {PNG, OTHER}
+        assert set(bodies.values()) == {PNG, OTHER}
+
+    tried(tmp_path, work)
+
+
+def test_a_text_that_repeats_structured_content_still_repeats_it(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
+        held = {"name": "x", "image": coded(PNG)}
+        repeated = {"content": [{"type": "text", "text": json.dumps(held)}], "structuredContent": held}
+        result = await Peer(http, STATELESS).ask("tools/call", name="far__says", arguments={"result": repeated})
+        [block] = result["content"]
+        [reference] = references(json.loads(block["text"]))
+        assert (await http.get(reference["path"])).content == PNG
 
     tried(tmp_path, work)

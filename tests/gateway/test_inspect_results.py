@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -283,6 +284,26 @@ def test_texts_of_files_in_members_are_looked_at(tmp_path: Path, then: str, form
         read = await gateway.call("read_file", {"uri": data["b"][0]["c"]["resource"]["uri"]}, principal="bot")
         assert text in str(read.data[0])  # type: ignore[index, call-overload]
         assert data["d"]["resource"]["size"] == len(other)
+
+    scenario(tmp_path, [{"detector": "personal_data", "then": then}], steps)
+
+
+@pytest.mark.parametrize("then", ["redact", "tokenise", "block"])
+@pytest.mark.parametrize("form", ["It is {}, as asked.", "![table](data:text/csv;base64,{}) of May"])
+def test_texts_of_files_among_other_words_are_looked_at(tmp_path: Path, then: str, form: str) -> None:
+    async def steps(gateway: Gateway, seen: Upstream) -> None:
+        text = "nothing here\n" * 200 + "write to ann.lee@mail.fr"
+        members = {"a": form.format(base64.b64encode(text.encode()).decode()), "b": "x"}
+        answer = await health(gateway, seen, members)
+        if then == "block":
+            assert code(answer) == "result_withheld"
+            return
+        data: Any = answer.data
+        found = re.search(r"toolgen://[A-Za-z0-9_/-]+", data["a"])
+        assert found is not None
+        read = await gateway.call("read_file", {"uri": found[0]}, principal="bot")
+        assert ("write to [email]" if then == "redact" else "write to <email:1>") in str(read.data)
+        assert "ann.lee" not in str(read.data)
 
     scenario(tmp_path, [{"detector": "personal_data", "then": then}], steps)
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.exhaustive import examples
 from toolgen.json_codec import encode_json
 from toolgen.model.media import INLINE, may_hold_files
-from toolgen.responses.encoded_files import MAX_FILES, declared_names, taken_out
+from toolgen.responses.encoded_files import MAX_FILES, completed, declared_names, taken_out
 
+OTHER = b"\0" + random.Random(4).randbytes(2999)
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3000)
 
 
@@ -37,7 +38,12 @@ def _in_lines(text: str, length: int, end: str = "\n") -> str:
         (_encoded(b"x" * 3000), b"x" * 3000, "text/plain"),
         ("data:image/png;base64," + _encoded(PNG), PNG, "image/png"),
         ("data:;base64," + _encoded(b"\0" * 3000), b"\0" * 3000, "application/octet-stream"),
+        (base64.urlsafe_b64encode(PNG).decode().rstrip("="), PNG, "image/png"),  # a format that no token has
+        (_encoded(PNG)[:-3], PNG[:-2], "image/png"),
         ({"base64": _encoded(PNG)}, PNG, "image/png"),
+        ({"base64": _in_lines(_encoded(PNG), 76)}, PNG, "image/png"),
+        ({"base64": base64.urlsafe_b64encode(OTHER).decode()}, OTHER, "application/octet-stream"),
+        ({"base64": "data:image/png;base64," + _encoded(PNG)}, PNG, "image/png"),
         ({"base64": _encoded(PNG), "media_type": "application/x-own", "filename": "a.bin"}, PNG, "application/x-own"),
     ],
 )
@@ -70,11 +76,13 @@ def test_a_file_is_taken_out_wherever_it_stands(written: Any, body: bytes, media
         "word " * 500,
         "Apple\nBanana1\nCherry pie\n" * 100,
         "One2\nThree4five\n" * 200,
-        _encoded(PNG) + "!",
         "https://example.org/" + "a1B2" * 500,
         "eyJhbGciOi.eyJzdWIi." + "a1B2" * 500,
         base64.urlsafe_b64encode(random.Random(2).randbytes(3000)).decode().rstrip("="),  # an opaque token
-        _encoded(PNG)[:-3],
+        _encoded(OTHER)[:-3],
+        f"-----BEGIN CERTIFICATE-----\n{_in_lines(_encoded(OTHER), 64)}-----END CERTIFICATE-----\n",
+        f"see https://example.org/?state={'a1B2' * 500} for more",
+        f"the next token is {_encoded(OTHER)}, so send it",
         _encoded(b"s" * INLINE),
     ],
 )
@@ -83,6 +91,45 @@ def test_what_is_no_file_stays_as_it_is(text: str) -> None:
     made, files = taken_out(data)
     assert made is data
     assert files == []
+
+
+LINES = _in_lines(_encoded(OTHER), 76)
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "around"),
+    [
+        (f"It is {_encoded(OTHER)}, as asked for.", OTHER, "It is {}, as asked for."),
+        (f"It is {_encoded(PNG)}!", PNG, "It is {}!"),
+        (f"![plot](data:image/png;charset=x;base64,{_encoded(PNG)}) of May", PNG, "![plot]({}) of May"),
+        (f"![plot](DATA:image/png;base64,{_encoded(PNG)})", PNG, "![plot]({})"),
+        (
+            f'{{"url":"https://example.org/x","image":"{_encoded(OTHER)}"}}',
+            OTHER,
+            '{{"url":"https://example.org/x","image":"{}"}}',
+        ),
+        (f"Subject: x\n\n--b\n\n{LINES}\n--b--\n", OTHER, "Subject: x\n\n--b\n\n{}\n\n--b--\n"),
+        (f'{{"file": "{LINES}"}}'.replace("\n", "\\n"), OTHER, '{{"file": "{}"}}'),
+        (f"next_picture: {_encoded(PNG)}", PNG, "next_picture: {}"),
+        (f"b'{_encoded(OTHER)}'", OTHER, "b'{}'"),
+    ],
+)
+def test_a_file_among_the_words_of_a_text_is_named_there(text: str, body: bytes, around: str) -> None:
+    data: Any = {"id": 1, "texts": [text, "word " * 500]}
+    assert may_hold_files(encode_json(data))
+    made, files = taken_out(data)
+    assert [one.body for one in files] == [body]
+    files[0].place["uri"] = "u"
+    whole: Any = completed(made, lambda place: f"<{place['uri']}, {place['size']}>")
+    assert whole["texts"][0].replace("\\n", "") == around.format(f"<u, {len(body)}>")
+    assert whole["texts"][1:] == data["texts"][1:]
+
+
+@pytest.mark.parametrize("inner", [[_encoded(PNG)], {"a": _encoded(PNG)}])
+def test_an_object_that_only_has_the_name_of_a_file_is_searched(inner: Any) -> None:
+    made, files = taken_out({"base64": inner})
+    assert [one.body for one in files] == [PNG]
+    assert _encoded(PNG) not in str(made)
 
 
 @pytest.mark.parametrize("name", ["next_token", "nextCursor", "endCursor", "signature", "continuation"])
@@ -140,6 +187,7 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_the_quick_look_at_the_bytes_misses_no_file(data: Any) -> None:
     made, files = taken_out(data)
+    made = completed(made, lambda _: "a file")
     if files:
         assert may_hold_files(encode_json(data))
     assert taken_out(made) == (made, [])

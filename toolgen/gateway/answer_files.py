@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from toolgen.canonical import digest, encodable
 from toolgen.errors import StateError
 from toolgen.gateway.compiled_policy import Governance
-from toolgen.gateway.file_links import SCHEME, parse_uri
+from toolgen.gateway.file_links import SCHEME, parse_uri, reference_text
+from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileInfo, FileTooLargeError
 from toolgen.model.mcp import blocks_of
@@ -27,13 +28,14 @@ from toolgen.model.media import INLINE, is_media_type, media_type_of, shown_type
 from toolgen.model.result import Envelope, Failed, Shape, Success, file_bytes, file_data
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.responses.encoded_files import EncodedFile, declared_names, taken_out
+from toolgen.responses.encoded_files import EncodedFile, completed, declared_names, taken_out
 from toolgen.state.stored_files import StoredFiles
 
 __all__ = ["AnswerFiles", "HeldFile", "KeptFile", "Whose", "bound_to", "owner_of", "token_of", "uri_of"]
 
 _Ended = TypeVar("_Ended", bound=Success | Failed)
 _BLOCKS = frozenset({"image", "audio"})
+_CONTENT_MEMBERS = frozenset({"text", "data", "blob", "type"})
 _MAX_TOOLS = 4_096
 
 
@@ -111,7 +113,8 @@ class AnswerFiles:
                 data = parts
         data, found = taken_out(data, self._names(call.tool))
         if found:
-            await self._keep(whose, found)
+            await self._keep(whose, found, {})
+            data = completed(data, reference_text)
         if media and isinstance(result, Success):
             result = replace(result, media={**(result.media or {}), **media})
         return result if data is result.data else replace(result, data=data)
@@ -201,22 +204,68 @@ class AnswerFiles:
         if not isinstance(content, Mapping):
             return result
         media: dict[str, Json] = {}
-        blocks = [await self._bridged(whose, block, media) for block in blocks_of(content)]
+        known: dict[str, dict[str, Json]] = {}
+        blocks = [await self._bridged(whose, block, media, known) for block in blocks_of(content)]
         made = {**content, "content": blocks}
         if "structuredContent" in content:
-            structured, found = taken_out(content["structuredContent"], self._names(whose.tool))
-            await self._keep(whose, found)
-            made["structuredContent"] = structured
+            made["structuredContent"] = await self._without(whose, content["structuredContent"], known)
         if media and isinstance(result, Success):
             result = replace(result, media={**(result.media or {}), **media})
         return replace(result, data=made)
 
-    async def _bridged(self, whose: Whose, block: Json, media: dict[str, Json]) -> Json:
+    async def _without(self, whose: Whose, value: Json, known: dict[str, dict[str, Json]]) -> Json:
+        """A part of an MCP server's answer with references in place of its files. `known`: those that other parts hold too."""
+        made, found = taken_out(value, self._names(whose.tool))
+        if not found:
+            return value
+        await self._keep(whose, found, known)
+        return completed(made, reference_text)
+
+    async def _text_without(self, whose: Whose, text: str, known: dict[str, dict[str, Json]]) -> str:
+        """A text with references in place of its files. One that is JSON stays so: it may repeat the structured content."""
+        if len(text) <= INLINE:
+            return text
+        try:
+            value = decode_json(text.encode())
+        except ValueError:
+            value = text
+        made = await self._without(whose, value, known)
+        if made is value:
+            return text
+        return made if isinstance(made, str) else encode_json(made).decode()
+
+    async def _about_without(
+        self, whose: Whose, block: Mapping[str, Json], known: dict[str, dict[str, Json]]
+    ) -> Mapping[str, Json]:
+        """A block with references in place of the files in what is said about its content."""
+        made: dict[str, Json] = {}
+        for key, value in block.items():
+            if key == "resource" and isinstance(value, Mapping):
+                other: Json = await self._about_without(whose, value, known)
+            elif key in _CONTENT_MEMBERS:
+                continue
+            else:
+                other = await self._without(whose, value, known)
+                if isinstance(value, str) and isinstance(other, Mapping):  # a name, or a URI: it stays a text
+                    other = reference_text(_place_in(other))
+            if other is not value:
+                made[key] = other
+        return {**block, **made} if made else block
+
+    async def _bridged(
+        self, whose: Whose, block: Json, media: dict[str, Json], known: dict[str, dict[str, Json]]
+    ) -> Json:
         """A block of an MCP server's answer: with a reference where it holds bytes, and without base64 in a text."""
         if not isinstance(block, Mapping):
             return block
+        block = await self._about_without(whose, block, known)
         resource = block.get("resource")
         held = resource if isinstance(resource, Mapping) else block
+        if isinstance(text := held.get("text"), str) and (held is resource or block.get("type") == "text"):
+            shorter = await self._text_without(whose, text, known)
+            if shorter is text:
+                return block
+            return {**block, "resource": {**held, "text": shorter}} if held is resource else {**block, "text": shorter}
         written = held.get("blob") if held is resource else held.get("data")
         if not isinstance(written, str) or not (held is resource or block.get("type") in _BLOCKS):
             return block
@@ -241,15 +290,18 @@ class AnswerFiles:
         rest = {key: value for key, value in block.items() if key in {"annotations", "_meta"}}
         return {"type": "resource", "resource": place, **rest}
 
-    async def _keep(self, whose: Whose, found: Sequence[EncodedFile]) -> None:
+    async def _keep(self, whose: Whose, found: Sequence[EncodedFile], known: dict[str, dict[str, Json]]) -> None:
+        """Keeps files, each once, and says in their places where they are. `known` are those that are kept already, by their digests."""
         for file in found:
-            try:
-                file.place.update(await self.keep(whose, file.body, file.media_type))
-            except (StateError, FileTooLargeError) as error:
-                file.place["note"] = _not_kept(error)
-            else:
-                if file.filename:
-                    file.place["filename"] = file.filename
+            name = f"{sha256(file.body).hexdigest()} {file.media_type}"
+            if name not in known:
+                try:
+                    known[name] = await self.keep(whose, file.body, file.media_type)
+                except (StateError, FileTooLargeError) as error:
+                    known[name] = {"note": _not_kept(error)}
+            file.place.update(known[name])
+            if file.filename and "uri" in file.place:
+                file.place["filename"] = file.filename
 
     def _block(self, body: bytes, media_type: str) -> Json:
         """The bytes as data where a model is given them as they are; None where it is not."""
@@ -265,6 +317,11 @@ class AnswerFiles:
                 self._declared.clear()
             names = self._declared[tool.digest] = declared_names(tool.output_schema)
         return names
+
+
+def _place_in(reference: Mapping[str, Json]) -> Mapping[str, Json]:
+    place = reference["resource"]
+    return place if isinstance(place, Mapping) else reference
 
 
 def _named_in(envelope: Envelope) -> Iterator[str]:

@@ -80,8 +80,9 @@ def reference_text(reference: Mapping[str, Json]) -> str:
     name = reference.get("name") or reference.get("filename")
     about = f"{reference['media_type']}, {reference['size']} bytes"
     said = f"File {name} ({about})" if name else f"File ({about})"
-    if note := reference.get("note"):
-        return f"[{said}: {note}]"
+    note = reference.get("note")
+    if note or "uri" not in reference:
+        return f"[{said}: {note or 'it is not kept'}]"
     return f"[{said}: {reference.get('uri')} ({READ_FILE} reads it, and tools that take a file take this uri)]"
 
 

@@ -1,23 +1,25 @@
 """Files in answers: bytes that stand as base64 in JSON, in whatever answer of whatever system.
 
 A model cannot read base64, and pays for each character of it. So what is longer than 1 KiB is taken out, and a reference takes its place.
-Two forms are known: a text that is base64 (RFC 4648, section 4 and 5, also in lines as MIME wraps it), and the object that executors
-make of bytes, `{"base64": …}` with `media_type` and `filename` where they are known.
+Three forms are known: a text that is base64 (RFC 4648, section 4 and 5, also in lines as MIME wraps it), a text that holds base64 among
+other words (Markdown, mail, JSON in a text), and the object that executors make of bytes, `{"base64": …}` with `media_type` and `filename`
+where they are known.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any
 
 from msgspec import Struct
 
 from toolgen.model.excerpt import bounded
-from toolgen.model.media import INLINE, is_media_type, media_type_of
+from toolgen.model.media import INLINE, PICTURES, is_media_type, media_type_of
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["MAX_FILES", "EncodedFile", "declared_names", "taken_out"]
+__all__ = ["MAX_FILES", "EncodedFile", "completed", "declared_names", "taken_out"]
 
 MAX_FILES = 100
 """How many files of one answer are kept: what comes behind them is only counted."""
@@ -30,6 +32,19 @@ _UPPER, _LOWER, _NO_LETTER = re.compile("[A-Z]"), re.compile("[a-z]"), re.compil
 _OPAQUE = re.compile(r"token|cursor|next|continu|marker|signature|credential|secret|jwt|etag", re.IGNORECASE)
 """Names of members that hold encoded bytes which are given back as they are, and are no files."""
 _PREFIX = re.compile(r"data:([^,;]{0,200})(?:;[^,;]{0,100}){0,4};base64,", re.IGNORECASE)  # RFC 2397
+_FORMATS = frozenset({*PICTURES, "application/pdf", "application/zip"})
+"""Formats that no token has: base64 of these is a file whatever its alphabet, its length and the name of its member are."""
+_HEAD = re.compile(r"\s*(?:[A-Za-z0-9+/_-]{4}\s{0,2}){16}")
+_WINDOW = _SHORTEST // 3
+_RUN = re.compile(
+    r"(?<![A-Za-z0-9+/_-])(?:(?:[A-Za-z0-9+/]{60,76}+(?:\r?\n|(?:\\r)?\\n)){16,}+[A-Za-z0-9+/]{0,76}|[A-Za-z0-9+/_-]{1366,}+)={0,2}"
+)
+"""Base64 among other words, in one line or in those of MIME, whose line breaks JSON in a text has as escapes."""
+_URL_BEFORE = re.compile(r"://[^\s\"'<>\\()\[\]{}|,;]*\Z")
+_PART_ENDS = (".", "%", "-----\n", "-----\r\n", "-----\\n", "-----\\r\\n")
+_PREFIX_REACH, _NAME_REACH, _WORD_REACH = 600, 32, 2_048
+"""How many characters before a run are looked at: for a `data:` URL, for the name of a member, and for the URL that it is a part of."""
+_BREAK = re.compile(r"\s|(?:\\r)?\\n")
 _OBJECT = frozenset({"base64", "media_type", "filename"})
 _MAX_DEPTH = 200
 _MAX_NAME_LENGTH = 200
@@ -84,6 +99,26 @@ def taken_out(data: Json, declared: Set[str] = frozenset()) -> tuple[Json, list[
     return _Search(declared, found).without(data, "", 0), found
 
 
+def completed(data: Any, name: Callable[[Mapping[str, Json]], str]) -> Json:
+    """The data of `taken_out`, once its places are filled in, with the texts that held files: `name` names each file in them."""
+    match data:
+        case _Text(parts=parts):
+            return "".join(part if isinstance(part, str) else name(part) for part in parts)
+        case dict():
+            return {key: completed(item, name) for key, item in data.items()}
+        case list() | tuple():
+            return [completed(item, name) for item in data]
+        case _:
+            other: Json = data
+            return other
+
+
+class _Text(Struct):
+    """A text that held files, in its parts."""
+
+    parts: list[str | dict[str, Json]]
+
+
 class _Search:
     def __init__(self, declared: Set[str], found: list[EncodedFile]) -> None:
         self._declared = declared
@@ -94,8 +129,8 @@ class _Search:
             case str():
                 return value if len(value) <= _SHORTEST else self._text(value, name)
             case dict():
-                if "base64" in value and value.keys() <= _OBJECT:
-                    return self._object(value)
+                if "base64" in value and value.keys() <= _OBJECT and (place := self._object(value)) is not None:
+                    return place
                 changed = None
                 for key, item in value.items() if depth <= _MAX_DEPTH else ():
                     if type(item) is str and len(item) <= _SHORTEST:
@@ -120,28 +155,40 @@ class _Search:
         media_type, written = "", text
         if prefix := _PREFIX.match(text):
             media_type, written = prefix[1].strip().lower(), text[prefix.end() :]
-        certain = prefix is not None or name in self._declared
-        if not certain and _OPAQUE.search(name):
+        opaque = _OPAQUE.search(name) is not None
+        body = _decoded(written, certain=prefix is not None or name in self._declared, opaque=opaque)
+        if body is None:
+            return self._among_words(text, name)
+        return text if len(body) <= INLINE else {"resource": self._place(text, body, media_type, "")}
+
+    def _among_words(self, text: str, name: str) -> Json:
+        """The text in its parts, where it holds base64 among other words."""
+        if not _has_long_run(text):
             return text
-        body = _decoded(written, certain=certain)
-        return text if body is None or len(body) <= INLINE else self._place(text, body, media_type, "")
+        parts: list[str | dict[str, Json]] = []
+        end = 0
+        for start, stop, media_type, body in _runs(text, name):
+            parts += [text[end:start], self._place(text[start:stop], body, media_type, "")]
+            end = stop
+        # Where a schema wants a text there is one again: whoever wrote it knows of no objects in its place.
+        made: Any = _Text(parts=[*parts, text[end:]])
+        return made if parts else text
 
     def _object(self, value: Mapping[str, Json]) -> Json:
+        """What takes the place of a file that is an object; None for an object that is none."""
         written, media_type, filename = value["base64"], value.get("media_type"), value.get("filename")
-        if not isinstance(written, str) or len(written) <= _SHORTEST:
+        if not isinstance(written, str):
+            return None
+        if len(written) <= _SHORTEST:
             return value
-        try:
-            body = base64.b64decode(written, validate=True)
-        except ValueError:
-            return value
-        return self._place(
-            written,
-            body,
-            media_type if isinstance(media_type, str) else "",
-            filename if isinstance(filename, str) else "",
-        )
+        prefix = _PREFIX.match(written)
+        body = _decoded(written if prefix is None else written[prefix.end() :], certain=True)
+        if body is None:
+            return None
+        said = media_type if isinstance(media_type, str) else "" if prefix is None else prefix[1].strip().lower()
+        return {"resource": self._place(written, body, said, filename if isinstance(filename, str) else "")}
 
-    def _place(self, written: str, body: bytes, media_type: str, filename: str) -> Json:
+    def _place(self, written: str, body: bytes, media_type: str, filename: str) -> dict[str, Json]:
         if not is_media_type(media_type):
             media_type = media_type_of(body)
         place: dict[str, Json] = {"media_type": media_type, "size": len(body)}
@@ -155,11 +202,71 @@ class _Search:
                     place=place,
                 )
             )
-        return {"resource": place}
+        return place
 
 
-def _decoded(text: str, *, certain: bool) -> bytes | None:
-    """The bytes of a text that is base64; None for any other.
+def _has_long_run(text: str) -> bool:
+    """Whether a text may hold base64 of more than 1 KiB: so long a run covers one of the windows that are looked at, without a blank."""
+    find = text.find
+    return any(find(" ", at, at + _WINDOW) < 0 for at in range(0, len(text) - _WINDOW, _WINDOW))
+
+
+def _runs(text: str, name: str) -> Iterator[tuple[int, int, str, bytes]]:
+    """Where base64 begins and ends among the other words of a text, with its media type, "" where none is said, and its bytes."""
+    for run in _RUN.finditer(text):
+        start, stop = run.span()
+        prefix = _prefix_before(text, start)
+        if prefix is None and _is_part(text, start):
+            continue
+        near = text[max(0, start - _NAME_REACH) : start]
+        opaque = _OPAQUE.search(name) is not None or _OPAQUE.search(near) is not None
+        body = _decoded(_BREAK.sub("\n", run[0]), certain=prefix is not None, opaque=opaque)
+        if body is not None and len(body) > INLINE:
+            media_type = "" if prefix is None else prefix[1].strip().lower()
+            yield (start if prefix is None else prefix.start()), stop, media_type, body
+
+
+def _prefix_before(text: str, start: int) -> re.Match[str] | None:
+    """The beginning of a `data:` URL that ends where a run begins."""
+    if not text.endswith(",", 0, start):
+        return None
+    reach = max(0, start - _PREFIX_REACH)
+    at = text[reach:start].lower().rfind("data:")
+    prefix = _PREFIX.match(text, reach + at, start) if at >= 0 else None
+    return prefix if prefix is not None and prefix.end() == start else None
+
+
+def _is_part(text: str, start: int) -> bool:
+    """Whether a run is a part of something else: of a token in several parts, of a URL, of a certificate (PEM, RFC 7468)."""
+    before = text[max(0, start - _WORD_REACH) : start]
+    return before.endswith(_PART_ENDS) or text.startswith("//", start) or _URL_BEFORE.search(before) is not None
+
+
+def _decoded(text: str, *, certain: bool, opaque: bool = False) -> bytes | None:
+    """The bytes of a text that is base64; None for any other. What is `opaque` by its name is given back as it is, unless it is certain."""
+    found = None if opaque and not certain else _strictly_decoded(text, certain=certain)
+    return _by_format(text) if found is None else found
+
+
+def _by_format(text: str) -> bytes | None:
+    """The bytes of base64 that begins as a known format does, in whatever alphabet and lines, also where its end is cut off."""
+    found = _HEAD.match(text)
+    head = "" if found is None else "".join(found[0].split()).replace("-", "+").replace("_", "/")
+    try:
+        if media_type_of(base64.b64decode(head, validate=True)) not in _FORMATS:
+            return None
+        joined = "".join(text.split()).replace("-", "+").replace("_", "/").rstrip("=")
+        if not _PLAIN.match(joined):
+            return None
+        whole = len(joined) // 4 * 4
+        tail = joined[whole:]
+        return base64.b64decode(joined[:whole] + (tail + "=" * (4 - len(tail)) if len(tail) > 1 else ""), validate=True)
+    except ValueError:
+        return None
+
+
+def _strictly_decoded(text: str, *, certain: bool) -> bytes | None:
+    """The bytes of a text that is base64 by how it is written; None for any other.
 
     `certain`: it says of itself that it is, or its description does. Otherwise a text is taken for base64 if it has both cases and a digit
     or a sign of base64, as encoded bytes have; hexadecimal digits, sequences of letters and tokens in the alphabet of URLs are none.

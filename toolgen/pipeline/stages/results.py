@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from toolgen.errors import StateError, place_of
 from toolgen.model.call import Call, parties
-from toolgen.model.media import begins_as_text
+from toolgen.model.media import INLINE, begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
@@ -245,11 +245,22 @@ def _rewritten(data: Json, files: Mapping[str, str], texts: Json) -> Json:
     """The data with other texts in its files."""
     given = texts if isinstance(texts, list | tuple) else ()
     changed = {
-        written: base64.b64encode(str(text).encode("utf-8", "replace")).decode("ascii")
+        written: _prefix_of(written) + base64.b64encode(str(text).encode("utf-8", "replace")).decode("ascii")
         for (written, before), text in zip(files.items(), given, strict=True)
         if text != before
     }
-    return changed_texts(data, lambda text: changed.get(text, text)) if changed else data
+
+    def rewritten(text: str) -> str:
+        for written, other in changed.items() if len(text) > INLINE else ():
+            text = text.replace(written, other)
+        return text
+
+    return changed_texts(data, rewritten) if changed else data
+
+
+def _prefix_of(written: str) -> str:
+    """What stands before the base64 in a `data:` URL; "" where it is none."""
+    return written[: written.find(",") + 1] if written[:5].lower() == "data:" else ""
 
 
 def _with(result: Success | Failed, said: Json, files: Mapping[str, str]) -> Success | Failed:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from toolgen.model.result import Error
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from toolgen.model.result import Error, Outcome
 from toolgen.state.invocations import Invocation
 
-__all__ = ["NOT_BEGUN", "broken", "forgotten", "lost", "on_record", "orphaned"]
+__all__ = ["CLOSED", "NOT_BEGUN", "broken", "forgotten", "lost", "on_record", "orphaned"]
 
 NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_unavailable"})
 """Codes with which an approved call may be refused before anything happened: it stays approved, and is tried again."""
+
+CLOSED: Mapping[str, Outcome] = MappingProxyType(
+    {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
+)
+"""The outcome of a call that was closed with one of these codes."""
 
 
 def lost(known: Invocation) -> Error:

@@ -20,7 +20,7 @@ from toolgen.errors import AuditError, StateError, StateUnavailableError
 from toolgen.gateway.json_body import envelope_json
 from toolgen.gateway.kept_envelopes import envelope_of, joined_envelope, without_result
 from toolgen.gateway.kept_principals import is_same
-from toolgen.gateway.lost_calls import NOT_BEGUN, forgotten, on_record, orphaned
+from toolgen.gateway.lost_calls import CLOSED, NOT_BEGUN, forgotten, on_record, orphaned
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.waiting import reads_end
@@ -51,7 +51,6 @@ _CLOCKS_APART_S = 3600.0
 """How far the clock of the store and that of the record may be apart."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 Verdict: TypeAlias = Literal["deny", "cancel", "expire", "lose"]
-_STATUS = {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 
 
 class WaitingCalls:
@@ -404,7 +403,7 @@ class WaitingCalls:
         recorded: bool = False,
         lost: bool = False,
     ) -> Invocation | None:
-        status, seq = _STATUS[error.code], None
+        status, seq = CLOSED[error.code], None
         if recorded:
             _logger.warning("call %s of %s: the store lost it, and the record has its outcome", held.id, held.tool)
         else:

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "Error",
     "Failed",
     "Meta",
+    "Outcome",
     "Pending",
     "Refused",
     "Result",
@@ -57,6 +58,10 @@ class Shape(StrEnum):
     CONTENT = "content"
     PARTS = "parts"
     STORED = "stored"
+
+
+Outcome: TypeAlias = Literal["ok", "error", "refused", "pending", "cancelled"]
+"""The outcome of a call, or that it waits."""
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,7 +143,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     `unread_fields` is how many fields a default answer of GraphQL leaves out, by type.
     """
 
-    status: ClassVar[str] = "ok"
+    status: ClassVar[Outcome] = "ok"
     data: Json
     truncated: bool = False
     next_cursor: str = ""
@@ -156,14 +161,14 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """The call waits for somebody: a person's approval, a device, an authorization."""
 
-    status: ClassVar[str] = "pending"
+    status: ClassVar[Outcome] = "pending"
     error: Error
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """The gateway did not let the call through; nothing was sent."""
 
-    status: ClassVar[str] = "refused"
+    status: ClassVar[Outcome] = "refused"
     error: Error
 
 
@@ -173,7 +178,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     The message of the error has the system's own words behind its first colon, if anywhere; `quotes`: it has no others.
     """
 
-    status: ClassVar[str] = "error"
+    status: ClassVar[Outcome] = "error"
     error: Error
     data: Json = None
     delivery: Delivery = UNTRIED
@@ -184,7 +189,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody called it off, or nobody was there to agree."""
 
-    status: ClassVar[str] = "cancelled"
+    status: ClassVar[Outcome] = "cancelled"
     error: Error
 
 
@@ -225,7 +230,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     these is in the JSON form.
     """
 
-    status: str  # ok | error | refused | pending | cancelled
+    status: Outcome
     tool: str
     call_id: str
     data: Json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from types import TracebackType
 from typing import Protocol, Self
 
 from toolgen.gateway.asgi.app import App, AsgiReceive, AsgiSend, Scope
@@ -18,7 +19,9 @@ class _Opened(Protocol):
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(self, kind: None, error: None, trace: None) -> None: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class MountedApp:

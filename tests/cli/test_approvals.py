@@ -171,6 +171,10 @@ def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_on
         call_id = ask(first)
         listed = toolgen("approvals", "list", "--as", "ops", "--json").json()
         assert [(item["id"], item["arguments"]) for item in listed] == [(call_id, {"petId": 5})]
+        for answer in ("approve", "deny"):
+            unnamed = toolgen("approvals", answer, call_id)
+            assert unnamed.code == 2
+            assert "say whose with --as (approvers: ann, bot, lead, ops)" in " ".join(unnamed.err.split())
         done = toolgen("approvals", "approve", call_id, "--as", "ops", "--note", "go on")
         assert (done.code, done.out) == (0, "approved; the gateway carries it out\n"), done.err
         assert outcome(second, call_id)["status"] == "ok"

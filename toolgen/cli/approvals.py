@@ -12,7 +12,7 @@ import msgspec
 
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.lazy import CommandGroup
-from toolgen.cli.options import as_json, config, default_principal, json_object
+from toolgen.cli.options import as_json, config, json_object
 from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.errors import ToolgenError
@@ -31,7 +31,11 @@ _MAX_WAIT_S = 3.0
 _HEAD = ("id", "tool", "effect", "principal", "on_behalf_of", "rule", "asked", "expires", "session", "client", "parent")
 
 _as = click.option(
-    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Who answers, on the gateway's own machine."
+    "--as",
+    "principal",
+    type=PRINCIPAL_NAME,
+    metavar="PRINCIPAL",
+    help="Who answers; needed but for --url, where the key says it.",
 )
 _note = click.option(
     "--note", default="", help=f"Why, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
@@ -137,8 +141,12 @@ def _decide(
         status, grant = str(told["status"]), str(told.get("grant", ""))
     else:
         gateway = Gateway.load(config_path)
-        who = default_principal(approvers(gateway), principal)
-        status, grant = asyncio.run(_answer(gateway, call_id, decision, note, who, terms))
+        if principal is None:
+            known = ", ".join(sorted(approvers(gateway))) or "none in this policy"
+            raise click.UsageError(
+                f"an answer is somebody's, and is recorded as such: say whose with --as (approvers: {known})"
+            )
+        status, grant = asyncio.run(_answer(gateway, call_id, decision, note, principal, terms))
     if decision == "deny":
         click.echo("denied; the caller is told")
     elif status == "pending":

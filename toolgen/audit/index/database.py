@@ -111,7 +111,8 @@ def schema(dialect: DialectName) -> list[str]:
 
 
 _BUSY_S = 60.0
-_CACHE_KIB = 65_536
+_CACHE_KIB = 40_960
+"""Of pages, and again of what is sorted for an index: a command that makes the index of a long record stays below 200 MB."""
 _STEPS = 1000  # of SQLite's machine, between two looks at the clock
 _AGAIN = "`toolgen audit index --rebuild` rebuilds it from the log"
 

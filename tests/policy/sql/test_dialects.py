@@ -58,6 +58,44 @@ ALLOWED = [
         "SELECT id FROM ONLY tickets",
         'SELECT id FROM (SELECT "id" FROM ONLY "public"."tickets" WHERE (tenant = $1)) AS "tickets" LIMIT 100',
     ),
+    (
+        "postgres",
+        "SELECT jsonb_agg(detail -> 'a' ORDER BY id), detail -> 'b' FROM orders ORDER BY id",
+        """SELECT jsonb_agg((detail -> 'a') ORDER BY id), detail -> 'b' FROM "public"."orders" ORDER BY id LIMIT 100""",
+    ),
+    (
+        "postgres",
+        "SELECT jsonb_object_agg(id, detail -> 'a' -> 'b' ORDER BY id) FROM orders",
+        """SELECT jsonb_object_agg(id, (detail -> 'a' -> 'b') ORDER BY id) FROM "public"."orders" LIMIT 100""",
+    ),
+    (
+        "duckdb",
+        "SELECT list(detail -> 'a' ORDER BY id) FROM orders",
+        """SELECT list((detail -> 'a') ORDER BY id) FROM "main"."orders" LIMIT 100""",
+    ),
+    ("postgres", "SELECT json_object('a': 1, 'b': (2))", "SELECT JSON_OBJECT('a': 1, 'b': (2)) LIMIT 100"),
+    (
+        "mysql",
+        "SELECT CHAR(65, 66 USING utf8mb4), CHAR(67)",
+        "SELECT CAST(CHAR(65, 66) AS CHAR CHARACTER SET utf8mb4) AS `CHAR(65, 66 USING utf8mb4)`, CHAR(67) LIMIT 100",
+    ),
+    (
+        "mysql",
+        "SELECT SUBSTR(status FROM 2 FOR 1) AS a, MID(status FROM 2) AS b, SUBSTR(status, 2) AS c FROM orders",
+        "SELECT SUBSTRING(status, 2, 1) AS a, SUBSTRING(status, 2) AS b, SUBSTR(status, 2) AS c FROM `orders` LIMIT 100",
+    ),
+    (
+        "duckdb",
+        "SELECT apply([1], lambda x: x + 1), filter([1], lambda x: x > 1), count(*) FILTER (WHERE id > 1) FROM orders",
+        "SELECT list_apply([1], LAMBDA x : x + 1), list_filter([1], LAMBDA x : x > 1), count(*) FILTER(WHERE id > 1)"
+        ' FROM "main"."orders" LIMIT 100',
+    ),
+    (
+        "duckdb",
+        "SELECT [upper(x) FOR x IN string_split(status, ',')] FROM orders",
+        """SELECT [upper(x) FOR x IN string_split(status, ',')] FROM "main"."orders" LIMIT 100""",
+    ),
+    ("sqlite", "SELECT hex(randomblob(8))", "SELECT hex(randomblob(8)) LIMIT 100"),
     ("mysql", "SELECT seq FROM seq_1_to_5", "SELECT seq FROM seq_1_to_5 LIMIT 100"),
     ("postgres", "SELECT id FROM orders LIMIT ALL", 'SELECT id FROM "public"."orders" LIMIT 100'),
     (
@@ -164,6 +202,12 @@ def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, render
 
 
 REFUSED = [
+    ("postgres", "SELECT json_object(ARRAY['a'], ARRAY['b'])", "sql:syntax"),
+    ("postgres", "SELECT json_object('{a,b}')", "sql:syntax"),
+    ("sqlite", "SELECT randomblob(1001)", "sql:size"),
+    ("sqlite", "SELECT randomblob(id) FROM orders", "sql:size"),
+    ("duckdb", "SELECT [repeat(x, 1000) FOR x IN string_split(status, ',')] FROM orders", "sql:size"),
+    ("duckdb", "SELECT [repeat('x', 1000) FOR x IN range(100000)]", "sql:size"),
     ("postgres", "SELECT id FROM orders ORDER BY id FETCH FIRST 101 ROWS WITH TIES", "sql:limit"),
     ("postgres", "SELECT * FROM ROWS FROM (pg_ls_dir('.')) AS t(a)", "sql:function"),
     ("postgres", "SELECT * FROM ROWS FROM (jsonb_to_record('{}') AS (a int)) AS t", "sql:syntax"),

@@ -49,7 +49,7 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Table.pivots": PIVOTED,
         "Subquery.pivots": PIVOTED,
         "Abs": "write abs(x)",
-        "Dot": "write alias.column, without parentheses around the alias",
+        "Dot": "write alias.column, without parentheses; call functions that give rows in FROM: FROM t, jsonb_each(t.x) AS e",
         "PositionalColumn": "name the column, or write its number without # in ORDER BY",
         "Any": "write IN (SELECT …), or compare with (SELECT min(x) FROM …)",
         "All": "write NOT IN (SELECT …), or compare with (SELECT max(x) FROM …)",

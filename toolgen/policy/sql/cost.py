@@ -241,6 +241,8 @@ class _Row:
                 return _NOTHING
             case exp.TableAlias():
                 return _NOTHING
+            case exp.Array(expressions=[exp.Comprehension() as made]):
+                return self._value(made)  # the list that it makes
             case exp.Star():
                 known = self._columns.values()
                 return Bound(sum(one.size for one in known) + _STAR, large=any(one.large for one in known))

@@ -108,6 +108,7 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "rpad": Cap(index=1, largest=1_000),
         "space": Cap(index=0, largest=1_000),
         "zeroblob": Cap(index=0, largest=1_000),
+        "randomblob": Cap(index=0, largest=1_000),
         "generate_series": Cap(index=1, largest=100_000, strict=False),
         "range": Cap(index=-1, largest=100_000, strict=False),
     }
@@ -132,7 +133,7 @@ LAMBDAS = _names(
 )
 """DuckDB's functions that take a function; in the arguments of any other an arrow reads JSON."""
 
-GROWING = _names("repeat lpad rpad space zeroblob")
+GROWING = _names("repeat lpad rpad space zeroblob randomblob")
 """Functions whose result is as long as they are told. One in another would multiply what each may do alone."""
 
 WRITTEN_OUT: Mapping[str, int] = MappingProxyType({"translate": 1, "btrim": 1, "ltrim": 1, "rtrim": 1, "trim": 1})

@@ -309,7 +309,7 @@ def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
         refuse(
             "size",
             f"an argument of {name} must be a number written out, up to {cap.largest}",
-            f"write a smaller number, or {'min' if name == 'zeroblob' else 'least'}(n, 100) in place of a column n",
+            f"write a smaller number, or {'min' if name in {'zeroblob', 'randomblob'} else 'least'}(n, 100) in place of a column n",
         )
 
 

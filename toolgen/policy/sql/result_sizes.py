@@ -176,8 +176,10 @@ def _template(call: Arguments) -> float:
 
 
 def _mapped(call: Arguments) -> float:
-    elements = call.size(0) / 8 + 1
-    return elements * (max(call.sizes[1:], default=0) + 8)
+    listed, made = call.size(0), max(call.sizes[1:], default=0)
+    if isinstance(call.node, exp.Comprehension):  # [made FOR name IN listed]
+        made, listed = call.size(0), call.size(2)
+    return (listed / 8 + 1) * (made + 8)
 
 
 def gathered_size(values: Bounds, rows: float) -> float:

@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.policy.sql.dialects.call_rewrites import enclose_ordered_arrows, rename_list_functions
 from toolgen.policy.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
 from toolgen.policy.sql.dialects.duckdb_costs import DUCKDB_FUNCTIONS, DUCKDB_OPERATORS
@@ -108,6 +109,8 @@ DUCKDB: Final = Dialect(
         TokenRewrite(TokenType.MOD, enclose_limits),
         TokenRewrite(TokenType.SUMMARIZE, _summarize_queries),
         TokenRewrite(TokenType.VALUES, select_from_values),
+        TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
+        *(TokenRewrite(name, rename_list_functions) for name in ("APPLY", "FILTER")),
         *(
             TokenRewrite(kind, _select_from_statement)
             for kind in (TokenType.PIVOT, TokenType.UNPIVOT, TokenType.SUMMARIZE)

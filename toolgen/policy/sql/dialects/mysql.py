@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from toolgen.policy.sql.dialects.call_rewrites import spell_out_characters
 from toolgen.policy.sql.dialects.computed_counts import MYSQL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.mysql_costs import MYSQL_FUNCTIONS, MYSQL_OPERATORS
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
@@ -130,6 +131,7 @@ MYSQL: Final = Dialect(
     token_rewrites=(
         TokenRewrite(TokenType.INTERVAL, partial(enclose_interval_values, units=_UNITS)),
         TokenRewrite(TokenType.VALUES, _select_values),
+        *(TokenRewrite(name, spell_out_characters) for name in ("CHAR", "SUBSTR", "MID")),
     ),
     tree_rewrites=(
         TreeRewrite((exp.Interval,), _restore_values),

@@ -7,6 +7,7 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from toolgen.policy.sql.dialects.call_rewrites import check_json_objects, enclose_ordered_arrows
 from toolgen.policy.sql.dialects.computed_counts import SMALL_COUNTS, bound_counts
 from toolgen.policy.sql.dialects.dollar_signs import separate_parameters
 from toolgen.policy.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTGRES_OPERATORS
@@ -35,6 +36,8 @@ POSTGRES: Final = Dialect(
     token_rewrites=(
         TokenRewrite(TokenType.MOD, enclose_limits),
         TokenRewrite(TokenType.VALUES, select_from_values),
+        TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
+        TokenRewrite("JSON_OBJECT", check_json_objects),
     ),
     tree_rewrites=(TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),),
 )

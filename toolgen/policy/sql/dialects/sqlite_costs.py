@@ -28,7 +28,7 @@ SQLITE_FUNCTIONS: Final = table(
         (Cost(result="sum"), "soundex unhex"),
         (Cost(result="sum", factor=4), "char"),
         (Cost(result="sum", factor=10), "strftime"),
-        (Cost(result="space"), "zeroblob"),
+        (Cost(result="space"), "zeroblob randomblob"),
         (Cost(result="template"), "format printf"),
         (Cost(result="gather", work=0), "group_concat string_agg"),
         (Cost(result="collect", work=0), "json_group_array json_group_object jsonb_group_array jsonb_group_object"),

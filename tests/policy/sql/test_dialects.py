@@ -73,6 +73,7 @@ ALLOWED = [
         "SELECT list(detail -> 'a' ORDER BY id) FROM orders",
         """SELECT list((detail -> 'a') ORDER BY id) FROM "main"."orders" LIMIT 100""",
     ),
+    ("postgres", "SELECT count(o.*) FROM orders o", 'SELECT count(o."id") FROM "public"."orders" AS o LIMIT 100'),
     ("postgres", "SELECT json_object('a': 1, 'b': (2))", "SELECT JSON_OBJECT('a': 1, 'b': (2)) LIMIT 100"),
     (
         "mysql",
@@ -202,6 +203,8 @@ def test_a_dialect_is_read_and_written_as_its_own(dialect: str, sql: str, render
 
 
 REFUSED = [
+    ("postgres", "SELECT sum(o.*) FROM orders o", "sql:whole-row"),
+    ("postgres", "SELECT count(DISTINCT o.*) FROM orders o", "sql:whole-row"),
     ("postgres", "SELECT json_object(ARRAY['a'], ARRAY['b'])", "sql:syntax"),
     ("postgres", "SELECT json_object('{a,b}')", "sql:syntax"),
     ("sqlite", "SELECT randomblob(1001)", "sql:size"),

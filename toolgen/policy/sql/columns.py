@@ -217,6 +217,10 @@ class Columns:
             return
         if isinstance(node.this, exp.Star):
             owner = self._owner(node, scope)
+            if self._is_counted(node) and (key := self._visible_key(owner)) is not None:
+                node.set("this", exp.to_identifier(key, quoted=True))
+                self._touch(owner, fold_column(self._dialect, key, quoted=True))
+                return
             if not (owner.table is None and (isinstance(node.parent, exp.Select) or self._is_counted(node))):
                 refuse(
                     "whole-row",
@@ -233,8 +237,13 @@ class Columns:
         elif not self._row_id(owner, name) and not (_is_odd(node.this) and None in owner.names):
             self._unknown(node.this, [owner])
 
+    def _visible_key(self, relation: Relation) -> str | None:
+        """A column of a table that is null in no row: `count(t.*)` counts the rows in which it has a value."""
+        keys = relation.table.primary_key if relation.table is not None else ()
+        return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
+
     def _is_counted(self, node: exp.Column) -> bool:
-        """True for `count(alias.*)` of a subquery in PostgreSQL, which counts its rows."""
+        """True for `count(alias.*)` in PostgreSQL, which counts the rows of a subquery, or those of a table that a join finds."""
         call = node.parent
         return self._dialect == "postgres" and isinstance(call, exp.Anonymous) and call.name.lower() == f"{CALL}count"
 

@@ -559,3 +559,5 @@ SELECT ts::date AS day, min(ts::time) AS first, max(ts::time) AS last, count(*) 
 SELECT extract(epoch FROM ts)::bigint AS e, date_trunc('hour', ts) + date_part('minute', ts)::int / 5 * interval '5 min' AS five FROM visits ORDER BY id;
 SELECT ts AT TIME ZONE 'America/New_York' AS ny, timezone('UTC', ts) AS u, (ts AT TIME ZONE 'UTC')::date AS d FROM visits WHERE id = 1;
 SELECT isfinite(issued), date_part('year', age(date '2024-03-01', issued)) AS y, date '2024-02-28' + 2 AS d, timestamp '2024-03-01' + '1 day'::interval * 3 AS t, (date '2024-03-01', interval '1 month') OVERLAPS (date '2024-03-15', date '2024-05-01') AS o FROM invoices WHERE id = 101;
+SELECT s.code, count(r.*) AS readings, count(r.value) AS known FROM sensors s LEFT JOIN readings r ON r.sensor_id = s.id GROUP BY s.id ORDER BY s.id;
+SELECT s.day::date, sum(count(v.*)) OVER (ORDER BY s.day) AS total FROM generate_series('2024-03-01'::timestamp, '2024-03-05', '1 day') AS s(day) LEFT JOIN visits v ON v.ts >= s.day AND v.ts < s.day + interval '1 day' GROUP BY s.day ORDER BY s.day;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,3 +66,28 @@ def test_each_part_of_a_request_finds_its_tool(encoder: MiniLM) -> None:
 def test_weights_that_are_none_are_said(encoder: MiniLM, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         type(encoder)(tmp_path)
+
+
+class Contrary:
+    """An encoder by which all texts but those about the desk are near a request."""
+
+    name = "contrary"
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        import numpy  # noqa: PLC0415 - comes with the extra
+
+        return numpy.array([[0.0, 1.0] if "desk" in text else [1.0, 0.0] for text in texts])
+
+
+@pytest.mark.parametrize("limit", [3, 10])
+def test_the_best_by_words_stay_among_the_hits_whatever_meaning_says(limit: int) -> None:
+    pytest.importorskip("numpy")
+    from toolgen.search.hybrid import HybridIndex  # noqa: PLC0415 - as above
+
+    index = HybridIndex(Contrary())
+    others = [(f"other{number}", f"open_ticket_{number}", "Open a house.", []) for number in range(40)]
+    index.add_texts([("best", "open_ticket", "Open a ticket, an open ticket of the desk.", []), *others])
+    assert index._words.search("open ticket", 1)[0].id == "best"
+    found = [hit.id for hit in index.search("open ticket", limit)]
+    assert "best" in found
+    assert len(found) == len(set(found)) == limit

@@ -178,7 +178,7 @@ def test_the_source_that_is_named_is_preferred(index: ToolIndex) -> None:
         ("", None),
     ],
 )
-def test_the_verb_of_a_request_says_whether_something_is_to_change(query: str, writes: bool | None) -> None:
+def test_the_verb_of_a_request_says_whether_something_is_to_change(query: str, writes: bool) -> None:
     assert intent_of(query).writes is writes
 
 
@@ -199,3 +199,18 @@ def test_a_mutation_whose_effect_nobody_said_counts_by_its_verb(tmp_path: Path) 
     assert action_of(tools["shop__approve_order"]).effect == "write"
     assert action_of(tools["shop__delete_order"]).effect == "destructive"
     assert ToolIndex(tools.values()).search("approve an order")[0].id == "shop__approve_order"
+
+
+@pytest.mark.parametrize(
+    ("query", "writes"),
+    [
+        ("connect a custom domain to a project", True),
+        ("deploy the site", True),
+        ("append a paragraph to the page", True),
+        ("zorble the account", True),  # nobody knows this verb, and nothing is read by one that is not known
+        ("export the report", False),
+        ("which domain is connected", False),
+    ],
+)
+def test_an_order_asks_for_a_change_unless_its_verb_reads(query: str, writes: bool) -> None:
+    assert intent_of(query).writes is writes

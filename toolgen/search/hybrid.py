@@ -24,6 +24,7 @@ from toolgen.files import read_file
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
 from toolgen.search.bm25 import Hit, ToolIndex
+from toolgen.search.intents import intent_of
 from toolgen.search.minilm import PACKAGES, MiniLM
 from toolgen.search.tokenizer import parts_of
 
@@ -114,9 +115,13 @@ class Meanings:
             self._rows[body[at : at + _KEY]] = np.frombuffer(body, np.float32, width // 4, at + _KEY)
 
 
-# How much of a score is meaning. From .3 to .7 every labelled set does better than with words alone or nearly so (`python -m bench.search
-# --hybrid`); short requests, as people make them, gain the most from meaning.
-_MEANING = 0.6
+# How much of a score is meaning. With .4 to .5 every labelled set does as well as with words alone, or better (`python -m bench.search
+# --hybrid`, `python -m bench.agents --hybrid`). Requests for one thing in few words gain less, as their words are those of names, and
+# requests of several parts more, as each part finds its tool.
+_MEANING = 0.5
+_MEANING_SIMPLE = 0.4
+_MEANING_PARTS = 0.6
+_KEPT_FIRST = 5  # of the hits by words alone, which stay among the hits: a third of these at most
 _PART = 0.5  # how much of meaning is that of the nearest part, where a request asks for several things
 _MAX_TEXT_LENGTH = 2_000  # of which the encoder reads the first 128 tokens
 
@@ -169,11 +174,22 @@ class HybridIndex:
         if limit < 1 or not self._rows:
             return []
         most = max(said.values(), default=0.0) or 1.0
+        meaning = _MEANING_PARTS if parts_of(query) else _MEANING_SIMPLE if intent_of(query).simple else _MEANING
         scores = {
-            id_: (1 - _MEANING) * said.get(id_, 0.0) / most + _MEANING * one
+            id_: (1 - meaning) * said.get(id_, 0.0) / most + meaning * one
             for id_, one in zip(self._rows, self._near(query[:_MAX_TEXT_LENGTH]), strict=True)
         }
-        return self._words.expanded(scores, query, limit)
+        return self._with_first(self._words.expanded(scores, query, limit), query, limit)
+
+    def _with_first(self, hits: list[Hit], query: str, limit: int) -> list[Hit]:
+        """The hits, the last of them those that are the best by words alone, where these are not among them."""
+        shown = {hit.id for hit in hits}
+        first = self._words.search(query, _KEPT_FIRST) if shown else []
+        missing = [hit.id for hit in first if hit.id not in shown][: limit // 3]
+        if not missing or len(hits) < limit:
+            return hits
+        kept = hits[: limit - len(missing)]
+        return [*kept, *(Hit(id_, kept[-1].score) for id_ in missing)]
 
     def _near(self, query: str) -> list[float]:
         """How near each tool is in meaning, from 0 to 1: to the whole request, and to the part of it that is nearest."""

@@ -26,6 +26,7 @@ from toolgen.cli import main as command_line
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.request import Rejected
 from toolgen.gateway.rest.files import _Form
+from toolgen.model.media import media_type_of, settled_type
 from toolgen.state.pauses import Pause
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3_000)
@@ -304,9 +305,9 @@ def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: Path) -
 
 def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
-        uri = await uploaded(http, b"%PDF-1.7\nx", "application/octet-stream")
+        uri = await uploaded(http, b"PDF")
         made = await called(http, "send_raw", body={"uri": uri})
-        assert made["status"] == "ok"  # its sender said what it is
+        assert made["status"] == "ok"
         uri = await uploaded(http, b"%PDF-1.7\nx")
         made = await called(http, "send_raw", body={"uri": uri})
         assert (made["status"], made["error"]["rule"]) == ("refused", "small-pictures")
@@ -315,6 +316,85 @@ def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
         assert (wrong.status_code, "image/png" in wrong.json()["error"]["message"]) == (415, True)
 
     tried(tmp_path, work)
+
+
+PDF = b"%PDF-1.7\n" + bytes(300)
+PROGRAM = b"\x7fELF" + bytes(300)
+
+
+@pytest.mark.parametrize("kind", ["", "application/octet-stream", "Application/PDF", "application/pdf; x=y"])
+def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Path, kind: str) -> None:
+    """A rule of the policy denies PDFs."""
+
+    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        named = {"media_type": kind} if kind else {}
+        answer = await http.post("/v1/files", content=PDF, headers={"content-type": kind} if kind else {})
+        assert (answer.status_code, answer.json()["media_type"]) == (201, "application/pdf")
+        (tmp_path / "a.txt").write_bytes(PDF)
+        for form in (
+            {"uri": answer.json()["uri"]},
+            {"base64": base64.b64encode(PDF).decode()},
+            {"path": str(tmp_path / "a.txt")},
+        ):
+            made = await gateway.call("store__send_raw", {"body": {**form, **named}}, principal="bot")
+            assert (made.status, made.error and made.error.rule) == ("refused", "small-pictures"), made
+        assert upstream.received == []
+
+    tried(tmp_path, work, roots=[str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (PDF, "image/png"),
+        (PDF, "application/x-own"),
+        (PDF, "text/plain"),
+        (PNG, "image/jpeg"),
+        (PNG, "application/x-own"),
+        (PROGRAM, "text/plain"),
+        (PROGRAM, "image/svg+xml"),
+        (PROGRAM, "audio/mpeg"),
+        (b"words", "application/pdf"),
+    ],
+)
+def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
+    tmp_path: Path, body: bytes, kind: str
+) -> None:
+    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+        assert (await http.post("/v1/files", content=body, headers={"content-type": kind})).status_code == 415
+        (tmp_path / "a").write_bytes(body)
+        for form in (
+            {"uri": await uploaded(http, body)},
+            {"base64": base64.b64encode(body).decode()},
+            {"path": str(tmp_path / "a")},
+        ):
+            made = await gateway.call("store__send_form", {"file": {**form, "media_type": kind}}, principal="bot")
+            assert made.error is not None
+            assert f"and not {kind}" in made.error.message
+        assert upstream.received == []
+
+    tried(tmp_path, work, roots=[str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("said", "body", "settled"),
+    [
+        ("", b"words", "text/plain"),
+        ("application/octet-stream", b"words", "text/plain"),
+        ("Text/CSV", b"a;b", "text/csv"),
+        ("text/csv", b"\xe4;b", "text/csv"),  # in Latin-1
+        ("text/plain", b"MZ is a label, and ID3 one of songs", "text/plain"),
+        ("application/x-own", PROGRAM, "application/x-own"),
+        ("image/avif", b"\0\0\0\x20ftypavif", "image/avif"),
+        ("audio/mp4", b"\0\0\0\x20ftypM4A ", "audio/mp4"),
+        ("application/vnd.oasis.opendocument.text", b"PK\x03\x04", "application/vnd.oasis.opendocument.text"),
+        ("image/jpeg", PNG, "image/png"),
+        ("application/x-own", PDF, "application/pdf"),
+        ("text/plain", PROGRAM, "application/x-executable"),
+    ],
+)
+def test_what_somebody_says_of_bytes_counts_where_it_can_be_true(said: str, body: bytes, settled: str) -> None:
+    assert settled_type(said, media_type_of(body)) == settled
 
 
 def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.files import FileInfo, FileTooLargeError
 from toolgen.model.mcp import blocks_of
-from toolgen.model.media import INLINE, is_media_type, media_type_of, shown_type
+from toolgen.model.media import INLINE, is_media_type, media_type_of, settled_type, shown_type
 from toolgen.model.result import Envelope, Failed, Shape, Success, file_bytes, file_data
 from toolgen.model.schema import Json
 from toolgen.model.tool import HttpBinding, Tool
@@ -126,6 +126,7 @@ class AnswerFiles:
 
     async def keep(self, whose: Whose, body: bytes, media_type: str) -> dict[str, Json]:
         """The reference to a file that is kept now. Raises `StateError` and `FileTooLargeError`."""
+        media_type = settled_type(media_type, media_type_of(body))
         key = await self.store.put(
             body,
             owner=owner_of(whose.principal),

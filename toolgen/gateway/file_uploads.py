@@ -28,7 +28,7 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import file_places, is_file_schema, is_text_file, replaced_at, takes_files
 from toolgen.model.files import INLINE_UPLOAD, FileInfo, FileTooLargeError
-from toolgen.model.media import agrees, is_media_type, media_type_of
+from toolgen.model.media import agrees, is_media_type, media_type_of, settled_type
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
 from toolgen.model.tool import GraphQLBinding, HttpBinding, HttpBody, Tool
@@ -155,7 +155,7 @@ class Uploads:
                     suggestion=f"send it as {found}, or leave the media type out",
                     rule=_RULE,
                 )
-            key, info = await writer.finish(media_type=media_type or found, filename=filename)
+            key, info = await writer.finish(media_type=settled_type(media_type, found), filename=filename)
             user = principal.on_behalf_of
             about = {"filename": info.filename, "media_type": info.media_type, "size": info.size, "sha256": info.sha256}
             await self._record(
@@ -267,13 +267,10 @@ class FileArguments:
                 "make the call again that answered with it, or upload it again",
             )
         info = found.info
-        said = rest.get("media_type")
-        if isinstance(said, str) and said and not agrees(said, info.media_type):
-            return _deny(
-                f"the bytes of the file are {info.media_type}, and not {bounded(said, 100)}", "leave media_type out"
-            )
+        kind = _kind_of(rest, info.media_type)
+        if isinstance(kind, Deny):
+            return kind
         named = {"filename": info.filename} if info.filename and not rest.get("filename") else {}
-        kind = {"media_type": info.media_type} if not said else {}
         return {"uri": uri, **rest, **named, **kind, "size": info.size, "sha256": info.sha256}
 
 
@@ -310,7 +307,20 @@ def _inline(value: str, rest: Mapping[str, Json]) -> Mapping[str, Json] | Deny:
             f"a file in base64 has at most {INLINE_UPLOAD} bytes, and this one has {len(body)}",
             "upload it (POST /v1/files) and send its uri, or send the uri of a file that a tool answered with",
         )
-    return {"base64": value, **rest, "size": len(body), "sha256": sha256(body).hexdigest()}
+    kind = _kind_of(rest, media_type_of(body))
+    if isinstance(kind, Deny):
+        return kind
+    return {"base64": value, **rest, **kind, "size": len(body), "sha256": sha256(body).hexdigest()}
+
+
+def _kind_of(rest: Mapping[str, Json], found: str) -> Mapping[str, Json] | Deny:
+    """The media type that a file is judged and sent as: the bytes decide, and what its sender says may say more."""
+    said = rest.get("media_type")
+    if said is not None and not isinstance(said, str):
+        return _deny("media_type of a file is a text", "leave media_type out")
+    if said and not agrees(said, found):
+        return _deny(f"the bytes of the file are {found}, and not {bounded(said, 100)}", "leave media_type out")
+    return {"media_type": settled_type(said or "", found)}
 
 
 def upload_bound(principal: Principal) -> bytes:

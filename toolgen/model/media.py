@@ -17,6 +17,7 @@ __all__ = [
     "may_hold_files",
     "media_type_of",
     "picture_type",
+    "settled_type",
     "shown_type",
 ]
 
@@ -37,16 +38,27 @@ _OTHERS: Mapping[str, re.Pattern[bytes]] = {
     "application/pdf": re.compile(rb"%PDF-"),
     "application/zip": re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
     "application/gzip": re.compile(rb"\x1f\x8b\x08"),
-    "audio/mpeg": re.compile(rb"ID3|\xff[\xfb\xf3\xf2]"),
-    "audio/ogg": re.compile(rb"OggS"),
+    "audio/mpeg": re.compile(rb"ID3[\x02-\x04]|\xff[\xfb\xf3\xf2]"),
+    "audio/ogg": re.compile(rb"OggS\x00"),
     "audio/wav": re.compile(rb"RIFF.{4}WAVE", re.DOTALL),
-    "video/mp4": re.compile(rb".{4}ftyp", re.DOTALL),
+    "video/mp4": re.compile(rb"\x00.{3}ftyp", re.DOTALL),
     "application/x-7z-compressed": re.compile(rb"7z\xbc\xaf\x27\x1c"),
     "application/vnd.sqlite3": re.compile(rb"SQLite format 3\x00"),
-    "application/x-executable": re.compile(rb"\x7fELF|MZ"),
+    "application/x-executable": re.compile(rb"\x7fELF|MZ[^\x00]{0,62}\x00", re.DOTALL),
 }
 _CERTAIN = frozenset({*PICTURES, "application/pdf", "application/zip", "application/gzip"})
-"""Types whose bytes always begin as above. Other formats may be made of them, as documents of offices are archives."""
+"""Types whose bytes always begin as above."""
+_SINGLE = frozenset({*PICTURES, "application/pdf"})
+"""Types of which no other format is made, as documents of offices are archives."""
+_KINDS: Mapping[str, frozenset[str]] = {
+    "text": frozenset(),
+    "image": frozenset({"video/mp4", "application/gzip"}),  # HEIF is made as MPEG-4 is, and SVG may be compressed
+    "audio": frozenset({"audio/mpeg", "audio/ogg", "audio/wav", "video/mp4"}),
+    "video": frozenset({"audio/ogg", "video/mp4"}),
+}
+"""Of which known formats those of a kind may be made; others, of any."""
+_UNSAID = frozenset({"", "application/octet-stream"})
+_PLAIN = frozenset({"application/octet-stream", "text/plain"})
 _TEXT_SAMPLE = 4_096
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 
@@ -66,9 +78,15 @@ def agrees(said: str, found: str) -> bool:
     said = said.partition(";")[0].strip().lower()
     if said in {found, "application/octet-stream"}:
         return True
-    if said in _CERTAIN or found in PICTURES:
+    if said in _CERTAIN or found in _SINGLE:
         return False
-    return found in {"application/octet-stream", "text/plain"} or found in _OTHERS
+    return found in _PLAIN or found in _KINDS.get(said.partition("/")[0], _OTHERS)
+
+
+def settled_type(said: str, found: str) -> str:
+    """The media type of bytes of the type `found`, of which somebody says that they are `said`: that where it agrees and says more."""
+    kind = said.partition(";")[0].strip().lower()
+    return found if kind in _UNSAID or kind == found or not agrees(said, found) else said.lower()
 
 
 def shown_type(body: bytes, media_type: str) -> str:

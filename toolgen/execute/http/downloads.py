@@ -15,7 +15,7 @@ from toolgen.execute.http.scrubber import PortionScrubber, Scrubber
 from toolgen.model.call import Call
 from toolgen.model.files import FileTooLargeError
 from toolgen.model.http import JSON, TEXT
-from toolgen.model.media import begins_as_text, is_media_type, media_type_of
+from toolgen.model.media import begins_as_text, is_media_type, media_type_of, settled_type
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect
@@ -62,8 +62,8 @@ class Download(Struct):
         """As of `Sink`: texts are left to be read where they are inspected."""
         if self.call.storable == "binary" and begins_as_text(body):
             return False
-        if self.call.storable != "all":  # nobody looks at what the service calls it
-            self.media_type = media_type_of(body)
+        found = media_type_of(body)  # where texts are inspected nobody looks at what the service calls it
+        self.media_type = settled_type(self.media_type, found) if self.call.storable == "all" else found
         self.portions = self.scrubber.portions()
         try:
             self.sink = self.files.begin(self.call)

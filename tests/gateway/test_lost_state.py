@@ -74,6 +74,14 @@ async def deny(gateway: Gateway, call_id: str) -> object:
     return await gateway.approvals.decide(call_id, approve=False, note="", principal=gateway.principal("eve"))
 
 
+async def approved(gateway: Gateway, call_id: str) -> bool:
+    """True if an approval counts by now: not for a call that is not kept, nor at a gateway that could not ask Redis a moment ago."""
+    try:
+        return not isinstance(await approve(gateway, call_id), Error)
+    except StateUnavailableError:
+        return False
+
+
 async def accepted(answer: Answer, gateway: Gateway, call_id: str) -> object:
     """What an answer led to, given again while none counts: a busy process may not ask Redis for a third of a short lease."""
     async with asyncio.timeout(60):

@@ -20,6 +20,7 @@ from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
 from toolgen.policy.sql.dialects.duckdb_columns import Selection, replaced, selection_of
+from toolgen.policy.sql.dialects.whole_rows import ROW_FUNCTIONS
 from toolgen.policy.sql.grants import IMPLICIT, NILADIC, Names, Spelling, TableScope, fold_column, full_name
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
@@ -217,11 +218,13 @@ class Columns:
             return
         if isinstance(node.this, exp.Star):
             owner = self._owner(node, scope)
-            if self._is_counted(node) and (key := self._visible_key(owner)) is not None:
+            called = self._called_with(node)
+            if called == "count" and (key := self._visible_key(owner)) is not None:
                 node.set("this", exp.to_identifier(key, quoted=True))
                 self._touch(owner, fold_column(self._dialect, key, quoted=True))
                 return
-            if not (owner.table is None and (isinstance(node.parent, exp.Select) or self._is_counted(node))):
+            taken = isinstance(node.parent, exp.Select) or called == "count" or called in ROW_FUNCTIONS
+            if owner.table is not None or not taken:
                 refuse(
                     "whole-row",
                     "a whole row stands where a value belongs",
@@ -242,10 +245,11 @@ class Columns:
         keys = relation.table.primary_key if relation.table is not None else ()
         return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
 
-    def _is_counted(self, node: exp.Column) -> bool:
-        """True for `count(alias.*)` in PostgreSQL, which counts the rows of a subquery, or those of a table that a join finds."""
-        call = node.parent
-        return self._dialect == "postgres" and isinstance(call, exp.Anonymous) and call.name.lower() == f"{CALL}count"
+    def _called_with(self, node: exp.Column) -> str:
+        """The function of PostgreSQL that is called with `alias.*`: `count` counts rows, others make JSON of them; "" for none."""
+        call = node.parent.parent if isinstance(node.parent, exp.Order) else node.parent
+        named = self._dialect == "postgres" and isinstance(call, exp.Anonymous)
+        return call.name.removeprefix(CALL).lower() if named and isinstance(call, exp.Anonymous) else ""
 
     def _is_field(self, node: exp.Column, scope: Scope) -> bool:
         """`column.field`, `table.column.field` and so on: what no table is called is a column, and what follows are fields of it."""

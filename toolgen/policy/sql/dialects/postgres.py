@@ -14,6 +14,7 @@ from toolgen.policy.sql.dialects.postgres_costs import POSTGRES_FUNCTIONS, POSTG
 from toolgen.policy.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
 from toolgen.policy.sql.dialects.token_rewrites import enclose_limits
 from toolgen.policy.sql.dialects.value_rows import select_from_values
+from toolgen.policy.sql.dialects.whole_rows import read_through_subqueries
 
 __all__ = ["POSTGRES"]
 
@@ -39,5 +40,8 @@ POSTGRES: Final = Dialect(
         TokenRewrite(TokenType.ARROW, enclose_ordered_arrows),
         TokenRewrite("JSON_OBJECT", check_json_objects),
     ),
-    tree_rewrites=(TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),),
+    tree_rewrites=(
+        TreeRewrite((exp.Anonymous,), bound_counts(SMALL_COUNTS["postgres"])),
+        TreeRewrite((exp.Anonymous,), read_through_subqueries),
+    ),
 )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from toolgen.builder.build import build
-from toolgen.search.actions import NO_ACTION, action_of
+from toolgen.model.tool import Effect
+from toolgen.search.actions import NO_ACTION, Action, action_of
 from toolgen.search.bm25 import ToolIndex
 from toolgen.search.fitness import allowed, fit
 from toolgen.search.intents import intent_of
@@ -214,3 +215,17 @@ def test_a_mutation_whose_effect_nobody_said_counts_by_its_verb(tmp_path: Path) 
 )
 def test_an_order_asks_for_a_change_unless_its_verb_reads(query: str, writes: bool) -> None:
     assert intent_of(query).writes is writes
+
+
+def test_an_argument_that_is_all_that_is_said_counts_more_than_a_verb_in_a_name() -> None:
+    pause = Action(verb="update", effect=Effect.WRITE, objects=frozenset({"playback"}), nouns=frozenset({"paus"}))
+    update = Action(
+        verb="update",
+        effect=Effect.WRITE,
+        objects=frozenset({"subscript"}),
+        nouns=frozenset({"subscript"}),
+        arguments=frozenset({("paus", "collect")}),
+    )
+    alone, beside = intent_of("pause_collection"), intent_of("pause playback with pause_collection")
+    assert fit(alone, update, lambda _: 1.0) > 2 * fit(alone, pause, lambda _: 1.0)
+    assert fit(beside, update, lambda _: 1.0) < fit(alone, update, lambda _: 1.0)

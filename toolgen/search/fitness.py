@@ -22,6 +22,7 @@ _EXACT: Final = 0.35  # and the verb is the same
 _ACT: Final = 0.3  # its name has the very verb
 _ARGUMENT: Final = 0.25  # all words of an argument's name are said
 _IDENTIFIED: Final = 1.5  # and it is said as it is written
+_ALONE: Final = 4.0  # and nothing else is said
 _OWNER: Final = 0.2  # the caller's own is asked for, and dealt with
 _OBSOLETE: Final = 0.6
 _ANOTHER: Final = 0.5  # nothing of what is to be changed is in its name
@@ -45,12 +46,13 @@ def fit(intent: Intent, action: Action, rarity: Rarity) -> float:
         worth += _ACT
     if share >= _WHOLE and same and intent.verbs:
         worth += _EXACT
-    worth += _by_arguments(intent, action)
+    identified = _identified(intent, action)
+    worth += identified or _by_arguments(intent, action)
     if intent.own and action.own:
         worth += _OWNER
     if action.deprecated:
         worth *= _OBSOLETE
-    if intent.writes and intent.objects and action.nouns and action.nouns.isdisjoint(intent.meant):
+    if not identified and intent.writes and intent.objects and action.nouns and action.nouns.isdisjoint(intent.meant):
         worth *= _ANOTHER
     return worth * _by_effect(intent, action)
 
@@ -76,11 +78,17 @@ def _share(intent: Intent, action: Action, rarity: Rarity) -> float:
     return sum(map(rarity, both)) / whole if whole else 0.0
 
 
+def _identified(intent: Intent, action: Action) -> float:
+    """What a tool gains by an argument whose name is said as it is written."""
+    if intent.identifiers.isdisjoint(action.arguments):
+        return 0.0
+    named = {term for name in intent.identifiers for term in name}
+    return _IDENTIFIED if intent.said - named else _ALONE
+
+
 def _by_arguments(intent: Intent, action: Action) -> float:
     found = 0.0
     for name in action.arguments:
-        if name in intent.identifiers:
-            return _IDENTIFIED
         if len(name) > 1:
             if intent.said.issuperset(name):
                 found = _ARGUMENT

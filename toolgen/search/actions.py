@@ -35,7 +35,7 @@ class Action(Struct, frozen=True, kw_only=True):
     """What a tool does.
 
     `effect` is None where nobody says. `objects` are the terms of what it deals with, `nouns` all those of its name, `arguments` the
-    names of its arguments as terms. `own`: it deals with the caller's own.
+    names of its arguments as terms, `required` how many of them every call has to give. `own`: it deals with the caller's own.
     """
 
     verb: Verb = ""
@@ -44,6 +44,7 @@ class Action(Struct, frozen=True, kw_only=True):
     objects: frozenset[str] = frozenset()
     nouns: frozenset[str] = frozenset()
     arguments: frozenset[tuple[str, ...]] = frozenset()
+    required: int = 0
     own: bool = False
     deprecated: bool = False
 
@@ -93,6 +94,7 @@ def _action(tool: Tool) -> Action:
         objects=frozenset(named) if named and lead not in _METHODS - {"get", "delete"} else frozenset(about),
         nouns=frozenset(terms(local)) | frozenset(about),
         arguments=_arguments(tool.input_schema),
+        required=len(tool.input_schema.get("required", ())),
         own=own,
         deprecated=_DEPRECATED.search(f"{tool.title}\n{tool.description}"[:_MAX_TEXT]) is not None,
     )

@@ -26,6 +26,7 @@ _ALONE: Final = 4.0  # and nothing else is said
 _OWNER: Final = 0.2  # the caller's own is asked for, and dealt with
 _OBSOLETE: Final = 0.6
 _ANOTHER: Final = 0.5  # nothing of what is to be changed is in its name
+_REQUIRED: Final = 0.2  # less for each other argument that has to be given, of five at most
 _WHOLE: Final = 0.99
 
 MOST_FIT: Final = 2.0
@@ -83,7 +84,7 @@ def _identified(intent: Intent, action: Action) -> float:
     if intent.identifiers.isdisjoint(action.arguments):
         return 0.0
     named = {term for name in intent.identifiers for term in name}
-    return _IDENTIFIED if intent.said - named else _ALONE
+    return _IDENTIFIED if intent.said - named else _ALONE - _REQUIRED * min(action.required, 5)
 
 
 def _by_arguments(intent: Intent, action: Action) -> float:

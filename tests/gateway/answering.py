@@ -248,7 +248,7 @@ KINDS: dict[str, Kind] = {
     "picture": Kind("api__get_picture", {}, "toolgen://answers/", "read_file", picture=PIXEL),
     "large picture": Kind("api__get_photo", {}, "read_file", "toolgen://answers/", str(len(PHOTO)), picture=PHOTO),
     "large file": Kind("api__get_paper", {}, "read_file", "toolgen://answers/", "application/pdf"),
-    "no picture after all": Kind("api__get_no_picture", {}, "toolgen://answers/", "image/png"),
+    "no picture after all": Kind("api__get_no_picture", {}, "toolgen://answers/", "text/plain"),
     "404": Kind("api__get_missing", {}, "There is no pet 5.", ok=False),
     "422": Kind("api__get_refused_by_it", {}, "no such colour", "E17", ok=False),
     "pending": Kind("api__buy", {}, "approval_required", "Nothing has been carried out", "call_", ok=False),

@@ -40,6 +40,9 @@ def coded(body: bytes) -> str:
 ANSWERS: dict[str, tuple[str, bytes]] = {
     "picture": ("image/png", PNG),
     "wrong_type": ("image/jpeg", PNG),
+    "called_text": ("text/plain", PNG),
+    "called_data": ("application/json", PNG),
+    "called_page": ("text/html", OTHER),
     "sound": ("audio/wav", WAV),
     "bytes": ("application/octet-stream", OTHER),
     "few_bytes": ("application/x-own", b"\0\1\2"),
@@ -170,6 +173,9 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 HELD: dict[str, list[bytes]] = {
     "picture": [PNG],
     "wrong_type": [PNG],
+    "called_text": [PNG],
+    "called_data": [PNG],
+    "called_page": [OTHER],
     "sound": [WAV],
     "bytes": [OTHER],
     "few_bytes": [b"\0\1\2"],
@@ -184,7 +190,9 @@ HELD: dict[str, list[bytes]] = {
     "rows": [PNG, NOTE],
 }
 SEEN: dict[str, list[tuple[str, bytes]]] = {
-    **{name: [("image/png", PNG)] for name in ("picture", "wrong_type", "draws", "tells")},
+    **{
+        name: [("image/png", PNG)] for name in ("picture", "wrong_type", "called_text", "called_data", "draws", "tells")
+    },
     "sound": [("audio/wav", WAV)],
     "bridged": [("image/png", PNG), ("audio/wav", WAV)],
 }

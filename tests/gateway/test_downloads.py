@@ -31,6 +31,8 @@ BINARY = {"type": "string", "format": "binary"}
 TOKEN = "token-of-the-service-1234"
 TEXT = b"name;amount;town\n" + b"Anna;12;Ulm\n" * 400_000
 
+PDF = b"%PDF-1.7\n" + random.Random(7).randbytes(2 * 1024 * 1024)
+
 
 def block(number: int) -> bytes:
     """A part of a file in which no part is like another."""
@@ -72,6 +74,12 @@ class Service:
                     case "table":
                         self._head("text/csv", len(TEXT), ("Content-Disposition", "attachment; filename=a.csv"))
                         self.wfile.write(TEXT)
+                    case "words":
+                        self._head("text/plain", len(TEXT))
+                        self.wfile.write(TEXT)
+                    case "called_text":
+                        self._head("text/plain", 2 * len(PDF))
+                        self.wfile.write(PDF * 2)
                     case "secret":
                         body = bytes(STEP * 8 - 7) + TOKEN.encode() + bytes(STEP * 8)
                         self._head("application/octet-stream", len(body))
@@ -106,7 +114,7 @@ def download(name: str, method: str = "get") -> dict[str, Any]:
     return {method: {"operationId": f"get_{name}", "responses": {"200": {"description": "ok", "content": content}}}}
 
 
-NAMES = ("long", "redacted", "broken", "too_long", "packed", "table", "secret")
+NAMES = ("long", "redacted", "broken", "too_long", "packed", "table", "secret", "words", "called_text")
 READS = {
     "openapi": "3.1.0",
     "info": {"title": "Archive", "version": "1"},
@@ -313,6 +321,21 @@ def test_what_the_gateway_sent_in_confidence_is_not_in_a_file_that_repeats_it(tm
 
 
 INSPECTED = [{"detector": "personal_data", "then": "redact", "kinds": ["email"]}]
+
+
+def test_bytes_that_are_called_a_text_are_a_file_and_a_text_is_none(tmp_path: Path) -> None:
+    async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
+        made = await called(http, "archive__get_called_text")
+        reference = made["data"]["resource"]
+        assert (reference["media_type"], reference["size"]) == ("application/pdf", 2 * len(PDF))
+        assert (await http.get(reference["path"])).content == PDF * 2
+        made = await called(http, "archive__get_words")
+        assert made["meta"]["truncated"] is True
+        assert TEXT.decode().startswith(made["data"][:10_000])
+        assert len(made["data"]) > 60_000
+        assert len(kept(tmp_path)) == 1
+
+    tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("inspected", [False, True])

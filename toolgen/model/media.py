@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping
 
@@ -13,6 +14,7 @@ __all__ = [
     "SHOWN",
     "agrees",
     "begins_as_text",
+    "is_binary",
     "is_media_type",
     "may_hold_files",
     "media_type_of",
@@ -60,6 +62,8 @@ _KINDS: Mapping[str, frozenset[str]] = {
 _UNSAID = frozenset({"", "application/octet-stream"})
 _PLAIN = frozenset({"application/octet-stream", "text/plain"})
 _TEXT_SAMPLE = 4_096
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-32
+_WIDE_CHARSET = re.compile(r"charset\s*=\s*\"?(?:utf|ucs|csutf|csucs|iso-10646-ucs)[-_]?(?:16|32|2|4)", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 
 
@@ -120,6 +124,18 @@ def begins_as_text(body: bytes) -> bool:
     except UnicodeDecodeError as error:  # of longer bytes the last character may be cut
         return len(body) >= SHOWN and error.start > len(head) - 4 and error.reason == "unexpected end of data"
     return True
+
+
+def is_binary(body: bytes, content_type: str) -> bool:
+    """Whether bytes are no text in any character set, although `content_type` says that they are one. What is in doubt is a text."""
+    head = body[:_TEXT_SAMPLE]
+    if head.startswith(_BYTE_ORDER_MARKS) or _WIDE_CHARSET.search(content_type):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # whose last character may be cut
+    except UnicodeDecodeError:
+        return b"\0" in head or media_type_of(head) not in _PLAIN
+    return False
 
 
 def may_hold_files(body: bytes) -> bool:

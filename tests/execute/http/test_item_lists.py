@@ -44,7 +44,7 @@ def test_a_sequence_of_json_texts_is_a_list() -> None:
         (b": ping\n\nevent: add\nid: 7\ndata: 1\n\ndata: 2\n\n", [{"event": "add", "data": 1}, 2]),
         (b"data: one\ndata: two\n\nretry: 5\n\ndata: three\n\n", ["one\ntwo", "three"]),
         (b"event: empty\n\ndata: x\n\n", ["x"]),
-        (b"", None),
+        (b"", []),
         (b": nothing\n\n", []),
     ],
 )

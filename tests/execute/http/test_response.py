@@ -45,6 +45,16 @@ def answer(body: bytes | str, content_type: str = "application/json", status: in
         ("a: 1", "application/yaml", "a: 1"),
         (b"\x89PNG", "image/png", {"base64": "iVBORw==", "media_type": "image/png"}),
         (b"\x00\xff", "", {"base64": "AP8=", "media_type": "application/octet-stream"}),
+        # What bytes are is told by them, not by what they are called.
+        (b"\x89PNG\r\n\x1a\n", "text/plain", {"base64": "iVBORw0KGgo=", "media_type": "image/png"}),
+        (b"\x89PNG\r\n\x1a\n", "application/json", {"base64": "iVBORw0KGgo=", "media_type": "image/png"}),
+        (b"\x00\xff", "text/html", {"base64": "AP8=", "media_type": "application/octet-stream"}),
+        (b"%PDF-1.7 is how it begins", "text/plain", "%PDF-1.7 is how it begins"),
+        (b"a\x00b", "text/plain", "ab"),
+        ("é".encode("utf-16"), "text/plain; charset=utf-16", "é"),
+        ("\u0130\u00e9".encode("utf-16-le"), 'text/plain; charset="UTF-16LE"', "\u0130\u00e9"),
+        (b"", "application/x-ndjson", []),
+        (b"", "text/event-stream", []),
     ],
 )
 def test_a_body_is_decoded_by_its_type(body: str | bytes, content_type: str, data: Any) -> None:

@@ -15,7 +15,7 @@ from toolgen.execute.http.scrubber import PortionScrubber, Scrubber
 from toolgen.model.call import Call
 from toolgen.model.files import FileTooLargeError
 from toolgen.model.http import JSON, TEXT
-from toolgen.model.media import begins_as_text, is_media_type, media_type_of, settled_type
+from toolgen.model.media import begins_as_text, is_binary, is_media_type, media_type_of, settled_type
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect
@@ -37,6 +37,7 @@ class Download(Struct):
     portions: PortionScrubber | None = None
     error: Error | None = None
     size: int = 0
+    says_text: str = ""
 
     @property
     def after(self) -> int:
@@ -49,21 +50,30 @@ class Download(Struct):
         return self.files.largest
 
     def wants(self, status: int, headers: Mapping[str, str]) -> bool:
-        """Whether an answer with this head may be a file: it succeeded, and is neither data nor a text, or is to be saved as a file."""
+        """Whether an answer with this head may be a file: it succeeded. Data and texts are none, unless they are to be saved as a file, or
+        their bytes are no text."""
         if not 200 <= status < 300 or self.call.storable == "none":
             return False
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         self.media_type = media_type if is_media_type(media_type) else _UNKNOWN
         if headers.get("content-disposition", "").strip().lower().startswith("attachment"):
             return True
-        return bool(media_type) and not (JSON.match(media_type) or TEXT.match(media_type) or media_type in LISTED)
+        if media_type in LISTED:
+            return False
+        if JSON.match(media_type) or TEXT.match(media_type):
+            self.says_text = headers["content-type"]
+        return bool(media_type)
 
     def begin(self, body: bytes) -> bool:
-        """As of `Sink`: texts are left to be read where they are inspected."""
+        """As of `Sink`: texts are left to be read where they are inspected, and where they are not to be saved as a file."""
+        if self.says_text and not is_binary(body, self.says_text):
+            return False
         if self.call.storable == "binary" and begins_as_text(body):
             return False
         found = media_type_of(body)  # where texts are inspected nobody looks at what the service calls it
-        self.media_type = settled_type(self.media_type, found) if self.call.storable == "all" else found
+        self.media_type = (
+            settled_type(self.media_type, found) if self.call.storable == "all" and not self.says_text else found
+        )
         self.portions = self.scrubber.portions()
         try:
             self.sink = self.files.begin(self.call)

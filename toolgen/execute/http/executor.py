@@ -274,6 +274,10 @@ class HttpExecutor:
             files=not answer.content_type.startswith(_JSON) or may_hold_files(answer.body),
         )
         outcome = self._reader(answer, scrubber, method, delivery)
+        if (
+            not delivery.files and isinstance(outcome.data, dict) and "base64" in outcome.data
+        ):  # bytes that are called JSON
+            outcome = replace(outcome, delivery=replace(delivery, files=True))
         # Looked for in C: most answers hold nothing that could say no.
         if isinstance(outcome, Success) and isinstance(outcome.data, dict) and False in outcome.data.values():
             rejection = rejection_in(call.tool, outcome.data)

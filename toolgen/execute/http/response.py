@@ -24,6 +24,7 @@ from toolgen.execute.secrets import MASK
 from toolgen.json_codec import TooDeepError, closed, decode_json, without_half
 from toolgen.model.excerpt import bounded
 from toolgen.model.http import TEXT, is_html
+from toolgen.model.media import is_binary, media_type_of
 from toolgen.model.prompt_injection import INVISIBLE
 from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json
@@ -102,10 +103,10 @@ def decode(answer: Answer, scrubber: Scrubber) -> Json:
 
 def _decoded(answer: Answer, scrubber: Scrubber) -> tuple[Json, bool]:
     """As `decode`, and whether there is more of the answer than that."""
-    if not answer.body:
-        return None, False
     media_type, _, parameters = answer.content_type.partition(";")
     media_type = media_type.strip().lower()
+    if not answer.body:
+        return ([] if media_type in LISTED and 200 <= answer.status < 300 and answer.status != 204 else None), False
     if media_type in LISTED and (listed := items_of(media_type, answer.body, cut=answer.truncated)) is not None:
         items, more = listed
         if (values := _items(items, scrubber, texts=media_type == EVENTS)) is not None:
@@ -118,7 +119,10 @@ def _decoded(answer: Answer, scrubber: Scrubber) -> tuple[Json, bool]:
             raise
         except ValueError:
             pass  # it is not what it says it is; what it is may still be read
-    if _JSON.match(media_type) or TEXT.match(media_type) or (not media_type and text_in(answer.body) is not None):
+    says_text = _JSON.match(media_type) is not None or TEXT.match(media_type) is not None
+    if says_text and is_binary(answer.body, parameters):
+        says_text, media_type = False, media_type_of(answer.body)
+    if says_text or (not media_type and text_in(answer.body) is not None):
         text = answer.body.decode(_charset(parameters), "replace")
         if not answer.html and is_html(media_type):
             text = text_of_html(text)

@@ -316,6 +316,10 @@ def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
         assert (await read("-8")).data[0] == text[-8:]
         assert (await read(f"{len(NOTE) - 4}-")).data[0] == text[-4:]
         assert (await read("0-99999999")).data[0] == text
+        for beyond in (f"{len(NOTE)}-", f"{len(NOTE)}-{len(NOTE) + 9}", f"{len(NOTE) - 1}-{len(NOTE) + 9}", "-0"):
+            shown, note = (await read(beyond)).data
+            assert text.endswith(shown)
+            assert f"to {len(NOTE)} of {len(NOTE)}," in note, beyond
         for wrong in (f"{len(NOTE) + 1}-", "9-3", "a-b", "5", "--1", ""):
             envelope = await read(wrong)
             assert envelope.error is not None, wrong

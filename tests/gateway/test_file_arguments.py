@@ -381,6 +381,10 @@ def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
     [
         ("", b"words", "text/plain"),
         ("application/octet-stream", b"words", "text/plain"),
+        *(
+            ("", b"a" * number + "\u6587".encode() * 2_000, "text/plain") for number in range(3)
+        ),  # without a blank in it
+        ("", "\u6587".encode()[:-1], "application/octet-stream"),
         ("Text/CSV", b"a;b", "text/csv"),
         ("text/csv", b"\xe4;b", "text/csv"),  # in Latin-1
         ("text/plain", b"MZ is a label, and ID3 one of songs", "text/plain"),

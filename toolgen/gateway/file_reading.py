@@ -184,7 +184,7 @@ async def _shown(file: KeptFile | HeldFile, uri: str, span: str | None) -> Succe
     start, end = (0, size) if span is None else _places(span, size)
     if start > size or end < start:
         return Refused(error=_invalid(f"/range: the file has {size} bytes"))
-    end = min(end, start + SHOWN)
+    end = min(end, size, start + SHOWN)
     body = await file.read(start, min(size, end + 4))
     first, last = _boundary(body, 0), _boundary(body, end - start)
     text = visible(body[first:last].decode("utf-8", "replace"))

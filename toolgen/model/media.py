@@ -6,8 +6,6 @@ import codecs
 import re
 from collections.abc import Mapping
 
-from toolgen.model.result import text_in
-
 __all__ = [
     "INLINE",
     "PICTURES",
@@ -108,10 +106,19 @@ def media_type_of(body: bytes) -> str:
     for kind, signature in _OTHERS.items():
         if signature.match(body):
             return kind
+    return "text/plain" if body and _is_text(body) else "application/octet-stream"
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether bytes begin as text in UTF-8; of a sample of them the last character may be cut."""
     sample = body[:_TEXT_SAMPLE]
-    if len(body) > len(sample):  # the last character may be cut
-        sample = sample[: max(sample.rfind(b"\n"), sample.rfind(b" "), 0)] or sample
-    return "application/octet-stream" if not body or text_in(sample) is None else "text/plain"
+    if b"\0" in sample:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample, final=len(body) == len(sample))
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def begins_as_text(body: bytes) -> bool:

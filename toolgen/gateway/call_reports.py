@@ -8,17 +8,22 @@ from typing import Any
 
 import msgspec
 
+from toolgen.gateway.file_links import reference_text
 from toolgen.gateway.json_body import encode
 from toolgen.model.client_channel import Unasked
 from toolgen.model.excerpt import bounded
+from toolgen.model.media import INLINE
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.middleware import Presence
+from toolgen.responses.encoded_files import completed, taken_out
 from toolgen.state.invocations import Invocation
 
 __all__ = ["CallReports"]
 
 _MAX_PARTS = 50
 _MAX_PARTS_SIZE = 65_536
+
+_IN_ANSWER = "the whole answer says where it is read"
 
 
 class CallReports:
@@ -76,6 +81,13 @@ class CallReports:
             return
         if size > _MAX_PARTS_SIZE:
             return
+        if size > INLINE:
+            data, found = taken_out(data)
+            for file in found:  # none is kept of a piece: the answer has it again
+                file.place["note"] = _IN_ANSWER
+            if found:
+                data = completed(data, reference_text)
+                size = len(encode(data))
         self.count += 1
         parts = self.parts = [] if self.parts is None else self.parts
         parts.append(data)

@@ -136,6 +136,8 @@ def begins_as_text(body: bytes) -> bool:
 def is_binary(body: bytes, content_type: str) -> bool:
     """Whether bytes are no text in any character set, although `content_type` says that they are one. What is in doubt is a text."""
     head = body[:_TEXT_SAMPLE]
+    if head.isascii():
+        return False
     if head.startswith(_BYTE_ORDER_MARKS) or _WIDE_CHARSET.search(content_type):
         return False
     try:

@@ -35,7 +35,7 @@ _PREFIX = re.compile(r"data:([^,;]{0,200})(?:;[^,;]{0,100}){0,4};base64,", re.IG
 _FORMATS = frozenset({*PICTURES, "application/pdf", "application/zip"})
 """Formats that no token has: base64 of these is a file whatever its alphabet, its length and the name of its member are."""
 _HEAD = re.compile(r"\s*(?:[A-Za-z0-9+/_-]{4}\s{0,2}){16}")
-_WINDOW = _SHORTEST // 3
+_WINDOW = _SHORTEST // 2
 _RUN = re.compile(
     r"(?<![A-Za-z0-9+/_-])(?:(?:[A-Za-z0-9+/]{60,76}+(?:\r?\n|(?:\\r)?\\n)){16,}+[A-Za-z0-9+/]{0,76}|[A-Za-z0-9+/_-]{1366,}+)={0,2}"
 )
@@ -206,9 +206,14 @@ class _Search:
 
 
 def _has_long_run(text: str) -> bool:
-    """Whether a text may hold base64 of more than 1 KiB: so long a run covers one of the windows that are looked at, without a blank."""
+    """Whether a text may hold base64 of more than 1 KiB: so long a run covers one of the windows that are looked at, which has then none of
+    the signs that part the words of texts and of JSON."""
     find = text.find
-    return any(find(" ", at, at + _WINDOW) < 0 for at in range(0, len(text) - _WINDOW, _WINDOW))
+    for at in range(0, len(text) - _WINDOW, _WINDOW):
+        end = at + _WINDOW
+        if find(" ", at, end) < 0 and find('"', at, end) < 0 and find(",", at, end) < 0 and find(".", at, end) < 0:
+            return True
+    return False
 
 
 def _runs(text: str, name: str) -> Iterator[tuple[int, int, str, bytes]]:

@@ -255,8 +255,9 @@ def _decoded(text: str, *, certain: bool, opaque: bool = False) -> bytes | None:
 
 def _by_format(text: str) -> bytes | None:
     """The bytes of base64 that begins as a known format does, in whatever alphabet and lines, also where its end is cut off."""
-    found = _HEAD.match(text)
-    head = "" if found is None else "".join(found[0].split()).replace("-", "+").replace("_", "/")
+    if (found := _HEAD.match(text)) is None:
+        return None
+    head = "".join(found[0].split()).replace("-", "+").replace("_", "/")
     try:
         if media_type_of(base64.b64decode(head, validate=True)) not in _FORMATS:
             return None

@@ -252,15 +252,12 @@ SELECT time(ts) AS at, strftime('%H', ts) AS h, strftime('%s', ts) AS epoch, dat
 SELECT date('2024-02-29', '+1 year') AS leap, date(1709283600, 'unixepoch') AS d, datetime('2024-03-01 12:00', 'utc') IS NOT NULL AS u, date('2024-03-01', 'weekday 1') AS monday;
 SELECT date(ts) AS day, count(*) AS n FROM visits WHERE ts >= '2024-03-01' AND ts < '2024-04-01' GROUP BY date(ts) ORDER BY day;
 SELECT (strftime('%s', ts) - strftime('%s', lag(ts) OVER (PARTITION BY visitor ORDER BY ts))) / 60 AS minutes, id FROM visits ORDER BY id;
-SELECT client, group_concat(id, ', ') AS ids FROM (SELECT client, id FROM invoices ORDER BY id) GROUP BY client ORDER BY client;
-SELECT client, group_concat(DISTINCT currency) AS c, total(amount) AS t FROM invoices GROUP BY client ORDER BY client;
 SELECT json_extract(detail, '$.ms') AS ms, detail ->> '$.ua.os' AS os, detail -> '$.tags' AS tags, detail ->> 'ms' AS m2 FROM visits ORDER BY id;
 SELECT v.id, t.value AS tag FROM visits v, json_each(v.detail, '$.tags') t ORDER BY v.id, tag;
 SELECT t.value AS tag, count(*) AS n FROM visits v JOIN json_each(v.detail, '$.tags') t WHERE v.id < 8 GROUP BY tag ORDER BY n DESC, tag;
 SELECT v.id, e.key, e.type, e.atom FROM visits v, json_each(v.detail) e WHERE v.id = 4 ORDER BY e.key;
 SELECT json_array_length(detail, '$.tags') AS n, json_type(detail, '$.total') AS kind, json_valid(detail) AS ok FROM visits ORDER BY id;
 SELECT json_object('id', id, 'client', client) AS doc, json_array(id, amount) AS arr FROM invoices ORDER BY id;
-SELECT client, json_group_array(id) AS ids FROM (SELECT client, id FROM invoices ORDER BY id) GROUP BY client ORDER BY client;
 SELECT json_group_object(code, unit) AS units FROM (SELECT code, unit FROM sensors WHERE unit IS NOT NULL ORDER BY id);
 SELECT json_set(detail, '$.seen', 1) AS s, json_remove(detail, '$.tags', '$.ua') AS r, json_patch('{"a": 1}', '{"b": 2}') AS p, json_quote('x') AS q, json_insert('[1]', '$[#]', 2) AS i FROM visits WHERE id < 3 ORDER BY id;
 SELECT id FROM visits WHERE EXISTS (SELECT 1 FROM json_each(detail, '$.tags') WHERE value = 'b') ORDER BY id;
@@ -399,7 +396,6 @@ SELECT * FROM (SELECT client, sum(amount) AS s, dense_rank() OVER (ORDER BY sum(
 SELECT date(ts) AS d, count(DISTINCT visitor) AS dau, count(*) * 1.0 / count(DISTINCT visitor) AS per_user FROM visits GROUP BY d ORDER BY d;
 SELECT CAST(amount / 100 AS INTEGER) * 100 AS bin, count(*) AS n FROM invoices GROUP BY bin ORDER BY bin;
 SELECT visitor, page, lead(page) OVER (PARTITION BY visitor ORDER BY ts) AS next_page FROM visits ORDER BY visitor, ts;
-SELECT visitor, group_concat(page, ' > ') AS journey FROM (SELECT visitor, page FROM visits ORDER BY visitor, ts) GROUP BY visitor ORDER BY visitor;
 SELECT min(issued) || ' to ' || max(issued) AS period FROM invoices;
 SELECT upper(substr(client, 1, 1)) || lower(substr(client, 2)) AS proper FROM invoices ORDER BY id;
 SELECT id, strftime('%Y', issued) || '-Q' || ((CAST(strftime('%m', issued) AS INTEGER) + 2) / 3) AS q FROM invoices ORDER BY id;
@@ -409,7 +405,6 @@ SELECT amount AS median FROM invoices ORDER BY amount LIMIT 1 OFFSET (SELECT (co
 SELECT e.n, e.v FROM (SELECT id, 'issued' AS n, issued AS v FROM invoices UNION ALL SELECT id, 'due', due FROM invoices) e WHERE e.id = 102 ORDER BY e.n;
 SELECT DISTINCT substr(client, 1, 1) AS c FROM invoices ORDER BY c;
 SELECT x.n * 10 + y.n AS v FROM (SELECT 0 AS n UNION SELECT 1) x, (VALUES (0), (1)) y2, (SELECT 0 AS n UNION SELECT 2) y ORDER BY v;
-SELECT sensor_id, count(*) AS n, sum(quality = 'bad') AS bad, group_concat(DISTINCT quality) AS q FROM readings GROUP BY sensor_id HAVING bad > 0 ORDER BY sensor_id;
 SELECT datetime(min(ts)) AS a, datetime(max(ts), 'start of day') AS b, strftime('%Y-%W', ts) AS w FROM visits GROUP BY w ORDER BY w;
 SELECT name, (SELECT count(*) FROM places c WHERE c.parent_id = places.id) AS kids FROM places ORDER BY kids DESC, name LIMIT 3;
 SELECT client, amount FROM invoices WHERE amount >= (SELECT amount FROM invoices ORDER BY amount DESC LIMIT 1 OFFSET 2) ORDER BY amount DESC;

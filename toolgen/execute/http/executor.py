@@ -37,7 +37,7 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import with_files
 from toolgen.model.files import OpenFile
 from toolgen.model.manifest import SecurityScheme
-from toolgen.model.media import may_hold_files
+from toolgen.model.media import is_binary, may_hold_files
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpBody

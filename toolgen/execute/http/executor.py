@@ -274,9 +274,13 @@ class HttpExecutor:
             files=not answer.content_type.startswith(_JSON) or may_hold_files(answer.body),
         )
         outcome = self._reader(answer, scrubber, method, delivery)
+        data = outcome.data
         if (
-            not delivery.files and isinstance(outcome.data, dict) and "base64" in outcome.data
-        ):  # bytes that are called JSON
+            not delivery.files
+            and isinstance(data, dict)
+            and "base64" in data
+            and is_binary(answer.body, answer.content_type)
+        ):
             outcome = replace(outcome, delivery=replace(delivery, files=True))
         # Looked for in C: most answers hold nothing that could say no.
         if isinstance(outcome, Success) and isinstance(outcome.data, dict) and False in outcome.data.values():

@@ -48,7 +48,9 @@ _CLOSING = bytes.maketrans(b"[{", b"]}")
 _SMALL = 2048  # bytes in which two counts are faster than one translation
 _PIECE = 12  # brackets that are looked up together: 4096 patterns at most
 _ESCAPED = re.compile(rb'\\["\\]')
-_EXPONENT = re.compile(rb"(?:\A|[:,\[])-?[0-9.]+e[0-9]+(?:[,\]}]|\Z)")  # a number of JSON, or what looks like one in a text
+_EXPONENT = re.compile(
+    rb"(?:\A|[:,\[])-?[0-9.]+e[0-9]+(?:[,\]}]|\Z)"
+)  # a number of JSON, or what looks like one in a text
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode

@@ -28,7 +28,7 @@ class DepartedClients:
         self._notes = notes
         self._secret = secret
         self._clock = clock
-        self._alone = alone
+        self.alone = alone
         self._listeners: list[Listener] = []
         self.trouble = FaultLog(clock, "notes about clients that left are not read")
 
@@ -38,7 +38,7 @@ class DepartedClients:
 
     async def cancel(self, request: Sequence[object]) -> None:
         """Tell the other workers that a request was cancelled that is not in flight here."""
-        if not self._alone:
+        if not self.alone:
             await self._add(Departure(kind="cancelled", key=self.digest(request), at=self._clock.now()))
 
     def digest(self, named: Sequence[object]) -> str:

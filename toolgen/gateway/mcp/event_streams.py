@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ __all__ = [
 LIST_CHANGED = "notifications/tools/list_changed"
 _MAX_UNREAD = 256
 _QUIET_S = 15.0
+_AGAIN_S = 2.0
+"""After which clients are told of a change again: another worker, which may have answered them, knows of it by then."""
 _MAX_LISTENERS = 1024
 _MAX_EACH = 256
 _STILL_HERE = b":\n\n"
@@ -104,7 +107,8 @@ async def _departure(presence: Presence) -> None:
 
 
 async def watch(mcp: Mcp, principal: Principal, presence: Presence, closing: asyncio.Event) -> AsyncIterator[bool]:
-    """True each time what this principal is listed has changed, False when nothing was said for a while.
+    """True each time what this principal is listed has changed, False when nothing was said for a while. Where others answer the same
+    clients, a change is told twice: a client that listed its tools at once may have asked one that did not know of it.
 
     Ends when the client leaves, the gateway closes, or the policy has the principal no more.
     """
@@ -115,17 +119,23 @@ async def watch(mcp: Mcp, principal: Principal, presence: Presence, closing: asy
         asyncio.ensure_future(closing.wait()),
         asyncio.ensure_future(_departure(presence)),
     )
+    now, again_at = asyncio.get_running_loop().time, math.inf
     try:
         while listed is not None and not any(end.done() for end in over):
             changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
-            await asyncio.wait((changed, *over), timeout=_QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            quiet_s = max(0.0, min(_QUIET_S, again_at - now()))
+            await asyncio.wait((changed, *over), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
             if not changed.done():
                 changed.cancel()
-                yield False
+                again = now() >= again_at
+                if again:
+                    again_at = math.inf
+                yield again
                 continue
             before, listed = listed, mcp.listed(principal)
             if listed is not None and listed != before:
                 yield True
+                again_at = math.inf if mcp.alone else now() + _AGAIN_S
     finally:
         for end in over:
             end.cancel()

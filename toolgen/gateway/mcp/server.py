@@ -146,6 +146,11 @@ class Mcp:
         current = self._gateway.callers.current(principal)
         return None if current is None else self._listings.of(current).tools
 
+    @property
+    def alone(self) -> bool:
+        """True where no other worker or gateway answers the same clients."""
+        return self._gateway.tool_calls.approvals.departed.alone
+
     async def changed(self) -> None:
         """Returns when what is listed may have changed."""
         await self._gateway.tool_calls.changed()

@@ -170,7 +170,7 @@ class _Search:
         for start, stop, media_type, body in _runs(text, name):
             parts += [text[end:start], self._place(text[start:stop], body, media_type, "")]
             end = stop
-        # Where a schema wants a text there is one again: whoever wrote it knows of no objects in its place.
+        # Where a schema wants a text there is one again: its author expects no object in its place.
         made: Any = _Text(parts=[*parts, text[end:]])
         return made if parts else text
 

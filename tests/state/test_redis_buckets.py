@@ -18,6 +18,7 @@ from tests.redis_server import RedisServer
 from tests.stream_servers import stream_server
 from toolgen.clock import SystemClock
 from toolgen.policy.limits import Charge, Limit
+from toolgen.state.count_connection import UnreachableError
 from toolgen.state.rate_limits import Hold, Refusal
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
@@ -370,5 +371,31 @@ def test_a_look_says_what_is_left_and_takes_nothing(server: RedisServer) -> None
         assert await two.levels(looked) is None
         await one.close()
         await two.close()
+
+    run(main())
+
+
+def test_closing_ends_though_a_library_took_the_cancellation_for_a_fault_of_its_own(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """redis-py may: a request to Redis that is cancelled while its connection is made ends with an error of the connection."""
+
+    async def main() -> None:
+        buckets = server.buckets(lease_s=0.2)
+        began, run_as_it_is = asyncio.Event(), buckets._link.run
+
+        async def swallowing(script: Any, argument: bytes) -> list[int]:
+            began.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise UnreachableError("ConnectionError") from None
+            return await run_as_it_is(script, argument)
+
+        assert passed([await buckets.acquire((charge(),))]) == 1
+        monkeypatch.setattr(buckets._link, "run", swallowing)
+        await began.wait()
+        async with asyncio.timeout(60):
+            await buckets.close()
 
     run(main())

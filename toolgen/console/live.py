@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, field
 
+from toolgen.background import cancel
 from toolgen.console.calls import filters_of
 from toolgen.console.http import Visit, render
 from toolgen.console.records import STATUSES, Filters, Records
@@ -87,8 +88,7 @@ class Live:
         """Looks no more."""
         self.end()
         if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait((self._looking,))
+            await cancel(self._looking)
 
     async def _listened(self, visit: Visit, who: str, filters: Filters) -> AsyncIterator[bytes]:
         self._open[who] += 1

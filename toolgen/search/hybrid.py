@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from toolgen.background import cancel
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, place_of
 from toolgen.files import read_file
@@ -292,8 +293,7 @@ class SemanticSearch:
     async def close(self) -> None:
         """Ends the thread."""
         if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait((self._reading,))
+            await cancel(self._reading)
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     async def index(self, catalog: tuple[Tool, ...]) -> HybridIndex | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolgen.background import Background, FaultLog
+from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import UnreachableError
@@ -190,10 +190,7 @@ class SharedPauses:
 
     async def close(self) -> None:
         """Reads no more."""
-        for task in (self._polling, self._reading):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait((task,))
+        await cancel(*(task for task in (self._polling, self._reading) if task is not None))
         await self._box.close()
 
     async def read(self) -> tuple[Pause, ...]:

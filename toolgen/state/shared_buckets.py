@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.background import Background
+from toolgen.background import Background, cancel
 from toolgen.clock import Clock
 from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
 from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, MemoryBuckets, Refusal
@@ -124,8 +124,7 @@ class SharedBuckets:
     async def close(self) -> None:
         """Sends what was released, and closes the connection."""
         if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait((self._beating,))
+            await cancel(self._beating)
         if self._sending is not None:
             await asyncio.wait((self._sending,))
         await self._link.close()

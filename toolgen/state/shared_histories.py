@@ -299,9 +299,7 @@ class SharedHistories:
         tasks = list(self._settling.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=2 * _RETRY_S)
-            for task in late:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await cancel(*late)
         await self._link.close()
 
     async def write(self, whose: _Whose) -> bool:

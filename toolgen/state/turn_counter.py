@@ -16,7 +16,7 @@ from typing import Literal, Protocol, Self, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.background import Background
+from toolgen.background import Background, cancel
 from toolgen.clock import Clock
 from toolgen.state.count_connection import Link, LinkError, ReplyError, Script, UnreachableError
 
@@ -274,8 +274,7 @@ class SharedTurns:
     async def close(self) -> None:
         """Tells what is left to tell, and closes the connection."""
         if self._staying is not None:
-            self._staying.cancel()
-            await asyncio.wait((self._staying,))
+            await cancel(self._staying)
         if self._sending is not None:
             await asyncio.wait((self._sending,))
         await self._link.close()

@@ -15,7 +15,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.background import Background
 from toolgen.clock import SystemClock
 from toolgen.errors import AuditError
-from toolgen.gateway.answer_files import HeldFile, KeptFile
+from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.departed_clients import DepartedClients
@@ -307,7 +307,8 @@ class FakeGateway:
     def devices(self) -> DeviceCalls:
         """Devices that nobody asks anything, and of which nothing is on record."""
         clock, log = SystemClock(), cast("AuditLog", SimpleNamespace(append=_unrecorded))
-        return DeviceCalls(calls=self.approvals, log=log, clock=clock, background=Background())
+        files = cast("AnswerFiles", SimpleNamespace())
+        return DeviceCalls(calls=self.approvals, log=log, clock=clock, background=Background(), files=files)
 
     def ready(self) -> tuple[str, ...]:
         return self.reasons

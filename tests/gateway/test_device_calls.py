@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,26 @@ def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path: Path
 
     record = play(tmp_path, steps, policy)
     assert "Ann" not in str(record)
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_files_of_a_device_are_named_and_not_written_out(tmp_path: Path, succeeds: bool) -> None:
+    """Those in a result and those beside an error."""
+    photo = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
+    coded = base64.b64encode(photo).decode()
+    data = {"photo": {"base64": coded, "media_type": "image/png"}, "raw": coded}
+
+    async def steps(served: Served) -> None:
+        call_id = await served.asked("phone__ring")
+        said: dict[str, Any] = {"result": data} if succeeds else {"error": {"code": 7, "message": "no", "data": data}}
+        assert (await served.answer(call_id, **said)).status_code == 200
+        told = await served.get(f"/v1/calls/{call_id}", "ann")
+        assert coded[:200] not in told.text
+        for reference in (told.json()["data"]["photo"]["resource"], told.json()["data"]["raw"]["resource"]):
+            assert reference["media_type"] == "image/png"
+            assert (await served.get(reference["path"], "ann")).content == photo
+
+    play(tmp_path, steps)
 
 
 def test_characters_that_nobody_sees_are_taken_out_of_an_answer(tmp_path: Path) -> None:

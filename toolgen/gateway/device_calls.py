@@ -16,6 +16,7 @@ from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, StateError, StateUnavailableError
+from toolgen.gateway.answer_files import AnswerFiles
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.device_answers import DeviceAnswer, faults, legible_answer, result_of
 from toolgen.gateway.json_body import ended, enveloped
@@ -24,7 +25,7 @@ from toolgen.gateway.waiting_calls import LEASE_S
 from toolgen.model.call import Call, Principal
 from toolgen.model.device import deferred
 from toolgen.model.excerpt import masking
-from toolgen.model.result import Envelope, Error, Refused
+from toolgen.model.result import Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import DeviceBinding
 from toolgen.model.unavailable import unavailable
@@ -69,8 +70,10 @@ class DeviceCalls:
     looked at again when it is fetched, and when it is answered: neither happens under a policy that says something else of the call by now.
     """
 
-    def __init__(self, *, calls: Approvals, log: AuditLog, clock: Clock, background: Background) -> None:
-        self._calls, self._log, self._background = calls, log, background
+    def __init__(
+        self, *, calls: Approvals, log: AuditLog, clock: Clock, background: Background, files: AnswerFiles
+    ) -> None:
+        self._calls, self._log, self._background, self._files = calls, log, background, files
         self._store = calls.store
         self._listening: dict[str, _Listening] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -190,6 +193,8 @@ class DeviceCalls:
         with masking(mask):
             result = result_of(call, _binding(call), known.answer)
             result = await governance.completion(call, result, trail, duration_ms)
+        if isinstance(result, Success | Failed):
+            result = await self._files.referenced(governance, call, result)
         if mask is not None:
             result = told(result, mask)
         return await self._end(known, enveloped(call, result, trail, duration_ms))

@@ -159,9 +159,11 @@ class Gateway(Standing):
             equal_calls=shared.equal_calls,
             pending_after_s=settings.pending_after_s,
         )
-        self._devices = DeviceCalls(calls=self.approvals, log=log, clock=clock, background=self._background)
         kept = StoredFiles(settings.state_dir / "files", clock, settings.files.budget)
         files = AnswerFiles(kept, shown=settings.files.shown)
+        self._devices = DeviceCalls(
+            calls=self.approvals, log=log, clock=clock, background=self._background, files=files
+        )
         backing = Backing(
             assigned=current.assigned,
             folder=settings.oauth_dir,

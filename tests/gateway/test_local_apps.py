@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -67,6 +68,14 @@ async def large(_: Request) -> Response:
     return JSONResponse({"text": "y" * 5_000})
 
 
+async def later(_: Request) -> Response:
+    async def work() -> None:
+        await asyncio.sleep(0.2)
+        SEEN.append({"done": True})
+
+    return JSONResponse({"text": "soon"}, background=BackgroundTask(work))
+
+
 async def packed(_: Request) -> Response:
     return Response(gzip.compress(b'{"a": 1}'), media_type="application/json", headers={"Content-Encoding": "gzip"})
 
@@ -78,6 +87,7 @@ ROUTES = {
     "/long": (long, "get"),
     "/elsewhere": (elsewhere, "get"),
     "/large": (large, "get"),
+    "/later": (later, "get"),
     "/packed": (packed, "get"),
 }
 
@@ -224,6 +234,16 @@ def test_a_call_that_nobody_waits_for_ends_in_the_application() -> None:
         assert SEEN == [{"began": True}, {"ended": True}]
 
     tried(work)
+
+
+def test_what_the_application_does_after_its_answer_is_done_to_its_end() -> None:
+    """Also where the gateway is closed at once."""
+
+    async def work(gateway: toolgen.Gateway) -> None:
+        assert (await gateway.call("own__later", {})).unwrap() == {"text": "soon"}
+
+    tried(work)
+    assert SEEN == [{"done": True}]
 
 
 def test_a_fastapi_application_describes_itself() -> None:

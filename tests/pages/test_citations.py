@@ -69,7 +69,7 @@ def test_a_page_about_the_code_cites_files_that_exist(page: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("as contracts.md has it", "contracts.md: there is no such file"),
+        ("as gone.md has it", "gone.md: there is no such file"),
         ("`policy/gone.py`", "policy/gone.py: there is no such file"),
         ("docs/reference/rest.md#gone", "docs/reference/rest.md#gone: there is no such section"),
         ("`dialects/*_gone.py`", "dialects/*_gone.py: there are no such files"),

@@ -47,7 +47,8 @@ class AppDialer:
         return self._client
 
     async def close(self) -> None:
-        """Ends the requests that are under way."""
+        """Waits for what the application still does after its answers, as long as a call may take, and ends what is left then."""
+        await self._client.finish()
         self._client.close()
 
 
@@ -89,7 +90,12 @@ class _AppClient:
         except TimeoutError:
             raise TimedOutError from None
         finally:
-            task.cancel()
+            if not exchange.whole:  # after a whole answer the application may have tasks of its own to do
+                task.cancel()
+
+    async def finish(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._timeouts.total_s)
 
     def close(self) -> None:
         for task in self._running:
@@ -115,6 +121,7 @@ class _Exchange:
         self._status = 0
         self._headers: dict[str, str] = {}
         self._answer = bytearray()
+        self.whole = False
 
     async def receive(self) -> _Message:
         """The request's body, and then nothing before the answer is there."""
@@ -137,11 +144,12 @@ class _Exchange:
         elif message["type"] == "http.response.body":
             data = bytes(message.get("body", b""))
             self._answer += data
+            self.whole = not message.get("more_body", False)
             enough = self._listener is not None and self._listener.enough(data)
             if len(self._answer) > self._limit:
                 del self._answer[self._limit :]
                 self._end(truncated=True)
-            elif enough or not message.get("more_body", False):
+            elif enough or self.whole:
                 self._end(truncated=False)
 
     def broken(self) -> None:

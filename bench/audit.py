@@ -19,7 +19,7 @@ import msgspec
 import uvloop
 
 from tests.catalogs import PETS
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.entry import hashed
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.audit.log import AuditLog
@@ -30,8 +30,8 @@ from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Result, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.middleware import Next, Trail
-from toolgen.pipeline.stages.record import Record, Users
+from toolgen.pipeline.middleware import CallContext, Next
+from toolgen.pipeline.stages.record import Record, UserRecorder
 
 CALL = Call(
     id="call_0",
@@ -42,7 +42,7 @@ CALL = Call(
     client="client/1.0",
 )
 ANSWER = Success(data=1, delivery=Delivery(bytes=1024, attempts=1))
-Stage = Callable[[Call, Trail, Next], Awaitable[Result]]
+Stage = Callable[[Call, CallContext, Next], Awaitable[Result]]
 
 
 class Plain:
@@ -55,14 +55,14 @@ class Plain:
         return statement
 
 
-async def answer(call: Call, trail: Trail) -> Result:
+async def answer(call: Call, trail: CallContext) -> Result:
     """What a call comes to when nothing of it costs anything: one turn of the loop, as for any answer."""
     trail.verdict, trail.rule = "allow", "support-reads"
     await asyncio.sleep(0)
     return ANSWER
 
 
-async def bare(call: Call, trail: Trail, proceed: Next) -> Result:
+async def bare(call: Call, trail: CallContext, proceed: Next) -> Result:
     """The same without a record."""
     return await proceed(call, trail)
 
@@ -73,7 +73,7 @@ async def run(stage: Stage, lanes: int, calls: int) -> tuple[float, float]:
 
     async def lane(number: int) -> None:
         for turn in range(each):
-            await stage(msgspec.structs.replace(CALL, id=f"call_{number}_{turn}"), Trail(), answer)
+            await stage(msgspec.structs.replace(CALL, id=f"call_{number}_{turn}"), CallContext(), answer)
 
     cpu, wall = time.process_time(), time.perf_counter()
     await asyncio.gather(*(lane(number) for number in range(lanes)))
@@ -88,7 +88,7 @@ async def appending(directory: Path, *, rounds: int, calls: int) -> None:
         place = directory / name
         if name == "signed":
             make_key(place / PRIVATE, place)
-        logs[name] = AuditLog(place, clock, Plan(checkpoint_entries=5000, checkpoint_s=1.0))
+        logs[name] = AuditLog(place, clock, AuditPlan(checkpoint_entries=5000, checkpoint_s=1.0))
         logs[name].open()
     await asyncio.sleep(0.2)  # until the maintenance threads have found their keys
     measured: dict[tuple[str, int], list[tuple[float, float]]] = {}
@@ -99,7 +99,7 @@ async def appending(directory: Path, *, rounds: int, calls: int) -> None:
             clock=clock,
             policy_digest="sha256:" + "0" * 64,
             conceal=Plain(),
-            users=Users(named={"support-bot", "ann"}, conceal=dict),
+            users=UserRecorder(named={"support-bot", "ann"}, conceal=dict),
             counts=Metrics(),
         )
     stages["none"] = bare

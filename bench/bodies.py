@@ -15,7 +15,7 @@ import sys
 from multiprocessing.connection import Connection
 
 from toolgen.execute.http import HttpExecutor, Timeouts
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import Effect, HttpBinding, Tool
@@ -80,7 +80,11 @@ def peak() -> float:
 async def refused(port: int, kind: str, bodies: int) -> tuple[list[Success | Failed], float]:
     """How so many endless bodies ended that were read at once, and by how many MiB the peak grew."""
     executor = HttpExecutor(
-        schemes={}, auth={}, secrets=Secrets({}), permit=lambda _: Allow(rule="bench"), timeouts=Timeouts(total_s=60)
+        schemes={},
+        auth={},
+        secrets=SecretResolver({}),
+        permit=lambda _: Allow(rule="bench"),
+        timeouts=Timeouts(total_s=60),
     )
     await executor.execute(call(port, kind))  # whatever is made once is made
     base = peak()

@@ -21,7 +21,7 @@ from toolgen.execute.mcp.command import CommandSpec
 from toolgen.execute.mcp.command_client import CommandClient
 from toolgen.execute.mcp.command_server import CommandServer
 from toolgen.execute.mcp.stdio import StdioWire
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.call import Call, Principal
 from toolgen.model.mcp import parts_of
 from toolgen.model.result import Failed, Success
@@ -98,8 +98,8 @@ def hold(spec: CommandSpec, link: socket.socket) -> None:
 
 
 async def main(spec: CommandSpec, descriptor: int, holder: int) -> None:
-    alone = StdioWire(spec, secrets=Secrets())
-    shared = StdioWire(spec, secrets=Secrets(), command=CommandClient(descriptor).command(spec.source))
+    alone = StdioWire(spec, secrets=SecretResolver())
+    shared = StdioWire(spec, secrets=SecretResolver(), command=CommandClient(descriptor).command(spec.source))
     executors = {"held here": McpExecutor(alone, shared=True), "held by another": McpExecutor(shared, shared=True)}
     calls = {way: await call_of(executor) for way, executor in executors.items()}
     for lanes in (1, 16):

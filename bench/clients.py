@@ -27,7 +27,7 @@ from toolgen.clock import SystemClock
 from toolgen.execute.base import system_resolver
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.verdict import Allow
 
 _BODY = b'{"items": [' + b'{"id": 1, "name": "abcdefgh"}, ' * 31 + b'{"id": 2}]}'
@@ -72,7 +72,7 @@ async def spent(send: _Send, calls: int, in_flight: int) -> float:
 async def clients(port: int) -> tuple[dict[str, _Send], list[Callable[[], Awaitable[object]]]]:
     """How each sends the request, and what closes them."""
     url = f"http://127.0.0.1:{port}/e"
-    asked = Request(method="GET", url=url, headers=(), body=None)
+    asked = HttpRequest(method="GET", url=url, headers=(), body=None)
     dialer = Dialer(
         permit=lambda _: Allow(rule="bench"), resolver=system_resolver, timeouts=Timeouts(), clock=SystemClock()
     )

@@ -14,9 +14,9 @@ import time
 
 from toolgen.clock import SystemClock
 from toolgen.execute.http.credentials import CredentialSelector, Provision
-from toolgen.execute.http.request_builder import Request
-from toolgen.execute.oauth import Grants, Token
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.http.request_builder import HttpRequest
+from toolgen.execute.oauth import BearerToken, OAuthClients
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.auth import OAuth, read_form
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
@@ -31,19 +31,19 @@ SCHEMES = {
     "token": SecurityScheme(type="oauth2", token_url="/token"),
     "aws": SecurityScheme(type="apiKey", in_="header", name="Authorization"),
 }
-REQUEST = Request(
+REQUEST = HttpRequest(
     method="GET", url="http://api.test/a/b?c=1", headers=(("Accept", "*/*"), ("User-Agent", "toolgen")), body=None
 )
 
 
 def selector(path: str) -> CredentialSelector:
     """Credentials of each kind, and a token that is good for a day."""
-    secrets, clock = Secrets({"KEY": "k" * 40}), SystemClock()
-    grants = Grants(secrets=secrets, permit=lambda _: Allow(rule="bench"), clock=clock)
+    secrets, clock = SecretResolver({"KEY": "k" * 40}), SystemClock()
+    grants = OAuthClients(secrets=secrets, permit=lambda _: Allow(rule="bench"), clock=clock)
     form = read_form(CLIENT)
     assert isinstance(form, OAuth)
     until = clock.monotonic() + 86_400
-    grants.grant(form, "http://api.test/token")._own.token = Token(value="t" * 40, ahead=until, until=until)
+    grants.grant(form, "http://api.test/token")._own.token = BearerToken(value="t" * 40, ahead=until, until=until)
     auth = {
         "key": KEY,
         "file": SecretReference("file", path),

@@ -22,8 +22,8 @@ from toolgen.sources.base import SourceConfig
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi import read_openapi
 from toolgen.verify.examples import Examples, valid_for
-from toolgen.verify.requests import Proof
-from toolgen.verify.spec_operation import SERVER, Described, Descriptions
+from toolgen.verify.requests import ToolProof
+from toolgen.verify.spec_operation import SERVER, Descriptions, SpecOperation
 
 Found = tuple[str, str, str, Any]  # place, name, media type, value
 
@@ -107,7 +107,7 @@ def _values(documents: Documents, holder: Mapping[str, Any]) -> list[Any]:
     return [schema["example"]] if "example" in schema else list(listed)
 
 
-def judge(tool: Tool, described: Described, found: Found) -> tuple[str, str]:
+def judge(tool: Tool, described: SpecOperation, found: Found) -> tuple[str, str]:
     """What becomes of one example, and a word on why."""
     place, name, media_type, value = found
     binding = tool.binding
@@ -135,7 +135,7 @@ def judge(tool: Tool, described: Described, found: Found) -> tuple[str, str]:
         if not error.instance_path or error.instance_path[0] in arguments:
             return f"is {fits} and refused by the tool's schema", f"{error.message[:150]} at {error.schema_path}"
     bound = msgspec.structs.replace(binding, servers=(SERVER,))
-    reason = Proof(tool, bound, described).run(given)
+    reason = ToolProof(tool, bound, described).run(given)
     if reason is None:
         return "delivered unchanged" if fits == "valid" else f"is {fits}, and delivered unchanged all the same", str(
             value
@@ -162,7 +162,7 @@ def _arguments(binding: HttpBinding, found: Found) -> dict[str, Any] | None:
     return {names.get(key, key): item for key, item in value.items()}
 
 
-def _fits(described: Described, found: Found) -> str:
+def _fits(described: SpecOperation, found: Found) -> str:
     """`valid` or `invalid`, by the description's own schema."""
     place, name, media_type, value = found
     if place == "body":

@@ -18,7 +18,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Failed, Refused, Result, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, HttpBinding, Tool, seal
-from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.state.stored_answers import Results
@@ -78,15 +78,15 @@ async def main() -> None:
         clock=clock,
     )
     stage = LedgerStage(ledger=None, clock=clock, secret=lambda: b"", redact=lambda call, result: result)
-    plain, kept, trail = call_of("t__plain"), call_of("t__kept"), Trail()
+    plain, kept, trail = call_of("t__plain"), call_of("t__kept"), CallContext()
 
     async def send() -> Result:
         return ANSWER
 
-    async def proceed(call: Call, trail: Trail) -> Result:
+    async def proceed(call: Call, trail: CallContext) -> Result:
         return ANSWER
 
-    presence = Presence()
+    presence = CallerConnection()
     costs = await measure(
         {
             "executor": lambda: inner.execute(plain),

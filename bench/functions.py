@@ -17,7 +17,7 @@ import uvloop
 
 from toolgen.builder.build import build
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
-from toolgen.execute.function_threads import FunctionLoop, FunctionThreads, Shares, Watch
+from toolgen.execute.function_threads import FunctionLoop, FunctionThreads, LoopWatch, Shares
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Success
 
@@ -92,7 +92,7 @@ async def executed() -> None:
 async def main() -> None:
     print(f"a function that does nothing, as the pipeline calls it, CPU us per call: median (least) of {ROUNDS} rounds")
     await executed()
-    own, threads = FunctionLoop(Watch(), lambda: None), FunctionThreads(PLENTY)
+    own, threads = FunctionLoop(LoopWatch(), lambda: None), FunctionThreads(PLENTY)
     ways: dict[str, Callable[[], Awaitable[int]]] = {
         "async, on the gateway's loop": coroutine,
         "async, on a loop of its own": lambda: own.run("ann", "f", coroutine),

@@ -23,7 +23,7 @@ from pathlib import Path
 import h11
 
 from tests.gateway.raw import serving
-from toolgen.gateway.asgi.http1 import BadRequest, Head, Mark, RequestReader
+from toolgen.gateway.asgi.http1 import BadRequest, Marker, RequestHead, RequestReader
 
 _MAX_SIZE = 1 << 20
 
@@ -47,10 +47,10 @@ class Refused:
 def read(parts: Iterable[bytes], *, at_once: bool = False) -> list[Seen | Refused]:
     """What our reader makes of bytes that come in these parts; `at_once` takes a body that is there whole as a connection does."""
     reader, found = RequestReader(), list[Seen | Refused]()
-    head: Head | None = None
+    head: RequestHead | None = None
     body = b""
 
-    def seen(of: Head, complete: bool) -> Seen:
+    def seen(of: RequestHead, complete: bool) -> Seen:
         target = of.path.encode() + (b"?" + of.query if of.query else b"")
         headers = tuple((name, value.lower() if name == b"transfer-encoding" else value) for name, value in of.lines)
         return Seen(of.method, target, headers, body, complete)
@@ -58,8 +58,8 @@ def read(parts: Iterable[bytes], *, at_once: bool = False) -> list[Seen | Refuse
     try:
         for part in parts:
             reader.feed(part)
-            while (event := reader.next()) is not Mark.MORE:
-                if isinstance(event, Head):
+            while (event := reader.next()) is not Marker.MORE:
+                if isinstance(event, RequestHead):
                     head, body = event, b""
                     if at_once and (whole := reader.whole()) is not None:
                         body = whole

@@ -16,7 +16,7 @@ from tests.gateway.issuer import ALGORITHM, AUDIENCE, ISSUER, jwk, token
 from toolgen.clock import SystemClock
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
-from toolgen.policy.credentials import ALGORITHMS, ApiKey, Credentials, IssuerEntry, PrincipalEntry, TokenRule
+from toolgen.policy.credentials import ALGORITHMS, ApiKey, IssuerEntry, PolicyCredentials, PrincipalEntry, TokenRule
 
 KEY = "tgk_" + "k" * 43
 _TIMES = 10_000
@@ -45,7 +45,7 @@ def identity() -> Identity:
         return json.dumps({"keys": [jwk(name) for name in ALGORITHM]}).encode()
 
     clock = SystemClock()
-    credentials = Credentials(
+    credentials = PolicyCredentials(
         principals={"bot": bot}, issuers={"staff": staff}, revocations=(), revoked_keys=frozenset()
     )
     return Identity(credentials, clock, KeySets(keys, clock))

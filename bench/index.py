@@ -16,9 +16,9 @@ from pathlib import Path
 
 from toolgen.audit.entry import seal, timestamp
 from toolgen.audit.files import active_path, closed_name
-from toolgen.audit.index.database import Database, SqliteDatabase
-from toolgen.audit.index.index import Index
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.database import IndexDatabase, SqliteDatabase
+from toolgen.audit.index.index import RecordIndex
+from toolgen.audit.index.row import RecordFilter
 
 _SEGMENT = 64 * 2**20
 _START = 1_750_000_000.0
@@ -37,22 +37,22 @@ _ENDINGS = [("ok", "", "allow", "support-reads")] * 90 + [
     ("error", "timeout", "allow", "support-writes"),
     ("pending", "pending", "ask", "lead-approves"),
 ]  # fmt: skip
-SEARCHES: dict[str, Filter] = {
-    "newest": Filter(),
-    "principal": Filter(principal="agent-7"),
-    "tool": Filter(tool="crm__update_note"),
-    "tool glob": Filter(tool="billing__delete_*"),
-    "verdict": Filter(verdict="ask"),
-    "rule": Filter(rule="support-writes"),
-    "status": Filter(status="refused"),
-    "code": Filter(code="timeout"),
-    "session": Filter(session="s-1234"),
-    "time": Filter(since=int((_START + 1000) * 1e6), until=int((_START + 1010) * 1e6)),
-    "principal, status": Filter(principal="agent-7", status="error"),
-    "tool glob, code, time": Filter(tool="crm__*", code="rate_limited", since=int((_START + 500) * 1e6)),
-    "rule, session (none)": Filter(rule="support-writes", session="s-none"),
-    "call": Filter(call_id="call_000000000000000000001234"),
-    "text (not indexed), principal": Filter(text="needle 4711", principal="agent-7"),
+SEARCHES: dict[str, RecordFilter] = {
+    "newest": RecordFilter(),
+    "principal": RecordFilter(principal="agent-7"),
+    "tool": RecordFilter(tool="crm__update_note"),
+    "tool glob": RecordFilter(tool="billing__delete_*"),
+    "verdict": RecordFilter(verdict="ask"),
+    "rule": RecordFilter(rule="support-writes"),
+    "status": RecordFilter(status="refused"),
+    "code": RecordFilter(code="timeout"),
+    "session": RecordFilter(session="s-1234"),
+    "time": RecordFilter(since=int((_START + 1000) * 1e6), until=int((_START + 1010) * 1e6)),
+    "principal, status": RecordFilter(principal="agent-7", status="error"),
+    "tool glob, code, time": RecordFilter(tool="crm__*", code="rate_limited", since=int((_START + 500) * 1e6)),
+    "rule, session (none)": RecordFilter(rule="support-writes", session="s-none"),
+    "call": RecordFilter(call_id="call_000000000000000000001234"),
+    "text (not indexed), principal": RecordFilter(text="needle 4711", principal="agent-7"),
 }
 
 
@@ -125,9 +125,9 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def measure(name: str, database: Database, directory: Path, entries: int, rounds: int) -> None:
+def measure(name: str, database: IndexDatabase, directory: Path, entries: int, rounds: int) -> None:
     """Fills an index and searches it."""
-    with Index(database, directory) as index:
+    with RecordIndex(database, directory) as index:
         wall, cpu = time.perf_counter(), time.process_time()
         filled = index.fill()
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -19,9 +19,9 @@ from tests.catalogs import PETS
 from toolgen.clock import SystemClock
 from toolgen.model.call import Call, Principal
 from toolgen.model.verdict import Deny
-from toolgen.policy.limits import Charge, Limit, Limits
+from toolgen.policy.limits import Limit, LimitCharge, Limits
 from toolgen.state.count_connection import Link
-from toolgen.state.rate_limits import MemoryBuckets, Refusal
+from toolgen.state.rate_limits import LimitRefusal, MemoryBuckets
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient, CountServer
@@ -35,7 +35,7 @@ LIMITS = tuple(
 CALL = Call(id="c", tool=PETS.tools["pets__list_pets"], arguments={}, principal=Principal(id="bot"))
 
 
-def charges() -> tuple[Charge, ...]:
+def charges() -> tuple[LimitCharge, ...]:
     """What the call takes of the three limits."""
     made = Limits(LIMITS, SystemClock()).charges(CALL)
     assert not isinstance(made, Deny)
@@ -88,7 +88,7 @@ async def shared(link: Link, lanes: int, rounds: int = ROUNDS) -> float:
 
     async def lane() -> None:
         for _ in range(calls // lanes):
-            if isinstance(await buckets.acquire(made), Refusal):
+            if isinstance(await buckets.acquire(made), LimitRefusal):
                 raise SystemExit(f"{link.place} is not there")
 
     for _ in range(rounds):

@@ -17,7 +17,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.middleware import CallView, Middleware, Narrow, ResultView
 from toolgen.model.result import Result, Success
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.guards import ArgumentsStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.wiring.middleware import objects_of
@@ -67,7 +67,7 @@ class Plain(Middleware):
         return None
 
 
-async def delivered(_call: Call, _trail: Trail) -> Result:
+async def delivered(_call: Call, _trail: CallContext) -> Result:
     return ANSWER
 
 
@@ -86,7 +86,7 @@ async def measured(given: Sequence[object], runtime: FunctionRuntime, calls: int
     )
     began = time.process_time()
     for _ in range(calls):
-        await stage(CALL, Trail(), delivered)
+        await stage(CALL, CallContext(), delivered)
     return (time.process_time() - began) / calls * 1e6
 
 

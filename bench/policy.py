@@ -23,7 +23,7 @@ from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Effect
-from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.access import Access, EvaluationContext
 from toolgen.policy.document.policy import PolicyReader, load
 from toolgen.policy.document.policy_files import PolicyFiles
 
@@ -141,7 +141,7 @@ def main() -> None:
             started = time.process_time()
             access.visible(bot, next(iter(tools.tools.values())))
             firsts.append((time.process_time() - started) * 1e3)
-            circumstances = Circumstances(now=1.8e9)
+            circumstances = EvaluationContext(now=1.8e9)
             for tool in tools.tools.values():
                 if not access.visible(bot, tool):
                     continue

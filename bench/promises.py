@@ -21,13 +21,13 @@ from toolgen.model.http import is_gateway_header
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import HttpBinding, HttpKey, Tool, seal
 from toolgen.policy.arguments import check_schema
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.syntax import parse
 from toolgen.verify.known_differences import GOOGLES, SIGNATURE
-from toolgen.verify.spec_operation import Described, Descriptions
+from toolgen.verify.spec_operation import Descriptions, SpecOperation
 from toolgen.verify.spec_schemas import answers
 
 HTTP_ITSELF = frozenset({"accept", "accept-encoding", "content-length", "content-type", "host", "transfer-encoding"})
@@ -38,7 +38,7 @@ DATA = frozenset({"enum", "const", "default", "examples"})
 NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
 
 
-def reading(path: Path) -> Reading:
+def reading(path: Path) -> SourceReading:
     """As `toolgen build` reads a description. Raises `DescriptionError`."""
     return usable(read_openapi(_config(path)))
 
@@ -60,7 +60,7 @@ def broken(path: Path) -> list[str]:
     return faults
 
 
-def lost(path: Path, found: Reading) -> Iterator[str]:
+def lost(path: Path, found: SourceReading) -> Iterator[str]:
     """What a description says of an operation, and its tool does not, without a word: parameters, a body, an answer.
 
     The description is read by the reader of `toolgen verify`, which shares nothing with the one that makes tools.
@@ -78,7 +78,7 @@ def lost(path: Path, found: Reading) -> Iterator[str]:
 
 
 def _silently(
-    tool: Tool, binding: HttpBinding, described: Described, documents: Documents, found: Reading
+    tool: Tool, binding: HttpBinding, described: SpecOperation, documents: Documents, found: SourceReading
 ) -> Iterator[str]:
     """What is missing, each as a problem about it would name it."""
     bound = {(one.in_, one.name) for one in binding.parameters}
@@ -106,14 +106,14 @@ def _says_something(schema: Any) -> bool:
     return schema.get("properties") != {} or schema.get("type", "object") != "object"
 
 
-def uncallable_tools(found: Reading) -> list[str]:
+def uncallable_tools(found: SourceReading) -> list[str]:
     """The tools that no call could succeed for, whatever toolgen.yaml says: where the API is, and how an undescribed credential is shown,
     is a project's to say."""
     told = uncallable(found.tools, found.info.security_schemes, found.problems)
     return [problem.message for problem in told if "in toolgen.yaml" not in problem.message]
 
 
-def _counted(found: Reading) -> Iterator[str]:
+def _counted(found: SourceReading) -> Iterator[str]:
     skips = [problem for problem in found.problems if problem.level == "error"]
     if len(found.tools) + len(skips) != found.operations:
         yield f"{found.operations} operations, {len(found.tools)} tools, {len(skips)} skips"
@@ -124,7 +124,7 @@ def _counted(found: Reading) -> Iterator[str]:
             yield f"a problem says nothing: {problem}"
 
 
-def _named(found: Reading) -> Iterator[str]:
+def _named(found: SourceReading) -> Iterator[str]:
     names = [tool.name for tool in found.tools]
     if len(set(names)) != len(names):
         yield "a name is taken twice"
@@ -177,11 +177,11 @@ def _written(tool: Tool) -> bytes:
     return msgspec.json.encode(tool.to_dict())
 
 
-def _bytes(found: Reading) -> bytes:
+def _bytes(found: SourceReading) -> bytes:
     return b"\n".join([*map(_written, found.tools), *(repr(problem).encode() for problem in found.problems)])
 
 
-def _shuffled(path: Path, first: Reading) -> Iterator[str]:
+def _shuffled(path: Path, first: SourceReading) -> Iterator[str]:
     """Tools must be the same whatever the order of paths; the description's other files stay where they are."""
     document = parse(path.read_bytes(), where=path.name)
     paths = document.get("paths")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toolgen.errors import DescriptionError
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import Failed, Proven, ToolReport, Unproven, verify_source
+from toolgen.verify import FailedTool, ProvenTool, ToolReport, Unproven, verify_source
 
 _SHOWN = 40
 
@@ -49,8 +49,8 @@ def main() -> None:
 
 def _totals(reports: list[tuple[str, ToolReport]], shown: int) -> None:
     verdicts = [one.verdict for _, one in reports]
-    proven = [one for one in verdicts if isinstance(one, Proven)]
-    failed = [(name, one) for name, one in reports if isinstance(one.verdict, Failed)]
+    proven = [one for one in verdicts if isinstance(one, ProvenTool)]
+    failed = [(name, one) for name, one in reports if isinstance(one.verdict, FailedTool)]
     unproven = [one for one in verdicts if isinstance(one, Unproven)]
     print(f"\n{len(reports)} tools: {len(proven)} proven, {len(failed)} failed, {len(unproven)} unproven")
     print(f"{sum(one.examples for one in proven)} calls read back equal by the proven")
@@ -64,7 +64,7 @@ def _totals(reports: list[tuple[str, ToolReport]], shown: int) -> None:
         print(f"  {count:6} {reason}")
     print("failed")
     for name, one in failed[:shown]:
-        assert isinstance(one.verdict, Failed)
+        assert isinstance(one.verdict, FailedTool)
         print(
             f"  {name[:30]} {one.tool}: {one.verdict.reason}\n      {dict(one.verdict.arguments)}\n      {one.verdict.sent[:200]}"
         )

@@ -21,7 +21,7 @@ from toolgen.audit.batch import AuditCounts
 from toolgen.audit.entry import FIELDS
 from toolgen.cli.lazy import LazyCommand
 from toolgen.cli.main import EXIT_CODES, cli
-from toolgen.config.keys import FORMS, FileKind, Key, described, name_of, places, structures
+from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, places, structures
 from toolgen.config.structure import alternatives
 from toolgen.execute.base import SystemHealth
 from toolgen.gateway.metrics import Metrics
@@ -88,7 +88,7 @@ def _words(one: inspect.Type) -> str:
     }[type(one)]
 
 
-def _limits(key: Key) -> str:
+def _limits(key: ConfigKey) -> str:
     words = []
     low, high = key.keywords.get("minimum", key.least), key.keywords.get("maximum", key.most)
     if key.form:

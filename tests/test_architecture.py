@@ -503,7 +503,12 @@ def test_the_gateway_has_a_small_surface() -> None:
 @pytest.mark.parametrize(
     ("protocol", "most"),
     [
-        *((protocol.CallerLookup, 10), (protocol.ToolCalls, 11), (protocol.Operations, 9), (protocol.Facade, 3)),
+        *(
+            (protocol.CallerLookup, 10),
+            (protocol.SupportsToolCalls, 11),
+            (protocol.Operations, 9),
+            (protocol.Facade, 3),
+        ),
         *((protocol.People, 5), (protocol.AgentGateway, 3), (protocol.Project, 5), (protocol.Administration, 6)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.json_path import Budget, JsonPath, JsonPathError
+from toolgen.json_path import JsonPath, JsonPathError, StepBudget
 
 STRICT = jsonpath.JSONPathEnvironment(strict=True)
 DOCUMENT: Any = {
@@ -101,12 +101,12 @@ def test_any_path_selects_what_the_library_selects_or_is_over_its_budget(path: s
         with pytest.raises(JsonPathError):
             JsonPath(path).select(value)
         return
-    compiled, whole = JsonPath(path), Budget(10**6)
+    compiled, whole = JsonPath(path), StepBudget(10**6)
     assert compiled.select(value, whole) == expected
     used = 10**6 - whole.left
-    assert compiled.select(value, Budget(used)) == expected
+    assert compiled.select(value, StepBudget(used)) == expected
     with pytest.raises(JsonPathError, match="steps"):
-        compiled.select(value, Budget(used - 1))
+        compiled.select(value, StepBudget(used - 1))
 
 
 NESTED: Any = 0
@@ -142,7 +142,7 @@ def test_what_takes_too_long_is_ended(path: str, value: Any) -> None:
             value = {"a": value}
     for dialect in ("rfc9535", "extended"):
         with pytest.raises(JsonPathError, match="needs more than 100000 steps"):
-            JsonPath(path, dialect).select(value, Budget(100_000))  # type: ignore[arg-type]
+            JsonPath(path, dialect).select(value, StepBudget(100_000))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("operator", ["in", "contains"])
@@ -150,7 +150,7 @@ def test_membership_is_paid_for_too(operator: str) -> None:
     path = "$.a[?@ in $.b]" if operator == "in" else "$.a[?$.b contains @]"
     value = {"a": list(range(1_000)), "b": [[number] for number in range(1_000)]}
     with pytest.raises(JsonPathError, match="steps"):
-        JsonPath(path, "extended").select(value, Budget(100_000))
+        JsonPath(path, "extended").select(value, StepBudget(100_000))
 
 
 def test_long_names_are_not_copied_into_each_node() -> None:
@@ -177,10 +177,10 @@ def test_an_operator_with_an_expression_is_held_to_linear_time(pattern: str) -> 
 
 
 def test_a_budget_is_shared_by_the_searches_that_are_given_it() -> None:
-    budget = Budget(1_000)
+    budget = StepBudget(1_000)
     for _ in range(3):
         JsonPath("$.a").select({"a": 1}, budget)
     spent = 1_000 - budget.left
-    other = Budget(1_000)
+    other = StepBudget(1_000)
     JsonPath("$.a").select({"a": 1}, other)
     assert spent == 3 * (1_000 - other.left)

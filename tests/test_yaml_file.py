@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from toolgen.errors import ConfigError, PolicyError
-from toolgen.yaml_file import Document, decode, parse, read
+from toolgen.yaml_file import YamlDocument, decode, parse, read
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -159,7 +159,7 @@ def test_every_part_has_its_line_and_what_is_not_there_that_of_what_it_would_sta
     }
     assert {path: document.where(*path) for path in lines} == {path: f"f.yaml:{line}" for path, line in lines.items()}
     assert document.name == "f.yaml"
-    assert Document("made here", {}, {}).where("a", "b") == "made here:1"
+    assert YamlDocument("made here", {}, {}).where("a", "b") == "made here:1"
 
 
 def test_a_file_is_read_as_utf8_with_or_without_its_mark(tmp_path: Path) -> None:

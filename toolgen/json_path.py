@@ -19,7 +19,7 @@ from jsonpath.selectors import SingularQuerySelector
 from jsonpath.stream import TokenStream
 from jsonpath.token import Token
 
-__all__ = ["Budget", "Dialect", "JsonPath", "JsonPathError"]
+__all__ = ["Dialect", "JsonPath", "JsonPathError", "StepBudget"]
 
 _MAX_LENGTH = 4_096
 _MAX_SEGMENTS = 200  # no description is nested deeper
@@ -35,7 +35,7 @@ class JsonPathError(Exception):
     """A path that cannot be read or followed; its text is a phrase."""
 
 
-class Budget:
+class StepBudget:
     """Steps that one or several searches may take together. A step is about a microsecond: a node, a comparison, a piece of a text."""
 
     __slots__ = ("_limit", "left")
@@ -53,7 +53,7 @@ class Budget:
 class _Search(threading.local):
     """The search that this thread carries out. The library has no place for it where it compares."""
 
-    budget = Budget(0)
+    budget = StepBudget(0)
     weight = 1
     patterns: set[str] = set()  # noqa: RUF012 - replaced by each search
 
@@ -62,7 +62,7 @@ _search = _Search()
 
 
 @contextmanager
-def _searching(budget: Budget, weight: int) -> Iterator[None]:
+def _searching(budget: StepBudget, weight: int) -> Iterator[None]:
     """A search in this thread. `weight` is the cost of a filter's expression, which the library copies for each node."""
     before = _search.budget, _search.weight, _search.patterns
     _search.budget, _search.weight, _search.patterns = budget, weight, set()
@@ -264,7 +264,7 @@ class JsonPath:
         # The library parses a path's segments in a loop, and takes them apart when it is freed by recursion in C.
         if text.count(".") + text.count("[") > 4 * _MAX_SEGMENTS:
             raise JsonPathError(f"has more than {_MAX_SEGMENTS} segments")
-        with _searching(Budget(), 1):
+        with _searching(StepBudget(), 1):
             compiled = _parsed(text, _ENVIRONMENTS[dialect])
         if len(compiled.segments) > _MAX_SEGMENTS:
             raise JsonPathError(f"has more than {_MAX_SEGMENTS} segments")
@@ -274,12 +274,12 @@ class JsonPath:
         self._weight = 1 + len(text) // 16
 
     def select(
-        self, root: Any, budget: Budget | None = None, most: int = _MAX_MATCHES
+        self, root: Any, budget: StepBudget | None = None, most: int = _MAX_MATCHES
     ) -> list[tuple[tuple[int | str, ...], Any]]:
         """Return what it selects, as (the way there, the value). Raises `JsonPathError` where that is too much or takes too long."""
         found: list[tuple[tuple[int | str, ...], Any]] = []
         try:
-            with _searching(budget or Budget(), self._weight):
+            with _searching(budget or StepBudget(), self._weight):
                 for match in self._path.finditer(root):
                     found.append((tuple(match.parts), match.obj))
                     if len(found) > most:

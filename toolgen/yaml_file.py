@@ -16,7 +16,7 @@ from toolgen.errors import ToolgenError
 from toolgen.files import read_file
 from toolgen.model.names import nearest
 
-__all__ = ["MAX_FILE_SIZE", "SHAPE", "Document", "apart", "decode", "parse", "parse_bytes", "read"]
+__all__ = ["MAX_FILE_SIZE", "SHAPE", "YamlDocument", "apart", "decode", "parse", "parse_bytes", "read"]
 
 T = TypeVar("T")
 SHAPE = "shape"
@@ -32,7 +32,7 @@ _AT = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$(?P<path>[^`]*)`)?$", r
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
-class Document(Struct, frozen=True):
+class YamlDocument(Struct, frozen=True):
     """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from. `lines` leaves out a part
     that starts on the line of the part around it."""
 
@@ -73,7 +73,7 @@ def _is_exact(value: float) -> bool:
     return -_MAX_EXACT <= value <= _MAX_EXACT if isinstance(value, int) else math.isfinite(value)
 
 
-def read(path: Path, name: str, error: type[ToolgenError]) -> Document:
+def read(path: Path, name: str, error: type[ToolgenError]) -> YamlDocument:
     """Reads and parses a file. `name` is how messages call it; raises `error` for every way in which that fails."""
     try:
         raw = read_file(path, MAX_FILE_SIZE)
@@ -82,7 +82,7 @@ def read(path: Path, name: str, error: type[ToolgenError]) -> Document:
     return parse_bytes(raw, name, error)
 
 
-def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> Document:
+def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> YamlDocument:
     """The content of a file, decoded and parsed as `read` does it."""
     if len(raw) > MAX_FILE_SIZE:
         raise error(f"is larger than {MAX_FILE_SIZE} bytes", where=name)
@@ -93,14 +93,14 @@ def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> Document:
     return parse(text, name, error)
 
 
-def parse(text: str, name: str, error: type[ToolgenError]) -> Document:
+def parse(text: str, name: str, error: type[ToolgenError]) -> YamlDocument:
     """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no text, aliases, tags and deep nesting."""
     loader = _Loader(text)
     try:
         _refuse_deep(text, name, error)
         node = loader.get_single_node()
         lines: dict[_Path, int] = {}
-        data = _Reader(loader, name, error, lines).root(node) if node is not None else {}
+        data = _NodeReader(loader, name, error, lines).root(node) if node is not None else {}
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark or cause.context_mark
         raise error(f"is not YAML: {cause.problem}", where=f"{name}:{mark.line + 1 if mark else 1}") from cause
@@ -108,10 +108,10 @@ def parse(text: str, name: str, error: type[ToolgenError]) -> Document:
         raise error("is not YAML: it holds characters or values YAML does not allow", where=name) from cause
     finally:
         loader.dispose()
-    return Document(name, data, lines)
+    return YamlDocument(name, data, lines)
 
 
-def decode(document: Document, path: _Path, kind: type[T], error: type[ToolgenError]) -> T:
+def decode(document: YamlDocument, path: _Path, kind: type[T], error: type[ToolgenError]) -> T:
     """The part of a document at `path` as the msgspec Struct `kind`; unknown keys and wrong types raise `error` with line and pointer."""
     value = document.data
     for step in path:
@@ -192,7 +192,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-class _Reader:
+class _NodeReader:
     """Turns YAML nodes into plain data while noting where each stood."""
 
     def __init__(self, loader: _Loader, name: str, error: type[ToolgenError], lines: dict[_Path, int]) -> None:

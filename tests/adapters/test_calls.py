@@ -15,7 +15,7 @@ from tests.adapters.test_langgraph import answers as messages
 from tests.adapters.test_openai_agents import QUIET, scripted
 from tests.adapters.test_openai_agents import answers as outputs
 from tests.gateway.clients import run
-from toolgen.adapters.calls import Caller
+from toolgen.adapters.calls import AdapterCaller
 from toolgen.adapters.langgraph import tools as langgraph_tools
 from toolgen.adapters.openai_agents import tools as openai_tools
 from toolgen.errors import ConfigError
@@ -29,8 +29,8 @@ def test_a_gateway_that_is_not_open_is_not_called(tmp_path: Path) -> None:
         async with world(tmp_path) as (opened, seen):
             closed = Gateway.load(opened.settings.path)
             with pytest.raises(ConfigError, match=r"not open.*async with"):
-                await Caller(gateway=closed, party="bot", client="test").call(*READ)
-            caller = Caller(gateway=opened, party="bot", client="test")
+                await AdapterCaller(gateway=closed, party="bot", client="test").call(*READ)
+            caller = AdapterCaller(gateway=opened, party="bot", client="test")
             assert (await caller.call(*READ)).status == "ok"
         with pytest.raises(ConfigError, match="not open"):
             await caller.call(*READ)

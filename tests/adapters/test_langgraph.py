@@ -23,7 +23,7 @@ from tests.adapters.agents import ASKED, ASKED_READ, DENIED, READ, answer, recor
 from tests.gateway.clients import run
 from tests.gateway.devices import HERE, Served, device_project
 from tests.gateway.gateways import FakeGateway, tool
-from toolgen.adapters.calls import Caller
+from toolgen.adapters.calls import AdapterCaller
 from toolgen.adapters.langgraph import GatewayTool, tools
 from toolgen.errors import ConfigError
 from toolgen.gateway.service import Gateway
@@ -218,7 +218,7 @@ def test_an_argument_may_be_called_what_langchain_calls_its_own(name: str) -> No
     run(main())
 
 
-def _caller(fake: FakeGateway) -> Caller:
+def _caller(fake: FakeGateway) -> AdapterCaller:
     class Known(FakeGateway):
         entered = True
         current: Any = SimpleNamespace(governance=SimpleNamespace(tool=lambda _name: None))
@@ -227,7 +227,7 @@ def _caller(fake: FakeGateway) -> Caller:
             return "bot"
 
     gateway: Any = Known(tools=fake.tools)
-    return Caller(gateway=gateway, party="bot", client="test")
+    return AdapterCaller(gateway=gateway, party="bot", client="test")
 
 
 def test_a_principal_that_is_none_has_no_tools(tmp_path: Path) -> None:

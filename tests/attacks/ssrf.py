@@ -20,7 +20,7 @@ from tests.execute.http.bindings import binding, call, parameter
 from tests.stream_servers import stream_server
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import HttpBinding
@@ -154,7 +154,7 @@ async def attempt(case: Case, egress: Egress) -> str:
     sender = HttpExecutor(
         schemes={"key": SecurityScheme(type="apiKey", in_="query", name="key")},
         auth={},
-        secrets=Secrets({}),
+        secrets=SecretResolver({}),
         permit=permit,
         resolver=resolve,
     )

@@ -10,15 +10,15 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from toolgen.execute.http.response import Answer, decode
+from toolgen.execute.http.response import HttpResponse, decode
 from toolgen.execute.http.scrubber import Scrubber
 
 SECRET = 'k3y/with "quotes"&more+8472910472'
 DIGITS = "8472910472"
 
 
-def answer(body: bytes, content_type: str = "application/json", *, truncated: bool = False) -> Answer:
-    return Answer(status=200, content_type=content_type, body=body, truncated=truncated, headers={})
+def answer(body: bytes, content_type: str = "application/json", *, truncated: bool = False) -> HttpResponse:
+    return HttpResponse(status=200, content_type=content_type, body=body, truncated=truncated, headers={})
 
 
 @pytest.mark.parametrize(

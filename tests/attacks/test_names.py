@@ -24,9 +24,9 @@ from tests.execute.http.bindings import binding, parameter
 from tests.exhaustive import size
 from tests.services.local import LocalServer, running
 from toolgen.errors import ToolgenError
-from toolgen.execute.http.credentials import Credentials
-from toolgen.execute.http.request_builder import Request, UnbindableError, bind
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.http.credentials import SourceCredentials
+from toolgen.execute.http.request_builder import HttpRequest, UnbindableError, bind
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.gateway.service import Gateway
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBody, HttpPart
@@ -245,10 +245,10 @@ SCHEMES = {
     "session": SecurityScheme(type="apiKey", in_="cookie", name="session"),
     "bearer": SecurityScheme(type="http", scheme="bearer"),
 }
-CREDENTIALS = Credentials(
+CREDENTIALS = SourceCredentials(
     schemes=SCHEMES,
     auth=dict.fromkeys(SCHEMES, SecretReference("literal", "secret")),
-    secrets=Secrets({}),
+    secrets=SecretResolver({}),
 )
 PARAMETERS = (
     parameter("query", name="limit"),
@@ -300,7 +300,7 @@ NAMES = st.one_of(
 HELD = st.dictionaries(NAMES, st.one_of(st.just("evil"), st.just(["evil", "evil"])), min_size=1, max_size=3)
 
 
-def _bound(place: str, held: Mapping[str, Any]) -> Request:
+def _bound(place: str, held: Mapping[str, Any]) -> HttpRequest:
     """The request with what an agent made up, as it would be sent but for its credentials. Raises where it is refused."""
     more = (HOLDERS[place],) if place in HOLDERS else ()
     path = "/{id}/e{m}" if place == "matrix" else "/{id}/e"
@@ -311,7 +311,7 @@ def _bound(place: str, held: Mapping[str, Any]) -> Request:
     return request
 
 
-def _pairs(request: Request) -> Pairs:
+def _pairs(request: HttpRequest) -> Pairs:
     """Every name and value that the query, a path's parameters, a cookie or a form has."""
     url = urlsplit(request.url)
     texts = [*url.query.split("&"), *url.path.split(";")[1:]]

@@ -17,7 +17,7 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Failed, Refused, Result, Success
 from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.model.verdict import Allow
-from toolgen.pipeline.middleware import Trail, guarded
+from toolgen.pipeline.middleware import CallContext, guarded
 from toolgen.pipeline.stages.guards import InspectStage
 from toolgen.pipeline.stages.inspect_guards import sql_verdict
 
@@ -63,7 +63,7 @@ def executor(tmp_path: Path) -> Iterator[SqlExecutor]:
 def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: dict[str, str]) -> None:
     reached: list[Call] = []
 
-    async def deliver(delivered: Call, trail: Trail) -> Result:
+    async def deliver(delivered: Call, trail: CallContext) -> Result:
         reached.append(delivered)
         return Success(data=None)
 
@@ -71,7 +71,7 @@ def test_an_attack_is_refused_by_its_rule_and_never_reaches_the_executor(case: d
         guards={"lab": partial(sql_verdict, database=DATABASE, scope=SCOPE)},
         destination=lambda url, source: Allow(rule="none"),
     )
-    result = asyncio.run(guarded(stage)(call(case["sql"]), Trail(), deliver))
+    result = asyncio.run(guarded(stage)(call(case["sql"]), CallContext(), deliver))
     assert isinstance(result, Refused)
     assert (result.error.code, result.error.rule) == ("sql_refused", case["rule"])
     assert reached == []

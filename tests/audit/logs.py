@@ -8,12 +8,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.audit.log import AuditLog
 from toolgen.clock import FixedClock
 
-PLAIN = Plan(compress=False)
+PLAIN = AuditPlan(compress=False)
 
 
 def with_key(directory: Path) -> Path:
@@ -21,7 +21,7 @@ def with_key(directory: Path) -> Path:
     return make_key(directory / PRIVATE, directory)[1]
 
 
-def opened(directory: Path, plan: Plan | None = None, clock: FixedClock | None = None) -> AuditLog:
+def opened(directory: Path, plan: AuditPlan | None = None, clock: FixedClock | None = None) -> AuditLog:
     """A log after its first round of maintenance, so that the next is the test's own. Where that round records something, it needs the loop
     that this blocks: see `looked_after`."""
     log = AuditLog(directory, clock or FixedClock(), plan)
@@ -31,7 +31,7 @@ def opened(directory: Path, plan: Plan | None = None, clock: FixedClock | None =
     return log
 
 
-async def looked_after(directory: Path, plan: Plan, clock: FixedClock) -> AuditLog:
+async def looked_after(directory: Path, plan: AuditPlan, clock: FixedClock) -> AuditLog:
     """The same where the first round finds something to let go of, and records it."""
     log = AuditLog(directory, clock, plan)
     log.open()
@@ -48,7 +48,7 @@ async def add(log: AuditLog, first: int, last: int) -> None:
         await log.append({"event": "outcome", **call, "status": "ok", "duration_ms": 1.5})
 
 
-def write(directory: Path, calls: int, plan: Plan | None = None, clock: FixedClock | None = None) -> None:
+def write(directory: Path, calls: int, plan: AuditPlan | None = None, clock: FixedClock | None = None) -> None:
     """A log of that many calls, opened and closed."""
 
     async def scenario() -> None:
@@ -60,7 +60,7 @@ def write(directory: Path, calls: int, plan: Plan | None = None, clock: FixedClo
 
 
 def in_segments(
-    directory: Path, *, segments: int, calls: int, plan: Plan = PLAIN, clock: FixedClock | None = None
+    directory: Path, *, segments: int, calls: int, plan: AuditPlan = PLAIN, clock: FixedClock | None = None
 ) -> None:
     """A log of that many closed segments and one that is written, each of that many calls."""
     now = clock or FixedClock()

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from toolgen.audit.checkpoint import Checkpoint
-from toolgen.audit.checkpoint_verification import Statements, Witness
+from toolgen.audit.checkpoint_verification import Statements, StatementVerifier
 from toolgen.audit.keys import SigningKey
 from toolgen.audit.merkle_tree import Tree
 
@@ -28,7 +28,7 @@ def _signed(first: int, size: int, leaves: Sequence[bytes] = LEAVES) -> Checkpoi
 
 
 def _told(batches: Sequence[int], *checkpoints: Checkpoint) -> list[tuple[int, str]]:
-    witness = Witness(Statements(checkpoints=[("g.checkpoints", one) for one in checkpoints]))
+    witness = StatementVerifier(Statements(checkpoints=[("g.checkpoints", one) for one in checkpoints]))
     return [found for start, end in pairwise(batches) for found in witness.walk(end, LEAVES[start:end])]
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tests.audit.logs import PLAIN, add, in_segments, opened, with_key, write
 from tests.exhaustive import examples
 from toolgen.audit.checkpoint import checkpoint_path, statements
-from toolgen.audit.config import Place, Plan
+from toolgen.audit.config import AuditPlan, CheckpointDestination
 from toolgen.audit.entry import seal
 from toolgen.audit.keys import PRIVATE, keep_in, make_key, public_keys, signing_key
 from toolgen.audit.log import AuditLog
@@ -298,7 +298,7 @@ def test_private_keys_are_private(tmp_path: Path) -> None:
 def test_checkpoints_are_brought_to_a_folder(tmp_path: Path) -> None:
     log, kept = tmp_path / "log", tmp_path / "kept"
     with_key(log)
-    place = Place(name="the folder", deliver=lambda name, data: keep_in(kept, name, data))
+    place = CheckpointDestination(name="the folder", deliver=lambda name, data: keep_in(kept, name, data))
     write(log, 3, replace(PLAIN, places=(place,)))
     write(log, 3, replace(PLAIN, places=(place,)))
     assert [path.name for path in sorted(kept.iterdir())] == [
@@ -326,7 +326,7 @@ def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
 
     async def scenario() -> None:
         nonlocal works
-        log = opened(tmp_path, replace(PLAIN, places=(Place(name="the bucket", deliver=deliver),)))
+        log = opened(tmp_path, replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=deliver),)))
         await add(log, 1, 1)
         await asyncio.to_thread(log._maintenance.tick)
         async with asyncio.timeout(120):
@@ -352,7 +352,7 @@ def test_where_it_is_required_no_call_begins_while_nothing_arrives(tmp_path: Pat
         raise OSError("the answer is 503")
 
     async def scenario() -> None:
-        places = (Place(name="the bucket", deliver=deliver),)
+        places = (CheckpointDestination(name="the bucket", deliver=deliver),)
         log = opened(tmp_path, replace(PLAIN, places=places, required_s=1e-9))
         await asyncio.to_thread(log._maintenance.tick)
         await log.append({"event": "intent", "call_id": "call_1"})
@@ -376,9 +376,9 @@ def down(name: str, data: bytes) -> None:
 def test_what_a_place_has_not_got_is_brought_when_the_next_process_starts(tmp_path: Path) -> None:
     log, kept = tmp_path / "log", tmp_path / "kept"
     with_key(log)
-    write(log, 1, replace(PLAIN, places=(Place(name="the folder", deliver=down),)))
-    write(log, 1, replace(PLAIN, places=(Place(name="the folder", deliver=down),)))
-    there = Place(name="the folder", deliver=lambda name, data: keep_in(kept, name, data))
+    write(log, 1, replace(PLAIN, places=(CheckpointDestination(name="the folder", deliver=down),)))
+    write(log, 1, replace(PLAIN, places=(CheckpointDestination(name="the folder", deliver=down),)))
+    there = CheckpointDestination(name="the folder", deliver=lambda name, data: keep_in(kept, name, data))
 
     async def nothing_is_called() -> None:
         await opened(log, replace(PLAIN, places=(there,))).close()
@@ -397,7 +397,7 @@ def test_what_has_been_owed_for_too_long_is_owed_after_a_restart_too(tmp_path: P
     with_key(tmp_path)
     arrived: list[str] = []
     plans = [
-        replace(PLAIN, places=(Place(name="the bucket", deliver=deliver),), required_s=600.0)
+        replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=deliver),), required_s=600.0)
         for deliver in (lambda name, data: arrived.append(name), down)
     ]
     clock = FixedClock()
@@ -422,8 +422,8 @@ def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path) -> N
     with_key(tmp_path)
     arrived: list[str] = []
     places = (
-        Place(name="the bucket", deliver=down),
-        Place(name="the folder", deliver=lambda name, data: arrived.append(name)),
+        CheckpointDestination(name="the bucket", deliver=down),
+        CheckpointDestination(name="the folder", deliver=lambda name, data: arrived.append(name)),
     )
 
     async def scenario() -> None:
@@ -455,7 +455,9 @@ def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
 
     async def scenario() -> None:
         log = AuditLog(
-            tmp_path, FixedClock(), replace(PLAIN, places=(Place(name="the bucket", deliver=down),), required_s=60.0)
+            tmp_path,
+            FixedClock(),
+            replace(PLAIN, places=(CheckpointDestination(name="the bucket", deliver=down),), required_s=60.0),
         )
         log.open()
         assert log.fault is None
@@ -529,7 +531,12 @@ def test_a_clock_is_all_that_is_asked_for_the_time(tmp_path: Path) -> None:
 
 
 def test_the_defaults_are_those_the_manual_gives() -> None:
-    assert (Plan().segment_bytes, Plan().segment_s, Plan().checkpoint_entries, Plan().checkpoint_s) == (
+    assert (
+        AuditPlan().segment_bytes,
+        AuditPlan().segment_s,
+        AuditPlan().checkpoint_entries,
+        AuditPlan().checkpoint_s,
+    ) == (
         64 * 2**20,
         86_400.0,
         10_000,

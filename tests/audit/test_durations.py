@@ -8,7 +8,7 @@ import random
 import pytest
 
 from toolgen.audit import durations
-from toolgen.audit.durations import Durations, percentile
+from toolgen.audit.durations import SortedDurations, percentile
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_parts_change_no_percentile(monkeypatch: pytest.MonkeyPatch, seed: int) 
     chance = random.Random(seed)
     monkeypatch.setattr(durations, "_PART", chance.randrange(1, 40))
     drawn = [[chance.choice((0.5, 1.0, chance.random() * 10)) for _ in range(chance.randrange(200))] for _ in range(3)]
-    whole = Durations()
+    whole = SortedDurations()
     for values in drawn:
-        held = Durations()
+        held = SortedDurations()
         for value in values:
             held.add(value)
         whole.take(held)
@@ -46,7 +46,7 @@ def test_parts_change_no_percentile(monkeypatch: pytest.MonkeyPatch, seed: int) 
 
 
 def test_durations_may_be_added_after_their_parts_were_read() -> None:
-    held = Durations()
+    held = SortedDurations()
     for value in (3.0, 1.0, 2.0):
         held.add(value)
         held.parts()

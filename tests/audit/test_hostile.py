@@ -19,7 +19,7 @@ from toolgen.audit.checkpoint import Checkpoint, Removal, append_line, checkpoin
 from toolgen.audit.entry import seal
 from toolgen.audit.files import closed_segments, pack
 from toolgen.audit.index.database import SqliteDatabase
-from toolgen.audit.index.index import Index
+from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.keys import signing_key
 from toolgen.audit.reader import entries
 from toolgen.audit.reports import csv_line
@@ -162,7 +162,7 @@ def test_a_log_written_anew_does_not_pass_for_one_whose_removal_was_signed(tmp_p
 def test_a_stream_that_was_damaged_hides_no_other_from_the_index(tmp_path: Path) -> None:
     write(tmp_path, 3, PLAIN)
     os.mkfifo(tmp_path / ACTIVE)
-    with Index(SqliteDatabase(None), tmp_path) as index:
+    with RecordIndex(SqliteDatabase(None), tmp_path) as index:
         (fault,) = index.fill().faults
         assert "gateway-2" in fault
         assert len(index.calls().rows) == 3

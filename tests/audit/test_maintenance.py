@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.audit.logs import PLAIN, add, in_segments, looked_after, names, with_key, write
 from toolgen.audit.checkpoint import removal_path
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.inclusion_proof import prove, verify_proof
 from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import entries
@@ -20,7 +20,7 @@ from toolgen.clock import FixedClock
 ACTIVE = "gateway-1.jsonl"
 
 
-def look_after(directory: Path, plan: Plan, clock: FixedClock) -> tuple[str, ...]:
+def look_after(directory: Path, plan: AuditPlan, clock: FixedClock) -> tuple[str, ...]:
     """One call, and one round of maintenance behind it; returns what it complains about."""
 
     async def scenario() -> tuple[str, ...]:

@@ -12,11 +12,11 @@ import pytest
 
 from tests.audit.logs import write
 from toolgen.audit.entry import hashed
-from toolgen.audit.segment import Head, NoRoomError, Segment
+from toolgen.audit.segment import NoRoomError, Segment, StreamHead
 from toolgen.errors import AuditError
 
 MIB = 1 << 20
-HEAD = Head(seq=1, hash="a" * 64)
+HEAD = StreamHead(seq=1, hash="a" * 64)
 TIME = 1_700_000_000.0
 
 

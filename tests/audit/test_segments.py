@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tests.audit.drawn_logs import calls
 from tests.audit.logs import PLAIN, add, in_segments, names, opened, write
 from toolgen.audit import segment as segment_module
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.files import Tail, closed_segments, pack, tail_of
 from toolgen.audit.files import opened as opened_segment
 from toolgen.audit.reader import entries, entry_at
@@ -126,8 +126,8 @@ def test_packed_segments_hold_the_same_bytes_and_everything_reads_them(tmp_path:
 
 
 def test_a_gateway_packs_what_it_closed(tmp_path: Path) -> None:
-    in_segments(tmp_path, segments=2, calls=5, plan=Plan())
-    in_segments(tmp_path, segments=1, calls=5, plan=Plan())  # what it had no time for, the next one does
+    in_segments(tmp_path, segments=2, calls=5, plan=AuditPlan())
+    in_segments(tmp_path, segments=1, calls=5, plan=AuditPlan())  # what it had no time for, the next one does
     assert all(name.endswith(".gz") for name in names(tmp_path)[:-2])
     assert verify(tmp_path).ok
 
@@ -157,7 +157,7 @@ def test_a_segment_that_is_packed_while_it_is_read_is_read(tmp_path: Path) -> No
 def test_a_log_is_read_whole_while_segments_are_closed_and_packed(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = FixedClock()
-        log = opened(tmp_path, Plan(segment_bytes=3000), clock)
+        log = opened(tmp_path, AuditPlan(segment_bytes=3000), clock)
         for number in range(40):
             _, reports = await asyncio.gather(
                 add(log, number * 5, number * 5 + 4), asyncio.to_thread(lambda: [verify(tmp_path) for _ in range(3)])

@@ -13,7 +13,7 @@ from toolgen.config.sources import read_source
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.model.manifest import load
 from toolgen.model.tool import Effect, WorkflowBinding
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 FIND = "{id: find, call: notes__search_issues, with: {q: x}, outputs: {first: '$data.items[0].id'}}"
 
@@ -168,4 +168,4 @@ def test_a_workflow_source_is_a_file_without_credentials() -> None:
         {"workflow": "f.yaml", "retries": "never"},
     ):
         with pytest.raises(ConfigError):
-            read_source(Document("toolgen.yaml", {"sources": {"flows": entry}}, {}), "flows", Path("/"), [])
+            read_source(YamlDocument("toolgen.yaml", {"sources": {"flows": entry}}, {}), "flows", Path("/"), [])

@@ -15,10 +15,10 @@ from tests.cli.commands import Run, runner
 from tests.gateway.governed import project
 from toolgen.audit.reader import entries
 from toolgen.gateway.json_body import envelope_json
-from toolgen.gateway.mcp.messages import Era
+from toolgen.gateway.mcp.messages import ProtocolStyle
 from toolgen.gateway.mcp.results import Rendering, tool_result
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tool_lists import Listing
+from toolgen.gateway.tool_lists import ToolListing
 from toolgen.model.result import Meta
 
 POLICY: dict[str, Any] = {
@@ -45,8 +45,8 @@ def test_the_agent_is_told_the_same_and_the_record_is_not(config: str) -> None:
         told = []
         async with Gateway.load(config) as gateway:
             who = gateway.principal("bot")
-            listing = Listing(gateway.tool_calls.offered(who), gateway.tool_calls.catalog(who))
-            rendering = Rendering(listing=listing, era=Era.MODERN, envelope=True)
+            listing = ToolListing(gateway.tool_calls.offered(who), gateway.tool_calls.catalog(who))
+            rendering = Rendering(listing=listing, era=ProtocolStyle.MODERN, envelope=True)
             for name in (HIDDEN, UNKNOWN):
                 envelope = await gateway.call(name, {"id": "1"}, principal="bot")
                 meta = Meta(duration_ms=1.0, truncated=envelope.meta.truncated)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.config.settings import Settings, load
 from toolgen.errors import ConfigError
 
@@ -36,7 +36,7 @@ def loaded(folder: Path, text: str) -> Settings:
 
 def test_all_of_it_is_read(tmp_path: Path) -> None:
     settings = loaded(tmp_path, WHOLE)
-    assert settings.audit.plan == Plan(
+    assert settings.audit.plan == AuditPlan(
         segment_bytes=2**20,
         segment_s=43_200.0,
         compress=False,
@@ -57,7 +57,7 @@ def test_all_of_it_is_read(tmp_path: Path) -> None:
 
 def test_nothing_of_it_is_needed(tmp_path: Path) -> None:
     settings = loaded(tmp_path, 'sources: {shop: {sql: "sqlite:///shop.db"}}')
-    assert (settings.audit.plan, settings.audit.places) == (Plan(), ())
+    assert (settings.audit.plan, settings.audit.places) == (AuditPlan(), ())
 
 
 @pytest.mark.parametrize(

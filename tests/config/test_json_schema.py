@@ -19,7 +19,7 @@ from tests.cli.commands import runner
 from tests.exhaustive import part
 from toolgen.config import keys
 from toolgen.config.json_schema import json_schema
-from toolgen.config.keys import FileKind, Key, described, name_of, structures
+from toolgen.config.keys import ConfigKey, FileKind, described, name_of, structures
 from toolgen.config.settings import from_data
 from toolgen.config.structure import alternatives, structure_of
 from toolgen.errors import ConfigError, PolicyError
@@ -58,7 +58,7 @@ def subschema(kind: FileKind, structure: str, key: str) -> jsonschema_rs.Draft20
     return jsonschema_rs.Draft202012Validator({**own["properties"][key], "$defs": schema["$defs"]})
 
 
-def all_keys(kind: FileKind) -> Iterator[tuple[str, Key]]:
+def all_keys(kind: FileKind) -> Iterator[tuple[str, ConfigKey]]:
     for structure, own in described(kind).items():
         for key in own:
             yield structure, key
@@ -237,7 +237,7 @@ def test_a_gateway_takes_the_example_of_every_key(folder: Path) -> None:
     assert [name for name, data in documents() if refused("toolgen.yaml", data)] == []
 
 
-def beyond(key: Key) -> Iterator[tuple[Any, bool]]:
+def beyond(key: ConfigKey) -> Iterator[tuple[Any, bool]]:
     """Values at the limits of a key, and just beyond them, each with whether it is good."""
     numbers = key.keywords
     for name, step in (("minimum", -1), ("maximum", 1)):

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from toolgen.console.http import moment, pretty, shown
 from toolgen.console.overview import bars, lines
-from toolgen.console.records import Bucket, Figures
+from toolgen.console.records import Figures, TimeBucket
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_a_time_that_is_none_is_printed_as_it_is() -> None:
 
 def figures(*counts: int) -> Figures:
     buckets = tuple(
-        Bucket(start=60.0 * number, counts={"ok": count} if count else {}, p50=float(count) or None)
+        TimeBucket(start=60.0 * number, counts={"ok": count} if count else {}, p50=float(count) or None)
         for number, count in enumerate(counts)
     )
-    whole = Bucket(start=0.0, counts={"ok": sum(counts)})
+    whole = TimeBucket(start=0.0, counts={"ok": sum(counts)})
     return Figures(
         since=0.0, until=60.0 * len(counts), step=60.0, buckets=buckets, whole=whole, tools=(), principals=()
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolgen.clock import FixedClock
-from toolgen.console.records import Kept
+from toolgen.console.records import TallyCache
 
 DAY = 86_400.0
 
@@ -41,7 +41,7 @@ def at(seconds: float, status: str = "ok", **rest: object) -> Made:
 def test_steps_add_up_to_the_whole_and_percentiles_are_within_two_percent() -> None:
     clock = FixedClock(10 * DAY)
     log = Log([at(9 * DAY + number * 60, duration_ms=float(number + 1)) for number in range(1000)], [])
-    figures = Kept(log.between, clock).figures(9 * DAY, 10 * DAY, 48)
+    figures = TallyCache(log.between, clock).figures(9 * DAY, 10 * DAY, 48)
     assert sum(bucket.total for bucket in figures.buckets) == figures.whole.total == 1000
     assert figures.whole.p50 == pytest.approx(500, rel=0.02)
     assert figures.whole.p99 == pytest.approx(990, rel=0.02)
@@ -51,7 +51,7 @@ def test_steps_add_up_to_the_whole_and_percentiles_are_within_two_percent() -> N
 def test_a_month_and_a_day_say_the_same_of_the_same_calls() -> None:
     clock = FixedClock(60 * DAY)
     log = Log([at(59.5 * DAY, "refused"), at(59.6 * DAY, "error"), at(59.7 * DAY, "pending", duration_ms=4.0)], [])
-    kept = Kept(log.between, clock)
+    kept = TallyCache(log.between, clock)
     for days, steps in ((1, 48), (30, 60)):
         figures = kept.figures((60 - days) * DAY, 60 * DAY, steps)
         assert figures.whole.counts == {"refused": 1, "error": 1, "pending": 1}
@@ -62,7 +62,7 @@ def test_a_month_and_a_day_say_the_same_of_the_same_calls() -> None:
 def test_steps_that_are_over_are_not_asked_for_again() -> None:
     clock = FixedClock(10 * DAY + 10)
     log = Log([at(9.5 * DAY)], [])
-    kept = Kept(log.between, clock)
+    kept = TallyCache(log.between, clock)
     kept.figures(9 * DAY, 10 * DAY + 1800, 49)
     assert min(since for since, _ in log.asked) == 9 * DAY
     log.asked.clear()
@@ -76,7 +76,7 @@ def test_steps_that_are_over_are_not_asked_for_again() -> None:
 def test_a_call_that_ends_late_is_counted_as_it_ended() -> None:
     clock = FixedClock(10 * DAY)
     log = Log([at(9.5 * DAY, "pending")], [])
-    kept = Kept(log.between, clock)
+    kept = TallyCache(log.between, clock)
     assert kept.figures(9 * DAY, 10 * DAY, 48).whole.counts == {"pending": 1}
     log.calls[0].status = "ok"
     clock.advance(61)

@@ -12,7 +12,7 @@ from redis import Redis
 
 from tests.faults.processes import free_port
 from tests.redis_server import RedisServer
-from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.count_connection import Script, StoreUnreachableError
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "haproxy" / "redis.cfg"
@@ -26,7 +26,7 @@ async def said(link: RedisLink, wanted: bytes) -> None:
             try:
                 if await link.ask(ROLE, "who") == wanted:
                     return
-            except UnreachableError:
+            except StoreUnreachableError:
                 pass
             await asyncio.sleep(0.05)
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from toolgen.model.database import Grant
+from toolgen.model.database import TablePrivilege
 from toolgen.sources.sql.mysql_rights import parse_grants
 
-LINES: list[tuple[str, list[Grant], list[str]]] = [
+LINES: list[tuple[str, list[TablePrivilege], list[str]]] = [
     ("GRANT USAGE ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*CANARY'", [], []),
     ("GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION", [], ["grant-option", "superuser"]),
     ("GRANT FILE, SUPER ON *.* TO `a`@`%`", [], ["global", "global"]),
     ("GRANT BACKUP_ADMIN,ROLE_ADMIN ON *.* TO `a`@`%`", [], ["global", "global"]),
     ("GRANT SELECT ON `shop`.* TO `a`@`%`", [], ["database"]),
-    ("GRANT SELECT ON `shop`.`t` TO `a`@`%`", [Grant(table="t", privilege="SELECT")], []),
-    ("GRANT SELECT ON `o``ther`.`t` TO `a`@`%`", [Grant(table="o`ther.t", privilege="SELECT")], []),
+    ("GRANT SELECT ON `shop`.`t` TO `a`@`%`", [TablePrivilege(table="t", privilege="SELECT")], []),
+    ("GRANT SELECT ON `o``ther`.`t` TO `a`@`%`", [TablePrivilege(table="o`ther.t", privilege="SELECT")], []),
     (
         "GRANT SELECT (`id`, `a``b`), INSERT (`id`), DELETE ON `shop`.`t` TO `a`@`%`",
         [
-            Grant(table="t", privilege="DELETE"),
-            Grant(table="t", privilege="INSERT", column="id"),
-            Grant(table="t", privilege="SELECT", column="a`b"),
-            Grant(table="t", privilege="SELECT", column="id"),
+            TablePrivilege(table="t", privilege="DELETE"),
+            TablePrivilege(table="t", privilege="INSERT", column="id"),
+            TablePrivilege(table="t", privilege="SELECT", column="a`b"),
+            TablePrivilege(table="t", privilege="SELECT", column="id"),
         ],
         [],
     ),
@@ -36,7 +36,7 @@ LINES: list[tuple[str, list[Grant], list[str]]] = [
 
 
 @pytest.mark.parametrize(("line", "grants", "powers"), LINES)
-def test_a_grant_is_read(line: str, grants: list[Grant], powers: list[str]) -> None:
+def test_a_grant_is_read(line: str, grants: list[TablePrivilege], powers: list[str]) -> None:
     rights = parse_grants([line], "a", "shop")
 
     assert list(rights.grants) == grants

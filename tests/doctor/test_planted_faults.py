@@ -28,8 +28,8 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.stages import approve, idempotency, record
 from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
-from toolgen.policy.binding import Bound
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.binding import BoundArguments
+from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.sql import guard, relations
 from toolgen.state import pauses, rate_limits, turn_counter
 
@@ -114,7 +114,7 @@ PLANTED: dict[str, Planted] = {
     "the laxest verdict wins": Planted(access, "strictest", laxest),
     "rules do not look at arguments": Planted(rules.CompiledRule, "speaks", lambda *_: True, default=True),
     "everything is visible": Planted(access.Access, "visible", lambda *_: True),
-    "nothing is bound": Planted(access, "bind", lambda _b, _t, given: Bound(arguments=given)),
+    "nothing is bound": Planted(access, "bind", lambda _b, _t, given: BoundArguments(arguments=given)),
     "no argument is at fault": Planted(arguments.Validator, "accepts", lambda *_: True),
     "SQL's grammar is not checked": Planted(guard, "check_grammar", lambda *_: None),
     "SQL's rows are not filtered": Planted(guard, "install", lambda *_: ((), frozenset())),
@@ -131,7 +131,7 @@ PLANTED: dict[str, Planted] = {
     "turns are endless": Planted(turn_counter.MemorySeat, "excess", nothing_async),
     "intents are not recorded": Planted(record.Record, "_append_intent", nothing_async),
     "keys never expire": Planted(principals.Identity, "_known", unexpiring),
-    "keys are never revoked": Planted(Credentials, "key_check", lambda _: lambda *_: False),
+    "keys are never revoked": Planted(PolicyCredentials, "key_check", lambda _: lambda *_: False),
     "every signature is good": Planted(jwks, "_signed_by", lambda *_: True, default=True),
     "tokens are for anybody": Planted(token_claims, "audience_fits", lambda *_: True),
     "tokens never expire": Planted(principals, "check_claims", lambda _, now: now + 60),

@@ -12,7 +12,7 @@ from tests.gateway.governed import project
 from toolgen.clock import SystemClock
 from toolgen.doctor.webhooks import webhook_faults
 from toolgen.gateway.service import Gateway
-from toolgen.state.outbox import Dead, Message, SqliteOutbox
+from toolgen.state.outbox import Dead, SqliteOutbox, WebhookMessage
 
 POLICY: dict[str, Any] = {"rules": [], "egress": {"allow": ["hooks.example.com:443", "127.0.0.1:9"]}}
 SECRET = "${env:NOTIFY_SECRET}"
@@ -26,7 +26,7 @@ NOTIFY = {
 async def _undelivered(folder: Path) -> None:
     outbox = SqliteOutbox(folder / "var" / "state" / "notify.db", SystemClock())
     for number in (1, 2):
-        message = Message(id=f"msg_{number}", receiver="open", event="e", call_id="c", made=0.0, body=b"{}")
+        message = WebhookMessage(id=f"msg_{number}", receiver="open", event="e", call_id="c", made=0.0, body=b"{}")
         await outbox.tell(f"c{number}", "e", [message], until=1e12)
     claim = await outbox.claim("open", 30)
     assert claim is not None

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.golden.small import small_manifest
-from toolgen.emit.diff import Change, Difference, compare, lines
+from toolgen.emit.diff import BindingChange, ManifestDiff, compare, lines
 from toolgen.emit.schema_diff import schema_changes
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.manifest import Manifest, Problem, SecurityScheme, SourceInfo, assemble
@@ -65,7 +65,7 @@ def changes(old: Tool, new: Tool) -> list[tuple[str, str]]:
     return [(change.level, change.code) for one in difference.tools for change in one.changes]
 
 
-def words(difference: Difference) -> list[str]:
+def words(difference: ManifestDiff) -> list[str]:
     return [" ".join(line.split()) for line in lines(difference)]
 
 
@@ -287,22 +287,22 @@ def test_tools_that_came_and_went_are_said_and_why() -> None:
 
 
 SOURCES = [
-    (msgspec.structs.replace(INFO, version="2"), Change(
+    (msgspec.structs.replace(INFO, version="2"), BindingChange(
         level="compatible", code="version", message="its version is now “2” (before: “1”)")),
-    (msgspec.structs.replace(INFO, kind="graphql"), Change(
+    (msgspec.structs.replace(INFO, kind="graphql"), BindingChange(
         level="breaking", code="kind", message="is now graphql (before: openapi)")),
-    (msgspec.structs.replace(INFO, security_schemes={}), Change(
+    (msgspec.structs.replace(INFO, security_schemes={}), BindingChange(
         level="breaking", code="security", message="the security scheme key was removed")),
-    (msgspec.structs.replace(INFO, security_schemes={"key": SecurityScheme(type="apiKey", in_="query", name="k")}), Change(
+    (msgspec.structs.replace(INFO, security_schemes={"key": SecurityScheme(type="apiKey", in_="query", name="k")}), BindingChange(
         level="breaking", code="security",
         message="the security scheme key is now type “apiKey”, in “query”, name “k” (before: type “apiKey”, in “header”, name “X-Key”)")),
-    (msgspec.structs.replace(INFO, security_schemes={**INFO.security_schemes, "b": SecurityScheme(type="http")}), Change(
+    (msgspec.structs.replace(INFO, security_schemes={**INFO.security_schemes, "b": SecurityScheme(type="http")}), BindingChange(
         level="compatible", code="security", message="has the new security scheme b")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("new", "change"), SOURCES)
-def test_a_change_of_a_source_is_judged(new: SourceInfo, change: Change) -> None:
+def test_a_change_of_a_source_is_judged(new: SourceInfo, change: BindingChange) -> None:
     assert compare(manifest(pets=INFO), manifest(pets=new)).sources == {"pets": (change,)}
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.golden.small import small_manifest
 from toolgen.emit import writer
-from toolgen.emit.writer import Record, Row, build_key, load, save, unchanged
+from toolgen.emit.writer import BuildRecord, SourceRow, build_key, load, save, unchanged
 
-ROW = Row(source="pets", operations=2, tools=1, skipped=1, problems=1, tokens=100, seconds=0.5)
+ROW = SourceRow(source="pets", operations=2, tools=1, skipped=1, problems=1, tokens=100, seconds=0.5)
 KEY = "sha256:key"
 
 
@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def recorded(place: Path) -> Record:
+def recorded(place: Path) -> BuildRecord:
     found = load(place / "generated")
     assert found is not None
     return found

@@ -17,7 +17,7 @@ from toolgen.execute.base import Destination, ResilienceConfig, Resolver, Timeou
 from toolgen.execute.http import HttpExecutor
 from toolgen.execute.http.request_builder import repeatable
 from toolgen.execute.resilience import Chance, ResilientExecutor
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.call import Call
 from toolgen.model.verdict import Allow, Verdict
 
@@ -129,7 +129,7 @@ def steady(luck: Luck | None = None, *, resolver: Resolver = system_resolver, **
     inner = HttpExecutor(
         schemes={},
         auth={},
-        secrets=Secrets({}),
+        secrets=SecretResolver({}),
         permit=allow,
         resolver=resolver,
         timeouts=whole.timeouts,

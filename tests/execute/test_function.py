@@ -14,10 +14,10 @@ import uvloop
 
 from tests.patient import until
 from toolgen.execute.function import FunctionRuntime
-from toolgen.execute.function_threads import Crowded, Escaped, Shares, Watch
+from toolgen.execute.function_threads import Escaped, LoopWatch, Shares, ThreadsBusy
 from toolgen.functions.context import ToolContext
-from toolgen.functions.decorator import Mark
-from toolgen.functions.signature import Offer
+from toolgen.functions.decorator import ToolMark
+from toolgen.functions.signature import FunctionTool
 from toolgen.model.call import Principal
 from toolgen.model.client_channel import InputNeeded
 from toolgen.model.schema import Json, JsonObject
@@ -26,11 +26,11 @@ SHARES = Shares(all=4, each=2, lost_all=3, lost_each=2)
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
 
 
-def offer(function: Callable[..., Any]) -> Offer:
-    return Offer(
+def offer(function: Callable[..., Any]) -> FunctionTool:
+    return FunctionTool(
         name="f",
         function=function,
-        mark=Mark(effect="read"),
+        mark=ToolMark(effect="read"),
         summary="",
         input_schema={},
         output_schema=None,
@@ -42,9 +42,9 @@ def offer(function: Callable[..., Any]) -> Offer:
     )
 
 
-def in_runtime(main: Callable[[FunctionRuntime], Coroutine[Any, Any, None]], watch: Watch | None = None) -> None:
+def in_runtime(main: Callable[[FunctionRuntime], Coroutine[Any, Any, None]], watch: LoopWatch | None = None) -> None:
     async def whole() -> None:
-        runtime = FunctionRuntime(SHARES, watch or Watch())
+        runtime = FunctionRuntime(SHARES, watch or LoopWatch())
         try:
             async with asyncio.timeout(120):
                 await main(runtime)
@@ -79,7 +79,7 @@ class Hanging:
 async def runs(runtime: FunctionRuntime, who: str) -> bool:
     try:
         return bool(await runtime.run(offer(lambda: "fine"), {}, who=who, name="g") == "fine")
-    except Crowded:
+    except ThreadsBusy:
         return False
 
 
@@ -150,7 +150,7 @@ def test_async_functions_run_on_a_loop_of_the_gateways_kind(kind: type[asyncio.A
         return type(asyncio.get_running_loop()).__qualname__
 
     async def main() -> None:
-        runtime = FunctionRuntime(SHARES, Watch())
+        runtime = FunctionRuntime(SHARES, LoopWatch())
         found = await runtime.run(offer(loop), {}, who="ann", name="f")
         await runtime.close()
         assert found == type(asyncio.get_running_loop()).__qualname__
@@ -312,7 +312,7 @@ def test_a_function_that_blocks_its_loop_is_named_and_the_next_calls_get_another
         assert (await first, await stuck) == ("late", "fine"), "what was under way ends where it began"
         await until(lambda: not runtime.counts.loops_lost)
 
-    in_runtime(main, Watch(every_s=0.01, blocked_s=0.05, lost_s=0.1))
+    in_runtime(main, LoopWatch(every_s=0.01, blocked_s=0.05, lost_s=0.1))
 
 
 def test_when_too_many_loops_are_blocked_calls_are_refused_at_once() -> None:
@@ -327,13 +327,13 @@ def test_when_too_many_loops_are_blocked_calls_are_refused_at_once() -> None:
             tasks.append(asyncio.create_task(runtime.run(offer(blocks), {}, who="ann", name="f")))
             await asyncio.to_thread(hanging.begun.acquire)
             await until(lambda lost=lost: runtime.counts.loops_lost >= lost)
-        with pytest.raises(Crowded):
+        with pytest.raises(ThreadsBusy):
             await runtime.run(offer(blocks), {}, who="ann", name="f")
         assert await runs(runtime, "ann"), "threads are something else"
         hanging.go.set()
         assert await asyncio.gather(*tasks) == ["late"] * 4
 
-    in_runtime(main, Watch(every_s=0.01, blocked_s=0.05, lost_s=0.1))
+    in_runtime(main, LoopWatch(every_s=0.01, blocked_s=0.05, lost_s=0.1))
 
 
 def test_a_call_given_up_while_its_loop_was_blocked_never_begins() -> None:

@@ -22,7 +22,7 @@ from examples.shop.catalog import app as catalog_app
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.graphql import GraphQLExecutor
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Delivery, Failed, Shape, Success
@@ -115,7 +115,7 @@ def call(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
 
 
 def executor(permit: Callable[[Destination], Verdict] = allow, **options: Any) -> GraphQLExecutor:
-    made: dict[str, Any] = {"schemes": {}, "auth": {}, "secrets": Secrets({"TOKEN": TOKEN}), "permit": permit}
+    made: dict[str, Any] = {"schemes": {}, "auth": {}, "secrets": SecretResolver({"TOKEN": TOKEN}), "permit": permit}
     return GraphQLExecutor(**{**made, **options})
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from tests.execute.test_graphql import Scripted, call, executor, serving, tool
 from toolgen.clock import FixedClock
 from toolgen.execute.graphql import GraphQLExecutor
-from toolgen.execute.graphql.budget import Budget, report_of
+from toolgen.execute.graphql.budget import CostBudget, report_of
 from toolgen.model.result import Failed, Success
 
 QUERY = {"query": "{ a }", "variables": {"first": 10}}
@@ -35,15 +35,15 @@ def github(left: Any, reset: float, **limit: Any) -> dict[str, Any]:
     return {"data": {"rateLimit": {"limit": 5000, "cost": 1, "remaining": left, "resetAt": until, **limit}}}
 
 
-def budget(*bodies: Any, request: Any = QUERY) -> tuple[Budget, FixedClock]:
+def budget(*bodies: Any, request: Any = QUERY) -> tuple[CostBudget, FixedClock]:
     clock = FixedClock()
-    made = Budget(clock=clock)
+    made = CostBudget(clock=clock)
     for body in bodies:
         told(made, clock, body, request)
     return made, clock
 
 
-def told(made: Budget, clock: FixedClock, body: Any, request: Any = QUERY) -> None:
+def told(made: CostBudget, clock: FixedClock, body: Any, request: Any = QUERY) -> None:
     with made.spending(request) as heard:
         if (report := report_of(body, clock.now(), None)) is not None:
             heard.append(report)
@@ -69,7 +69,7 @@ def test_calls_on_their_way_are_counted_and_given_back() -> None:
 
 def test_a_window_is_waited_out() -> None:
     clock = FixedClock()
-    made = Budget(clock=clock)
+    made = CostBudget(clock=clock)
     told(made, clock, github(0, clock.now() + 90))
     assert made.wait(QUERY) == 90.0
     clock.advance(90)
@@ -89,7 +89,7 @@ def test_no_report_shuts_a_service_off_for_longer_than_a_minute(left: Any, rate:
 
 def test_no_window_is_longer_than_an_hour() -> None:
     clock = FixedClock()
-    made = Budget(clock=clock)
+    made = CostBudget(clock=clock)
     told(made, clock, github(0, clock.now() + 10**9))
     assert made.wait(QUERY) == 3600.0
 

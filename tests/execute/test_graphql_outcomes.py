@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.services.tracker import answer
-from toolgen.execute.graphql.mutation_outcome import Asked
+from toolgen.execute.graphql.mutation_outcome import ResponseContext
 from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 
@@ -16,7 +16,7 @@ KEPT = (("create", "userErrors"), ("createStrictly", "userErrors"), ("many", "er
 
 
 def outcome(query: str, body: Any = None, status: int = 200) -> Success | Failed:
-    asked = Asked(mutation=query.startswith("mutation"), query=query, rejections=KEPT)
+    asked = ResponseContext(mutation=query.startswith("mutation"), query=query, rejections=KEPT)
     data = answer(query) if body is None else body
     delivery = Delivery(status=status)
     if status < 300:
@@ -152,10 +152,10 @@ def test_a_rejection_beside_something_made_says_to_look_first() -> None:
 
 def test_a_change_with_too_long_an_answer_is_not_made_again() -> None:
     cut = Success(data={}, truncated=True)
-    result = read_answer(cut, Asked(mutation=True, query="mutation { create { ok } }"))
+    result = read_answer(cut, ResponseContext(mutation=True, query="mutation { create { ok } }"))
     assert isinstance(result, Failed)
     assert result.error.code == "outcome_unknown"
-    assert told(read_answer(cut, Asked(query="{ issue }"))) == "response_too_large"
+    assert told(read_answer(cut, ResponseContext(query="{ issue }"))) == "response_too_large"
 
 
 def test_a_throttled_read_is_tried_again_and_not_taken_for_an_answer() -> None:

@@ -17,11 +17,11 @@ from tests.services.authorization import token as issued
 from tests.services.library import serving
 from toolgen.clock import SystemClock
 from toolgen.execute.graphql.graphql_transport_ws import messages_of
-from toolgen.execute.graphql.subscriptions import Listener
+from toolgen.execute.graphql.subscriptions import SubscriptionListener
 from toolgen.execute.http.connector import system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision
-from toolgen.execute.oauth import Grants
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.oauth import OAuthClients
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.auth import parsed_auth
 from toolgen.model.call import Principal
 from toolgen.model.manifest import SecurityScheme
@@ -37,9 +37,9 @@ Send = Callable[[Any], Awaitable[None]]
 def listen(app: Any, transport: str, *, seconds: float = 60.0, events: int = 2) -> Success | Failed:
     async def main(origin: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
-        listener = Listener(
+        listener = SubscriptionListener(
             selector=CredentialSelector(
-                schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=Secrets()
+                schemes=BEARER, auth={"bearer": SecretReference("literal", "tok-5e3c1")}, secrets=SecretResolver()
             ),
             permit=lambda _: Allow(rule="test"),
             resolver=system_resolver,
@@ -261,8 +261,8 @@ def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Fai
 
     async def main(origin: str, endpoint: str) -> Success | Failed:
         url = origin if transport == "sse" else "ws" + origin.removeprefix("http")
-        secrets, clock = Secrets({"S": "secret"}), SystemClock()
-        grants = Grants(secrets=secrets, permit=lambda _: Allow(rule="test"), clock=clock)
+        secrets, clock = SecretResolver({"S": "secret"}), SystemClock()
+        grants = OAuthClients(secrets=secrets, permit=lambda _: Allow(rule="test"), clock=clock)
         form = parsed_auth({"client_id": "me", "client_secret": "${env:S}", "token_url": f"{endpoint}/token"})
         selector = CredentialSelector(
             schemes=TOKENS,
@@ -270,7 +270,7 @@ def renewing(app: Any, transport: str, tokens: list[str]) -> tuple[Success | Fai
             secrets=secrets,
             provision=Provision(grants=grants, assigned=lambda _: None),
         )
-        listener = Listener(
+        listener = SubscriptionListener(
             selector=selector, permit=lambda _: Allow(rule="test"), resolver=system_resolver, clock=SystemClock()
         )
         try:

@@ -13,7 +13,7 @@ from keyring.errors import KeyringLocked
 
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
-from toolgen.execute.secrets import Secret, SecretReference, Secrets, parse_reference
+from toolgen.execute.secrets import Secret, SecretReference, SecretResolver, parse_reference
 
 
 class Chain(KeyringBackend):
@@ -92,7 +92,7 @@ def test_a_file_that_was_just_written_is_read_again_whatever_its_time_says(tmp_p
     """As where a file system gives two writes of one moment the same time."""
     path = tmp_path / "key"
     path.write_text("canary-1", encoding="utf-8")
-    secrets, reference = Secrets({}), SecretReference("file", str(path))
+    secrets, reference = SecretResolver({}), SecretReference("file", str(path))
     assert secrets.resolve(reference).reveal() == "canary-1"
     before = path.stat()
     path.write_text("canary-2", encoding="utf-8")
@@ -104,7 +104,7 @@ def test_a_file_that_was_just_written_is_read_again_whatever_its_time_says(tmp_p
 def test_a_file_is_read_again_when_it_is_another(tmp_path: Path, how: str) -> None:
     path = tmp_path / "key"
     path.write_text("canary-1\n", encoding="utf-8")
-    secrets, reference = Secrets({}), SecretReference("file", str(path))
+    secrets, reference = SecretResolver({}), SecretReference("file", str(path))
     assert secrets.resolve(reference).reveal() == "canary-1"
     before = path.stat()
     if how == "written over":
@@ -125,26 +125,26 @@ def test_a_file_that_holds_no_secret_is_named(tmp_path: Path, content: bytes) ->
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises(SecretError, match="key is empty or cannot be read"):
-        Secrets({}).resolve(SecretReference("file", str(path)))
+        SecretResolver({}).resolve(SecretReference("file", str(path)))
 
 
 def test_a_pipe_is_no_file_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key")
     with pytest.raises(SecretError, match="cannot be read"):
-        Secrets({}).resolve(SecretReference("file", str(tmp_path / "key")))
+        SecretResolver({}).resolve(SecretReference("file", str(tmp_path / "key")))
 
 
 @pytest.mark.parametrize("value", ["pässwörd-日本", "with spaces inside", "-----BEGIN-----\nabc\n-----END-----"])
 def test_secrets_are_text_of_any_kind(tmp_path: Path, value: str) -> None:
     path = tmp_path / "key"
     path.write_text(value, encoding="utf-8")
-    assert Secrets({}).resolve(SecretReference("file", str(path))).reveal() == value
+    assert SecretResolver({}).resolve(SecretReference("file", str(path))).reveal() == value
 
 
 def test_the_keyring_is_asked_once_in_a_while(chain: Chain) -> None:
     keyring.set_password("toolgen", "github", "canary-keyring")
     clock = FixedClock()
-    secrets, reference = Secrets({}, clock=clock), parse_reference("${keyring:toolgen/github}")
+    secrets, reference = SecretResolver({}, clock=clock), parse_reference("${keyring:toolgen/github}")
     for _ in range(3):
         assert asyncio.run(secrets.fetch(reference)).reveal() == "canary-keyring"
     assert chain.asked == 1
@@ -156,8 +156,8 @@ def test_the_keyring_is_asked_once_in_a_while(chain: Chain) -> None:
 def test_a_keyring_that_is_locked_or_has_no_such_entry_is_named(chain: Chain) -> None:
     reference = parse_reference("${keyring:toolgen/github}")
     with pytest.raises(SecretError, match="has no password toolgen/github"):
-        Secrets({}).resolve(reference)
+        SecretResolver({}).resolve(reference)
     chain.locked = True
     with pytest.raises(SecretError, match="cannot be asked for toolgen/github") as caught:
-        Secrets({}).resolve(reference)
+        SecretResolver({}).resolve(reference)
     assert "canary" not in str(caught.value)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolgen.execute.graphql.mutation_outcome import Asked
+from toolgen.execute.graphql.mutation_outcome import ResponseContext
 from toolgen.execute.graphql.response import explain, read_answer
-from toolgen.execute.http.response import Answer, result
+from toolgen.execute.http.response import HttpResponse, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.mcp.executor import answered
 from toolgen.model.result import Delivery, Failed, Shape, Success
@@ -20,18 +20,18 @@ ERRORS = {"errors": [{"message": "no", "path": ["a"]}]}
 def http(
     status: int, content_type: str = "application/json", body: bytes = b'{"a": 1}', **more: Any
 ) -> Success | Failed:
-    answer = Answer(status=status, content_type=content_type, body=body, truncated=False, headers={}, **more)
+    answer = HttpResponse(status=status, content_type=content_type, body=body, truncated=False, headers={}, **more)
     return result(answer, Scrubber(()), "GET", Delivery(status=status))
 
 
 def graphql(body: Any) -> Success | Failed:
-    return read_answer(Success(data=body), Asked(query="{ a b }"))
+    return read_answer(Success(data=body), ResponseContext(query="{ a b }"))
 
 
 def explained(status: int, body: bytes) -> Failed:
     failed = http(status, body=body)
     assert isinstance(failed, Failed)
-    explained = explain(failed, Asked(query="{ a }"))
+    explained = explain(failed, ResponseContext(query="{ a }"))
     assert isinstance(explained, Failed)
     return explained
 

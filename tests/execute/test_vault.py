@@ -14,7 +14,7 @@ from httpx import Response
 from tests.services.authorization import Answered, Asked, Service, serving
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
-from toolgen.execute.secrets import Secrets, parse_reference
+from toolgen.execute.secrets import SecretResolver, parse_reference
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.egress import Egress
 
@@ -72,12 +72,12 @@ def service(vault: DevVault) -> Iterator[Service]:
         yield running
 
 
-def held(service: Service, clock: FixedClock | None = None, **environment: str) -> Secrets:
+def held(service: Service, clock: FixedClock | None = None, **environment: str) -> SecretResolver:
     given = {"VAULT_ADDR": service.origin, "VAULT_TOKEN": "root-token", **environment}
-    return Secrets(given, permit=lambda _: Allow(rule="test"), clock=clock or FixedClock())
+    return SecretResolver(given, permit=lambda _: Allow(rule="test"), clock=clock or FixedClock())
 
 
-def fetch(secrets: Secrets, text: str = "") -> str:
+def fetch(secrets: SecretResolver, text: str = "") -> str:
     return asyncio.run(secrets.fetch(parse_reference(text) if text else REFERENCE)).reveal()
 
 
@@ -189,7 +189,7 @@ def test_only_a_vault_that_cannot_be_reached_leaves_a_secret_in_use(
     service: Service, vault: DevVault, at: str, status: int
 ) -> None:
     clock, environment = FixedClock(), {"VAULT_ADDR": service.origin, **ROLE}
-    secrets = Secrets(environment, permit=lambda _: Allow(rule="test"), clock=clock)
+    secrets = SecretResolver(environment, permit=lambda _: Allow(rule="test"), clock=clock)
     fetch(secrets)
     vault.secrets["other"] = {"token": "canary-other"}
     other = "${vault:secret/other#token}"
@@ -247,7 +247,7 @@ def test_a_policy_that_closes_the_address_of_vault_is_a_no(service: Service, vau
     clock, open_ = FixedClock(), [True]
     environment = {"VAULT_ADDR": service.origin, "VAULT_TOKEN": "root-token"}
     closed = Deny(rule="egress", reason="this address is closed")
-    secrets = Secrets(environment, permit=lambda _: Allow(rule="test") if open_[0] else closed, clock=clock)
+    secrets = SecretResolver(environment, permit=lambda _: Allow(rule="test") if open_[0] else closed, clock=clock)
     fetch(secrets)
     clock.advance(301)
     open_[0] = False
@@ -312,7 +312,7 @@ def test_what_cannot_be_read_is_named_and_asked_for_once(
 @pytest.mark.parametrize("address", ["http://169.254.169.254", "http://[::ffff:169.254.169.254]", "http://100.64.0.1"])
 def test_a_vault_where_cloud_metadata_is_never_asked(address: str) -> None:
     egress = Egress(private_networks=True)
-    secrets = Secrets(
+    secrets = SecretResolver(
         {"VAULT_ADDR": address, "VAULT_TOKEN": "t"},
         permit=lambda to: egress.check_keys(to.host, to.port, to.address),
         clock=FixedClock(),
@@ -326,6 +326,6 @@ def test_a_vault_elsewhere_is_asked_over_tls_by_its_name() -> None:
     route = respx.get("https://vault.example.com:8200/v1/secret/data/github/app").mock(
         return_value=Response(200, json={"data": {"data": {"token": VALUE}}})
     )
-    secrets = Secrets({"VAULT_ADDR": "https://vault.example.com:8200/", "VAULT_TOKEN": "t"}, clock=FixedClock())
+    secrets = SecretResolver({"VAULT_ADDR": "https://vault.example.com:8200/", "VAULT_TOKEN": "t"}, clock=FixedClock())
     assert fetch(secrets) == VALUE
     assert route.calls[0].request.headers["x-vault-token"] == "t"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolgen.functions.decorator import tool
-from toolgen.functions.signature import Broken, Offer, load_offers
+from toolgen.functions.signature import Broken, FunctionTool, load_offers
 from toolgen.model.manifest import Problem
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.python import read_python
@@ -36,8 +36,8 @@ from typing_extensions import Doc
 
 
 @pytest.fixture
-def offer(tmp_path: Path) -> Callable[..., Offer | Broken]:
-    def make(parameters: str, more: str = "", returns: str = "None", told: str = "Does.") -> Offer | Broken:
+def offer(tmp_path: Path) -> Callable[..., FunctionTool | Broken]:
+    def make(parameters: str, more: str = "", returns: str = "None", told: str = "Does.") -> FunctionTool | Broken:
         module = f"annotated_{next(_NUMBERS)}"
         body = f"    '''{told}'''\n    return locals()\n"
         text = f"{HEAD}\n{more}\n@toolgen.tool\ndef f({parameters}) -> {returns}:\n{body}"
@@ -102,7 +102,7 @@ def test_what_is_said_beside_a_type_is_in_the_schema(
     parameter: str, schema: dict[str, Any], offer: Callable[..., Any]
 ) -> None:
     found = offer(parameter)
-    assert isinstance(found, Offer), found
+    assert isinstance(found, FunctionTool), found
     said = found.input_schema["properties"]["x"]
     assert said == schema
     assert found.input_schema["required"] == ["x"]
@@ -138,7 +138,7 @@ def test_a_call_has_what_the_annotation_says(
     parameter: str, given: dict[str, Any], got: Any, offer: Callable[..., Any]
 ) -> None:
     found = offer(parameter)
-    assert isinstance(found, Offer), found
+    assert isinstance(found, FunctionTool), found
     assert found.function(**found.arguments(given)) == {"x": got}
     assert set(given) <= set(found.input_schema["properties"])
 
@@ -342,13 +342,13 @@ def test_any_json_is_taken_as_it_is(value: Any) -> None:
     Draft202012Validator(dict(_ANYTHING.input_schema)).validate({"x": value, "y": {"k": value}})
 
 
-def _anything() -> Offer:
+def _anything() -> FunctionTool:
     from toolgen.functions.signature import offer_of  # noqa: PLC0415
 
     def f(x: object, y: dict[str, object]) -> None: ...
 
     made = offer_of("f", tool(f), f.__toolgen_tool__)  # type: ignore[attr-defined]
-    assert isinstance(made, Offer)
+    assert isinstance(made, FunctionTool)
     return made
 
 

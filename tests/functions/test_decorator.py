@@ -21,7 +21,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.names import META_TOOLS
 from toolgen.model.tool import FunctionBinding
 from toolgen.model.waiting import GET_CALL_RESULT
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 _NUMBERS = itertools.count()
 POLICY = """
@@ -189,7 +189,7 @@ def test_a_read_ends_when_nobody_waits_for_it(project: Callable[..., Path]) -> N
 
     async def main() -> tuple[Any, list[str]]:
         async with Gateway.load(path) as gateway:
-            presence = Presence()
+            presence = CallerConnection()
             task = asyncio.create_task(gateway.call("own__wait", {}, principal="bot", presence=presence))
             module = gateway.manifest.tools["own__wait"].binding
             assert isinstance(module, FunctionBinding)

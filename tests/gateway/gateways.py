@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any, Self, cast
 
-from toolgen.audit.index.index import Cursor, Found, Page
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.index import Cursor, EntryPage, FoundEntry
+from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.log import AuditLog
 from toolgen.background import Background
 from toolgen.clock import SystemClock
@@ -21,7 +21,7 @@ from toolgen.gateway.audit_reader import Review
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_uploads import Uploaded
-from toolgen.gateway.identity import Unaccepted
+from toolgen.gateway.identity import TokenRejected
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.prometheus import Snapshot, rendered
 from toolgen.gateway.tracing import Spans
@@ -30,7 +30,7 @@ from toolgen.model.files import FileInfo
 from toolgen.model.result import Envelope, Error, Meta
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.approvals import NOBODY
 from toolgen.search.bm25 import ToolIndex
@@ -95,19 +95,19 @@ class FakeRecords:
     held: list[dict[str, Any]] | None
     filler: Any = None
 
-    def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+    def entries(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         if self.held is None:
             raise AuditError("a segment is missing")
         found = [entry for entry in self.held if wanted.before is None or entry["seq"] < wanted.before]
-        return Review(page=Page(rows=found[:limit], next=(limit, 1) if len(found) > limit else None))
+        return Review(page=EntryPage(rows=found[:limit], next=(limit, 1) if len(found) > limit else None))
 
-    def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+    def calls(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         return self.entries(wanted, limit, after)
 
-    def find(self, seq: int, stream: str = "") -> list[Found]:
+    def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
         if self.held is None:
             raise AuditError("a segment is missing")
-        return [Found(entry=entry, log="here", checked=True) for entry in self.held if entry["seq"] == seq]
+        return [FoundEntry(entry=entry, log="here", checked=True) for entry in self.held if entry["seq"] == seq]
 
     def story(self, call_id: str) -> list[dict[str, Any]]:
         return []
@@ -178,11 +178,11 @@ class FakeGateway:
     def recognised(self, credential: str) -> Principal | None:
         return PEOPLE.get(credential)
 
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
-        return PEOPLE.get(credential) or Unaccepted("nobody has this key")
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
+        return PEOPLE.get(credential) or TokenRejected("nobody has this key")
 
-    def certified(self, value: str) -> Principal | Unaccepted:
-        return Unaccepted("nobody has this certificate")
+    def certified(self, value: str) -> Principal | TokenRejected:
+        return TokenRejected("nobody has this certificate")
 
     async def note_refusal(self, code: str, client: str) -> None:
         self.refusals.append((code, client))
@@ -197,7 +197,7 @@ class FakeGateway:
         return Error(code="expired", message="nothing is kept here")
 
     async def read(
-        self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
+        self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         return Error(code="expired", message="nothing is kept here")
 
@@ -246,7 +246,7 @@ class FakeGateway:
         arguments: JsonObject,
         *,
         principal: Principal | str,
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
         **origin: str,
     ) -> Envelope:
         self.calls.append({"name": name, "arguments": arguments, "principal": principal, **origin})

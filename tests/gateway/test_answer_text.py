@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toolgen
-from toolgen.execute.http.response import Answer, result
+from toolgen.execute.http.response import HttpResponse, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.gateway.answer_text import data_text, error_text, without_repetition
 from toolgen.gateway.json_body import ended
 from toolgen.model.result import Cancelled, Delivery, Envelope, Error, Failed, Meta, Pending, Refused, Success
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 
 PACKAGE = Path(toolgen.__file__).parent
 WORDS = st.text("abcdefgh ", min_size=1, max_size=12)
@@ -31,7 +31,7 @@ BODIES = st.recursive(
 
 def answered(status: int, body: Any, **more: Any) -> str:
     """What an agent reads of an answer of an HTTP API."""
-    answer = Answer(
+    answer = HttpResponse(
         status=status,
         content_type="application/json",
         body=json.dumps(body).encode(),
@@ -40,7 +40,7 @@ def answered(status: int, body: Any, **more: Any) -> str:
         **more,
     )
     outcome = result(answer, Scrubber([]), "GET", Delivery())
-    return error_text(ended("api__get", "call_1", outcome, Trail(), 1.0))
+    return error_text(ended("api__get", "call_1", outcome, CallContext(), 1.0))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_when_to_come_back_is_said_once(status: int) -> None:
 
 
 def envelope(outcome: Any) -> Envelope:
-    return ended("t__t", "call_1", outcome, Trail(), 1.0)
+    return ended("t__t", "call_1", outcome, CallContext(), 1.0)
 
 
 @pytest.mark.parametrize(

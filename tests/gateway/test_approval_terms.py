@@ -27,7 +27,7 @@ from tests.gateway.test_approvals import (
     write_policy,
 )
 from toolgen.audit.reader import entries
-from toolgen.gateway.approval_terms import Terms
+from toolgen.gateway.approval_terms import DecisionOptions
 from toolgen.gateway.service import Gateway
 from toolgen.state.invocations import Invocation
 
@@ -435,7 +435,7 @@ def ceiling(call):
     async def main(path: Path, seen: governed.Upstream) -> None:
         async with Gateway.load(path) as gateway:
             asked = await gateway.call("orders__create_order", order, principal="bot")
-            terms = Terms(arguments={**order, "amount_cents": 300})
+            terms = DecisionOptions(arguments={**order, "amount_cents": 300})
             agreed = await gateway.approvals.decide(
                 asked.call_id, approve=True, note="", principal=gateway.principal("ann"), terms=terms
             )

@@ -25,7 +25,7 @@ from toolgen.clock import FixedClock
 from toolgen.config.settings import load as load_settings
 from toolgen.gateway.approvals import MAX_EACH, Approvals
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.mcp.server import Caller, Era, Mcp, parse
+from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, parse
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_lists import Listings
@@ -675,7 +675,9 @@ def test_mcp_says_at_once_what_the_call_waits_for(project: Path) -> None:
                 "params": {"name": "shop__change", "arguments": UPDATE},
             }
             message = parse(msgspec.json.encode(request))
-            reply = await mcp.answer(message, era=Era.HANDSHAKE, caller=Caller(principal=gateway.principal("bot")))
+            reply = await mcp.answer(
+                message, era=ProtocolStyle.HANDSHAKE, caller=Caller(principal=gateway.principal("bot"))
+            )
             result = msgspec.json.decode(reply.body)["result"]
             text = result["content"][0]["text"]
             assert text.startswith("approval_required: a person with the role ops has to agree")

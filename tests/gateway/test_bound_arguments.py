@@ -20,7 +20,7 @@ from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.policy.binding import Binder, bind
 from toolgen.policy.cel.expression import compile_expression
-from toolgen.policy.cel.names import Scope
+from toolgen.policy.cel.names import CelScope
 
 BIND = {"tenant_id": "principal.attributes.tenant"}
 LIST = {"id": "list", "to": ["bot"], "tools": ["orders__list_orders"], "verdict": "allow", "bind": BIND}
@@ -284,7 +284,7 @@ def test_a_member_of_a_form_that_stands_by_itself_is_no_other_way_in() -> None:
     party = Principal(id="p", attributes={"tenant": "acme"})
     expression = compile_expression(
         "principal.attributes.tenant",
-        Scope(tools={}, catalog={}, attributes={"tenant": frozenset({"string"})}),
+        CelScope(tools={}, catalog={}, attributes={"tenant": frozenset({"string"})}),
         where="",
     )
     binder = Binder(rule="r", argument="tenant_id", expression=expression, party=party)

@@ -12,10 +12,10 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.services.bridged import POLICY, hostile, listed, with_gateway, write_project
 from toolgen.gateway.json_body import envelope_json
-from toolgen.gateway.mcp.messages import Era
+from toolgen.gateway.mcp.messages import ProtocolStyle
 from toolgen.gateway.mcp.results import Rendering, tool_result
 from toolgen.gateway.service import Gateway
-from toolgen.gateway.tool_lists import Listing
+from toolgen.gateway.tool_lists import ToolListing
 from toolgen.model.result import Envelope
 from toolgen.policy.answer_redaction import WITHHELD
 
@@ -52,11 +52,11 @@ def answers(
     assert toolgen("build").code == 0
 
     async def work(gateway: Gateway) -> list[Said]:
-        listing = Listing(gateway.tool_calls.catalog(gateway.principal("bot")))
+        listing = ToolListing(gateway.tool_calls.catalog(gateway.principal("bot")))
         made = []
         for result in results:
             envelope = await gateway.call(f"far__{name}", {"result": result}, principal="bot")
-            shown = tool_result(envelope, f"far__{name}", Rendering(listing=listing, era=Era.HANDSHAKE))
+            shown = tool_result(envelope, f"far__{name}", Rendering(listing=listing, era=ProtocolStyle.HANDSHAKE))
             made.append((envelope, msgspec.json.decode(msgspec.json.encode(shown, enc_hook=dict))))
         return made
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolgen.gateway.call_reports import CallReports
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 CODED = base64.b64encode(b"\0" + random.Random(1).randbytes(5_000)).decode()
 NOTE = "the whole answer says where it is read"
@@ -29,7 +29,7 @@ PLACE = {"resource": {"media_type": "application/octet-stream", "size": 5_001, "
     ],
 )
 def test_a_piece_holds_no_file_in_base64(piece: Any, kept: Any) -> None:
-    reports = CallReports(Presence())
+    reports = CallReports(CallerConnection())
     before = json.dumps(piece)
     reports.partial(piece)
     assert (reports.count, reports.parts) == (1, [kept])
@@ -37,7 +37,7 @@ def test_a_piece_holds_no_file_in_base64(piece: Any, kept: Any) -> None:
 
 
 def test_only_so_much_is_kept_of_pieces() -> None:
-    reports = CallReports(Presence())
+    reports = CallReports(CallerConnection())
     reports.partial("word " * 20_000)
     assert reports.count == 0
     for number in range(60):

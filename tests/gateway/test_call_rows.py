@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from toolgen.gateway.call_rows import (
     BEGINNING,
     Concealed,
-    Row,
+    ValueRow,
     argument_rows,
     below_first_screen,
     escaped,
@@ -35,7 +35,7 @@ SCHEMA: dict[str, Any] = {
 LONG = "60.01 EUR " * 390
 
 
-def names(rows: tuple[Row, ...]) -> list[str]:
+def names(rows: tuple[ValueRow, ...]) -> list[str]:
     return [row.name for row in rows]
 
 

@@ -27,7 +27,7 @@ from tests.stream_servers import stream_server
 from toolgen.audit.reader import entries
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 KEY = "key-of-bot"
 _PAGED = {
@@ -318,7 +318,7 @@ def test_a_call_whose_client_left_before_it_was_sent_is_not_sent(tmp_path: Path)
     async def main() -> None:
         async with gateway_of(tmp_path) as (gateway, api):
             for name in ("slow__create_silent", SILENT.name):
-                presence = Presence()
+                presence = CallerConnection()
                 presence.leave()
                 envelope = await gateway.call(name, {}, principal="bot", presence=presence)
                 assert envelope.error is not None
@@ -378,7 +378,7 @@ def test_those_who_share_an_answer_wait_for_it_only_as_long_as_their_clients_do(
 
     async def main() -> None:
         async with gateway_of(tmp_path) as (gateway, api):
-            presences = [Presence(), Presence()]
+            presences = [CallerConnection(), CallerConnection()]
             asking = [
                 asyncio.create_task(gateway.call("slow__get_spare", {}, principal="bot", presence=one))
                 for one in presences

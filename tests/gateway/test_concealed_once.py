@@ -18,7 +18,7 @@ from toolgen.audit.reader import digests_of, holds
 from toolgen.canonical import canonical
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.record import AuditRedaction
-from toolgen.policy.redact import Plain, compile_path
+from toolgen.policy.redact import UnredactedArguments, compile_path
 
 KEY = b"k" * 32
 SECRET = {"type": "string", "format": "password"}
@@ -46,7 +46,10 @@ PATHS = [
 
 
 def recorded(
-    arguments: dict[str, Any], sensitive: list[str], properties: dict[str, Any], plain: tuple[Plain, ...] | None = None
+    arguments: dict[str, Any],
+    sensitive: list[str],
+    properties: dict[str, Any],
+    plain: tuple[UnredactedArguments, ...] | None = None,
 ) -> dict[str, Any]:
     """The entry of a call, read again."""
     tool = http_tool("pay__card", properties=properties)
@@ -125,10 +128,10 @@ VALUES = st.recursive(
     st.fixed_dictionaries({"card": VALUES, "text": VALUES | VALUES.map(json.dumps)}),
     st.lists(st.sampled_from(PATHS), max_size=4),
     st.sampled_from(sorted(PROPERTIES)),
-    st.sampled_from([None, (), (Plain(tools=("*",), fields=("$.card", "$.text")),)]),
+    st.sampled_from([None, (), (UnredactedArguments(tools=("*",), fields=("$.card", "$.text")),)]),
 )
 def test_whatever_overlaps_what_was_sent_is_found(
-    sent: dict[str, Any], paths: list[str], properties: str, plain: tuple[Plain, ...] | None
+    sent: dict[str, Any], paths: list[str], properties: str, plain: tuple[UnredactedArguments, ...] | None
 ) -> None:
     """TOOLGEN_CALLS=20000 looks longer."""
     entry = recorded(sent, paths, PROPERTIES[properties], plain)

@@ -27,7 +27,7 @@ from tests.projects import KEY
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.mcp.stdio import serve_streams
 from toolgen.gateway.service import Gateway
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 CALL = Asked(name="shop__query", arguments={"sql": SLOW}, key=KEY)
 QUICK = {"sql": "SELECT count(*) AS n FROM big"}
@@ -125,7 +125,7 @@ def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, p
             async with Gateway.load(project.root / "toolgen.yaml") as gateway:
                 if pooled:
                     await gateway.call("shop__query", QUICK, principal="bot")
-                presence = Presence()
+                presence = CallerConnection()
                 call = gateway.call("shop__query", {"sql": SLOW}, principal="bot", presence=presence)
                 task = asyncio.create_task(call)
                 for _ in range(step):
@@ -160,7 +160,7 @@ def test_a_piped_request_is_answered_after_the_pipe_was_closed(project: SlowProj
 def test_a_client_that_left_before_the_database_was_asked_asks_it_nothing(project: SlowProject) -> None:
     async def main() -> None:
         async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-            presence = Presence()
+            presence = CallerConnection()
             presence.leave()
             envelope = await gateway.call("shop__query", QUICK, principal="bot", presence=presence)
             assert envelope.error is not None

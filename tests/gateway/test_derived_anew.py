@@ -18,17 +18,17 @@ from tests.exhaustive import examples
 from tests.gateway.governed import Upstream, write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
-from toolgen.adapters.calls import Caller
+from toolgen.adapters.calls import AdapterCaller
 from toolgen.canonical import digest
 from toolgen.clock import SystemClock
-from toolgen.gateway.identity import Identity, KeySets, Unaccepted
+from toolgen.gateway.identity import Identity, KeySets, TokenRejected
 from toolgen.gateway.kept_principals import of_party, party_of
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call, Principal
 from toolgen.pipeline.stages.approve import approval_digest
-from toolgen.policy.credentials import ALGORITHMS, Credentials, IssuerEntry, TokenRule, claims_read
+from toolgen.policy.credentials import ALGORITHMS, IssuerEntry, PolicyCredentials, TokenRule, claims_read
 from toolgen.policy.document.policy import load
-from toolgen.state.invocations import Party
+from toolgen.state.invocations import PrincipalRef
 from toolgen.state.pauses import Pause
 
 MAIL = {"id": "mail", "to": ["lead"], "tools": ["orders__send_mail"], "verdict": "ask"}
@@ -85,8 +85,8 @@ def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path
 
 def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
-        by_token = Caller(gateway=gateway, party=await who(**LEADS), client="test")
-        by_hand = Caller(gateway=gateway, party=gateway.principal("staff:ann", claims=LEADS), client="test")
+        by_token = AdapterCaller(gateway=gateway, party=await who(**LEADS), client="test")
+        by_hand = AdapterCaller(gateway=gateway, party=gateway.principal("staff:ann", claims=LEADS), client="test")
         for caller in (by_token, by_hand):
             assert "lead" in caller.principal().roles
             assert code(await caller.call("orders__send_mail", {"to": "all"})) == "approval_required"
@@ -124,7 +124,7 @@ def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_mor
         ann = await who(**LEADS)
         kept = party_of(ann)
         assert gateway.callers.current(of_party(kept)) == ann
-        old = Party(id=kept.id, roles=kept.roles, attributes=kept.attributes, proof=kept.proof)
+        old = PrincipalRef(id=kept.id, roles=kept.roles, attributes=kept.attributes, proof=kept.proof)
         assert gateway.callers.current(of_party(old)) is None
 
     scenario(tmp_path, asking(), steps)
@@ -168,7 +168,7 @@ _KEYS = KeySets(_fetch, SystemClock())
 
 
 def _identity(mapping: IssuerEntry) -> Identity:
-    found = Credentials(principals={}, issuers={"staff": mapping}, revocations=(), revoked_keys=frozenset())
+    found = PolicyCredentials(principals={}, issuers={"staff": mapping}, revocations=(), revoked_keys=frozenset())
     return Identity(found, SystemClock(), _KEYS)
 
 
@@ -177,17 +177,17 @@ def _identity(mapping: IssuerEntry) -> Identity:
 def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
     before: IssuerEntry, after: IssuerEntry, claims: dict[str, Any]
 ) -> None:
-    async def main() -> tuple[Principal | Unaccepted, Principal | None, Principal | Unaccepted]:
+    async def main() -> tuple[Principal | TokenRejected, Principal | None, Principal | TokenRejected]:
         text = token("ed", **claims)
         known = await _identity(before).authenticate(text)
-        if isinstance(known, Unaccepted):
+        if isinstance(known, TokenRejected):
             return known, None, known
         kept = of_party(party_of(known))
         return known, _identity(after).current(kept), await _identity(after).authenticate(text)
 
     known, again, now = asyncio.run(main())
     assume(isinstance(known, Principal))
-    if isinstance(now, Unaccepted):
+    if isinstance(now, TokenRejected):
         assert again is None
     elif again is None:
         assert claims_read(after) - claims_read(before)  # what was never kept cannot be asked

@@ -9,7 +9,7 @@ import pytest
 from graphql import build_schema, parse, print_ast, validate
 
 from toolgen.builder.build import build
-from toolgen.execute.graphql.mutation_outcome import Asked, rejection_of
+from toolgen.execute.graphql.mutation_outcome import ResponseContext, rejection_of
 from toolgen.execute.graphql.selection import choose_fields
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.graphql_schema import rejects
@@ -54,7 +54,9 @@ def test_one_error_of_a_payload_says_why(name: str, type_: str, entity: bool, fo
     ],
 )
 def test_an_error_in_a_member_of_a_union_is_a_rejection(payload: dict[str, Any], said: str) -> None:
-    asked = Asked(query="mutation { a }", mutation=True, rejections=(("approveOrder", "orderOrError", "error"),))
+    asked = ResponseContext(
+        query="mutation { a }", mutation=True, rejections=(("approveOrder", "orderOrError", "error"),)
+    )
     error = rejection_of({"approveOrder": {"orderOrError": payload}}, asked)
     assert (error is not None) is bool(said)
     if error is not None:

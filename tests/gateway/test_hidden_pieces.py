@@ -23,7 +23,7 @@ from tests.exhaustive import examples
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 PIECE = 6
 _NUMBERS = itertools.count()
@@ -211,7 +211,7 @@ class Caller:
         return self._runner.run(self._made(path, arguments, f"s{next(self._sessions)}"))
 
     async def _made(self, name: str, arguments: dict[str, Any], session: str) -> tuple[Envelope, list[Any]]:
-        presence = Presence()
+        presence = CallerConnection()
         presence.line = heard = Heard()  # type: ignore[assignment]
         envelope = await self.gateway.call(name, arguments, principal="bot", session=session, presence=presence)
         return envelope, heard.told

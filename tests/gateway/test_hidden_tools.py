@@ -16,7 +16,7 @@ from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS, project
 from tests.gateway.mcp.peers import BOTH, OldPeer, Peer, close_peers
 from tests.gateway.workflows import ALLOWED, within
-from toolgen.adapters.calls import Caller
+from toolgen.adapters.calls import AdapterCaller
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.service import Gateway
@@ -111,7 +111,7 @@ async def over_mcp(peer: Peer) -> list[str]:
 
 async def in_process(gateway: Gateway) -> list[str]:
     bot = gateway.principal("bot")
-    caller = Caller(gateway=gateway, party="bot", client="test")
+    caller = AdapterCaller(gateway=gateway, party="bot", client="test")
     inner = NestedCalls(gateway.current)
     inner.calls = gateway.tool_calls
     outer: Call = gateway.current.governance.call("other__outer", {}, bot, "talk")

@@ -23,14 +23,14 @@ from tests.gateway.governed import project, upstream, write_policy
 from tests.gateway.mcp.test_streamable_http import META, modern_headers
 from tests.gateway.test_result_cache import outcomes
 from toolgen.clock import FixedClock, SystemClock
-from toolgen.gateway.mcp.server import Caller, Era, Mcp, Message
+from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Call
 from toolgen.model.result import Pending, Result
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.idempotency import LedgerStage
-from toolgen.state.idempotency import Claim, SqliteLedger
+from toolgen.state.idempotency import KeyClaim, SqliteLedger
 
 WRITES = {"id": "all", "to": ["bot", "user"], "tools": ["*"], "effects": ["read", "write"], "verdict": "allow"}
 MAIL = "orders__send_mail"
@@ -132,7 +132,7 @@ def test_repetitions_wait_for_a_call_that_is_under_way_in_this_process_and_in_an
 
 
 def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -> None:
-    async def never(_: Call, __: Trail) -> Result:
+    async def never(_: Call, __: CallContext) -> Result:
         raise AssertionError
 
     async def scenario() -> Result:
@@ -143,7 +143,7 @@ def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: Path) -
         )
         first = replace(plain_call("http://a.test", "POST"), idempotency_key="tg_1")
         await ledger.claim(stage._claim(first, clock.now()), clock.now(), most=5)
-        found = await stage(replace(first, id="second"), Trail(), never)
+        found = await stage(replace(first, id="second"), CallContext(), never)
         await ledger.close()
         return found
 
@@ -325,8 +325,8 @@ def test_many_keys_of_one_caller_are_refused_and_hold_nobody_else_up(tmp_path: P
     async def scenario() -> list[Any]:
         ledger = SqliteLedger(tmp_path / "keys.db", SystemClock())
 
-        def claim(number: int, holder: str) -> Claim:
-            return Claim(
+        def claim(number: int, holder: str) -> KeyClaim:
+            return KeyClaim(
                 id=f"{holder}{number}", call_id=f"c{number}", holder=holder, tool="t", arguments="", expires=9e9
             )
 
@@ -361,8 +361,8 @@ def test_the_front_ends_hand_keys_on_and_refuse_what_is_none() -> None:
         refused = []
         for key in ("k1", "", 5, None, "a b", "k" * 129, "k\n"):
             params = {"name": "test__echo", "arguments": {}, "_meta": {"idempotencyKey": key}}
-            message = Message(jsonrpc="2.0", id=1, method="tools/call", params=params)
-            reply = json.loads((await mcp.answer(message, era=Era.HANDSHAKE, caller=caller)).body or b"{}")
+            message = RpcMessage(jsonrpc="2.0", id=1, method="tools/call", params=params)
+            reply = json.loads((await mcp.answer(message, era=ProtocolStyle.HANDSHAKE, caller=caller)).body or b"{}")
             refused.append("error" in reply)
         async with client(gateway) as http:
             body = {"arguments": {}, "idempotency_key": "k2"}

@@ -32,7 +32,7 @@ from tests.gateway.issuer import (
     token,
 )
 from toolgen.clock import FixedClock
-from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted
+from toolgen.gateway.identity import DisclosedReason, Identity, KeySets, TokenRejected
 from toolgen.gateway.identity.jwks import FRESH_S, RETRY_S, STALE_S, parse_key_set
 from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.gateway.identity.token_claims import accepts
@@ -40,8 +40,8 @@ from toolgen.model.call import Principal
 from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.credentials import (
     ALGORITHMS,
-    Credentials,
     IssuerEntry,
+    PolicyCredentials,
     PrincipalEntry,
     Revocation,
     TokenRule,
@@ -89,7 +89,7 @@ def identity_of(
         grants={"groups": {"eng": frozenset({"engineer"})}, "/realm/roles": {"boss": frozenset({"lead"})}},
         attributes={"tenant": "/org/tenant", "level": "level"},
     )
-    credentials = Credentials(
+    credentials = PolicyCredentials(
         principals={"ops": ops}, issuers={"staff": staff}, revocations=revocations, revoked_keys=frozenset()
     )
     time_ = clock or FixedClock(NOW)
@@ -100,19 +100,19 @@ def identity_of(
     return Identity(credentials, time_, KeySets(fetch or over_http, time_))
 
 
-def refused(location: str, text: str, **options: Any) -> Unaccepted:
-    found: list[Principal | Unaccepted] = []
+def refused(location: str, text: str, **options: Any) -> TokenRejected:
+    found: list[Principal | TokenRejected] = []
 
     async def main() -> None:
         found.append(await identity_of(location, **options).authenticate(text))
 
     run(main())
-    assert isinstance(found[0], Unaccepted), found[0]
+    assert isinstance(found[0], TokenRejected), found[0]
     return found[0]
 
 
 def accepted(location: str, text: str, **options: Any) -> Principal:
-    found: list[Principal | Unaccepted] = []
+    found: list[Principal | TokenRejected] = []
 
     async def main() -> None:
         identity = identity_of(location, **options)
@@ -167,7 +167,7 @@ def test_an_algorithm_that_is_not_listed_is_refused(keys: Provider, algorithm: o
     good = token()
     _, payload, signature = good.split(".")
     header = encoded({"alg": algorithm, "kid": "rsa"})
-    assert refused(keys.url, f"{header}.{payload}.{signature}").told is Told.NOTHING
+    assert refused(keys.url, f"{header}.{payload}.{signature}").told is DisclosedReason.NOTHING
     refused(keys.url, f"{header}.{payload}.")
     refused(keys.url, signed({"alg": algorithm, "kid": "rsa"}, claims()))
 
@@ -320,7 +320,7 @@ def test_a_mangled_token_is_refused_wherever_it_was_mangled(keys: Provider) -> N
             for letter in "A_.":
                 if good[place] != letter:
                     mangled = good[:place] + letter + good[place + 1 :]
-                    assert isinstance(await identity.authenticate(mangled), Unaccepted), place
+                    assert isinstance(await identity.authenticate(mangled), TokenRejected), place
 
     run(main())
 
@@ -389,7 +389,7 @@ def test_random_key_ids_do_not_hammer_the_provider() -> None:
         source, clock = Set("rsa"), Clock()
         identity = identity_of("x://", fetch=source, clock=clock)
         for number in range(200):
-            assert isinstance(await identity.authenticate(token(header={"kid": f"k{number}"})), Unaccepted)
+            assert isinstance(await identity.authenticate(token(header={"kid": f"k{number}"})), TokenRejected)
         assert source.asked == 1
         clock.advance(RETRY_S)
         await asyncio.gather(*(identity.authenticate(token(header={"kid": f"n{number}"})) for number in range(50)))
@@ -404,7 +404,7 @@ def test_the_operator_is_told_which_key_set_cannot_be_had(caplog: pytest.LogCapt
         source = Set("rsa")
         source.down = True
         refused = await identity_of("x://keys", fetch=source).authenticate(token())
-        assert isinstance(refused, Unaccepted)
+        assert isinstance(refused, TokenRejected)
         assert "the key set x://keys cannot be used: it is down" in caplog.text
 
     run(main())
@@ -419,7 +419,7 @@ def test_a_new_key_is_found_and_one_taken_out_stops_working() -> None:
         source.names = ("ed",)
         clock.advance(RETRY_S)
         assert isinstance(await identity.authenticate(token("ed")), Principal)
-        assert isinstance(await identity.authenticate(token(jti="another")), Unaccepted)
+        assert isinstance(await identity.authenticate(token(jti="another")), TokenRejected)
 
     run(main())
 
@@ -429,7 +429,7 @@ def test_a_key_id_that_is_used_again_for_a_new_key_is_asked_for_early_once() -> 
         source, clock = Set("rsa"), Clock()
         identity = identity_of("x://", fetch=source, clock=clock)
         good = Set.used_again("ed", "k")
-        assert isinstance(await identity.authenticate(good), Unaccepted)
+        assert isinstance(await identity.authenticate(good), TokenRejected)
         source.again = {"ed": "k", "ec": "k"}  # two keys of one id, for two algorithms
         clock.advance(RETRY_S)
         assert isinstance(await identity.authenticate(good), Principal)
@@ -438,15 +438,15 @@ def test_a_key_id_that_is_used_again_for_a_new_key_is_asked_for_early_once() -> 
         replaced = jwk("ed", kid="k", x=encoded(NEW.public_key().public_bytes_raw()))
         source.more = [replaced]
         newer = Set.used_again("ed", "k", by=NEW)
-        assert isinstance(await identity.authenticate(newer), Unaccepted)  # asked for a moment ago
+        assert isinstance(await identity.authenticate(newer), TokenRejected)  # asked for a moment ago
         for number in range(20):
             forged = token("ed", header={"kid": "k"}, jti=str(number)).rpartition(".")[0] + "." + encoded(b"\0" * 64)
-            assert isinstance(await identity.authenticate(forged), Unaccepted)
+            assert isinstance(await identity.authenticate(forged), TokenRejected)
         assert source.asked == 2
         clock.advance(RETRY_S)
         assert isinstance(await identity.authenticate(newer), Principal)
         assert source.asked == 3
-        assert isinstance(await identity.authenticate(Set.used_again("ed", "k", jti="old")), Unaccepted)
+        assert isinstance(await identity.authenticate(Set.used_again("ed", "k", jti="old")), TokenRejected)
         assert source.asked == 3
 
     run(main())
@@ -462,7 +462,7 @@ def test_the_last_set_serves_for_an_hour_when_the_provider_is_down_and_no_longer
         assert isinstance(await identity.authenticate(token(jti="1")), Principal)
         clock.advance(STALE_S - FRESH_S)
         answer = await identity.authenticate(token(jti="2"))
-        assert answer == Unaccepted("the keys of its issuer cannot be had", Told.UNAVAILABLE)
+        assert answer == TokenRejected("the keys of its issuer cannot be had", DisclosedReason.UNAVAILABLE)
         source.down = False
         clock.advance(RETRY_S)
         await identity.authenticate(token(jti="3"))
@@ -483,7 +483,7 @@ def test_a_remembered_token_ends_when_it_expires() -> None:
         assert identity.recognised(text) is not None
         clock.advance(20)
         assert identity.recognised(text) is None
-        assert await identity.authenticate(text) == Unaccepted("it has expired (1 min ago by this machine's clock)")
+        assert await identity.authenticate(text) == TokenRejected("it has expired (1 min ago by this machine's clock)")
 
     run(main())
 

@@ -22,7 +22,7 @@ from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
 from toolgen.errors import ConfigError
 from toolgen.gateway.in_process import of_openapi
-from toolgen.mock.description import Description
+from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, mocked
 from toolgen.sources.base import SourceConfig
 
@@ -56,7 +56,7 @@ async def wipe(everything: bool) -> str:
 
 
 def test_an_api_is_called_in_three_lines_with_its_credential(temporary: Path, spec: Path) -> None:
-    app = MockApp(Description(SourceConfig(name="pets", kind="openapi", location=str(spec))))
+    app = MockApp(MockDescription(SourceConfig(name="pets", kind="openapi", location=str(spec))))
     seen: list[str] = []
 
     async def noting(scope: Any, receive: Any, send: Any) -> None:

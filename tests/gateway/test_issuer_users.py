@@ -19,7 +19,7 @@ from tests.gateway.issuer import claims as issuer_claims
 from tests.projects import audit_entries
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.identity import Unaccepted
+from toolgen.gateway.identity import TokenRejected
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
@@ -307,7 +307,7 @@ def test_a_number_that_nobody_holds_exactly_makes_no_attribute(tmp_path: Path, n
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         claims = json.dumps(issuer_claims(sub="ann"))[:-1] + f', "ceiling": {number}}}'
         found = await gateway.callers.authenticate(signed({"alg": "RS256", "typ": "JWT", "kid": "rsa"}, claims))
-        assert isinstance(found, Unaccepted)
+        assert isinstance(found, TokenRejected)
 
     scenario(tmp_path, whole(), steps)
 

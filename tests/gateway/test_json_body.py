@@ -20,7 +20,7 @@ from toolgen.gateway.json_body import (
     identifier,
 )
 from toolgen.model.result import Shape, Success
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -163,5 +163,5 @@ def test_no_other_json_is_taken_for_such(value: object) -> None:
     ],
 )
 def test_what_a_policy_hides_of_a_graphql_answer_leaves_an_envelope(told: Any, data: object, partial: object) -> None:
-    envelope = ended("t", "call_1", Success(data=told, shape=Shape.GRAPHQL), Trail(), 1.0)
+    envelope = ended("t", "call_1", Success(data=told, shape=Shape.GRAPHQL), CallContext(), 1.0)
     assert (envelope.data, envelope.meta.partial) == (data, partial)

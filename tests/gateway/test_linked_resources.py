@@ -21,7 +21,7 @@ from toolgen.audit.reader import entries
 from toolgen.gateway.answer_files import HeldFile
 from toolgen.model.media import SHOWN
 from toolgen.model.result import Envelope, Error
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.answer_redaction import WITHHELD
 
 URI = "notes://today"
@@ -224,7 +224,7 @@ def test_a_caller_that_leaves_ends_the_reading(tmp_path: Path, toolgen: Run) -> 
             time.sleep(0.01)
 
     async def work(gateway: Gateway) -> None:
-        uri, presence = await linked(gateway), Presence()
+        uri, presence = await linked(gateway), CallerConnection()
         reading = asyncio.create_task(gateway.tool_calls.files.read(gateway.principal("bot"), uri, presence=presence))
         await asyncio.to_thread(asked)
         presence.leave()

@@ -20,7 +20,7 @@ from starlette.routing import Route
 import toolgen
 from toolgen.execute.base import LocalApp, Timeouts
 from toolgen.execute.http.asgi_client import AppDialer
-from toolgen.execute.http.connector import Refusal, Target
+from toolgen.execute.http.connector import EgressRefusal, Target
 
 SEEN: list[dict[str, Any]] = []
 
@@ -194,7 +194,7 @@ def test_requests_to_another_origin_are_refused() -> None:
         dialer = AppDialer(LocalApp(app=app(), origin="http://localhost"), Timeouts())
         assert await dialer.addresses(Target.of("http://localhost/x")) == ("",)
         for url in ("http://localhost:81/", "https://localhost/", "http://127.0.0.1/"):
-            with pytest.raises(Refusal):
+            with pytest.raises(EgressRefusal):
                 await dialer.addresses(Target.of(url))
         await dialer.close()
 

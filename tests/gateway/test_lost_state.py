@@ -19,7 +19,7 @@ from toolgen.errors import StateError, StateUnavailableError
 from toolgen.gateway import approval_runner, background_calls, waiting_calls
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope, Error, Meta
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
 from toolgen.state.encryption import SealedScript
@@ -200,7 +200,7 @@ def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path
             second.approvals.background.call(
                 "orders__get_health",
                 second.tool_calls.call(
-                    "orders__get_health", {}, principal=second.principal("bot"), presence=(here := Presence())
+                    "orders__get_health", {}, principal=second.principal("bot"), presence=(here := CallerConnection())
                 ),
                 caller=second.principal("bot"),
                 wait=0.05,

@@ -15,7 +15,7 @@ from tests.projects import POLICY, make_project
 from toolgen.errors import StateError
 from toolgen.gateway.policy_history import without_secrets
 from toolgen.gateway.service import Gateway
-from toolgen.state.seen import Seen
+from toolgen.state.seen import SeenPolicies
 
 DIGEST = "ab" * 32
 
@@ -82,7 +82,7 @@ def test_a_history_that_cannot_be_written_keeps_no_call_back(
     async def failing(*_: object) -> None:
         raise StateError("the disk is full")
 
-    monkeypatch.setattr(Seen, "policy", failing)
+    monkeypatch.setattr(SeenPolicies, "policy", failing)
     path = make_project(tmp_path, policy=POLICY)
 
     async def main() -> None:
@@ -103,7 +103,7 @@ def test_the_oldest_texts_are_forgotten_and_times_only_go_forward(
     monkeypatch.setattr("toolgen.state.seen._MAX_POLICIES", 2)
 
     async def main() -> None:
-        seen = Seen(tmp_path / "seen.db")
+        seen = SeenPolicies(tmp_path / "seen.db")
         assert await seen.policies() == ()
         for time, digest in enumerate(("a", "b", "a", "c")):
             await seen.policy(digest, {"f": {"said": digest}}, float(time))

@@ -20,7 +20,7 @@ from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.test_identity_keys import gateways, toolgen
 from toolgen.errors import PolicyError
 from toolgen.gateway.service import Gateway
-from toolgen.model.call import Principal, Proof
+from toolgen.model.call import CredentialProof, Principal
 from toolgen.policy.credentials import CertificateRevocation, Revocation
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.key_list import editing
@@ -68,7 +68,7 @@ def test_who_was_known_by_a_certificate_before_it_was_kept_which_is_gone_once_an
     known = identity(BY_NAME).certified(rfc9440(CERTIFICATE))
     assert isinstance(known, Principal)
     assert known.proof is not None
-    old = Principal(id="bot", roles=known.roles, proof=Proof(certificate=known.proof.certificate))
+    old = Principal(id="bot", roles=known.roles, proof=CredentialProof(certificate=known.proof.certificate))
     assert identity(BY_NAME).current(old) is not None
     other = CertificateRevocation(fingerprint="0" * 64)
     assert identity(BY_NAME, revoked_certificates=(other,)).current(old) is None

@@ -12,7 +12,7 @@ from tests.gateway.governed import PRINCIPALS, Upstream
 from tests.gateway.test_shared_calls import POLICY, ask, both, ended, server
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
-from toolgen.gateway.approval_terms import AS_ASKED, Terms
+from toolgen.gateway.approval_terms import AS_ASKED, DecisionOptions
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
@@ -29,7 +29,7 @@ def policy_of(**approvals: Any) -> dict[str, Any]:
     return {**POLICY, "principals": {**PRINCIPALS, **MANY}, "approvals": POLICY["approvals"] | approvals}
 
 
-async def agree(gateway: Gateway, call_id: str, who: str, terms: Terms = AS_ASKED) -> Invocation | Error:
+async def agree(gateway: Gateway, call_id: str, who: str, terms: DecisionOptions = AS_ASKED) -> Invocation | Error:
     return await gateway.approvals.decide(call_id, approve=True, note="", principal=gateway.principal(who), terms=terms)
 
 
@@ -80,12 +80,12 @@ def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server
         call_id = await ask(first, "x")
         (shown,) = await first.approvals.answerable(first.principal("p0"))
         await agree(first, call_id, "p0")
-        edited = await agree(second, call_id, "p1", Terms(arguments={"to": "y"}, digest=shown.digest))
+        edited = await agree(second, call_id, "p1", DecisionOptions(arguments={"to": "y"}, digest=shown.digest))
         assert status_of(edited) == "pending"
-        assert status_of(await agree(first, call_id, "p2", Terms(digest=shown.digest))) == "conflict"
+        assert status_of(await agree(first, call_id, "p2", DecisionOptions(digest=shown.digest))) == "conflict"
         (now,) = await first.approvals.answerable(first.principal("p2"))
         assert (now.arguments, now.original, now.edited_by) == ({"to": "y"}, {"to": "x"}, "p1")
-        assert status_of(await agree(first, call_id, "p2", Terms(digest=now.digest))) == "approved"
+        assert status_of(await agree(first, call_id, "p2", DecisionOptions(digest=now.digest))) == "approved"
         assert [await ended(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [body for _, _, body in seen.requests] == ['{"to":"y"}']
 

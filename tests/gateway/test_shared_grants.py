@@ -14,7 +14,7 @@ from tests.gateway.governed import PRINCIPALS, Upstream, upstream
 from tests.gateway.test_shared_approvals import agree, status_of
 from tests.gateway.test_shared_calls import ask, both, ended, machines, server
 from tests.redis_server import RedisServer
-from toolgen.gateway.approval_terms import Terms, Wish
+from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
 from toolgen.state.grants import CallGrant
@@ -30,7 +30,7 @@ POLICY: dict[str, Any] = {
 
 async def grant(gateway: Gateway, calls: int) -> str:
     call_id = await ask(gateway, "x")
-    answer = await agree(gateway, call_id, "eve", Terms(remember=Wish(calls=calls)))
+    answer = await agree(gateway, call_id, "eve", DecisionOptions(remember=GrantRequest(calls=calls)))
     assert status_of(answer) == "approved"
     assert await ended(gateway, call_id) == "ok"
     assert not isinstance(answer, Error)
@@ -84,7 +84,7 @@ def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_either(
 def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         call_id = await ask(first, "x")
-        terms = Terms(remember=Wish(calls=1))
+        terms = DecisionOptions(remember=GrantRequest(calls=1))
         assert status_of(await agree(first, call_id, "eve", terms)) == "pending"
         assert await shown(second) == ()
         assert status_of(await agree(second, call_id, "ann", terms)) == "approved"

@@ -19,7 +19,7 @@ from tests.served_workers import serving
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["server"]
 
@@ -103,7 +103,7 @@ def test_many_calls_that_are_left_at_once_are_listed_elsewhere_and_end(
             bot = first.principal("bot")
 
             async def leave() -> Envelope:
-                presence = Presence()
+                presence = CallerConnection()
                 making = first.tool_calls.call(HEALTH["name"], {}, principal=bot, presence=presence)
                 return await first.approvals.background.call(
                     HEALTH["name"], making, caller=bot, wait=0.0, presence=presence

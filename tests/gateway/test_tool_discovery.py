@@ -27,7 +27,7 @@ from toolgen.builder.build import build
 from toolgen.clock import FixedClock
 from toolgen.emit.formats import FORMATS
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.search_answers import Found, entries
+from toolgen.gateway.search_answers import FoundTool, entries
 from toolgen.gateway.search_tools import DEFAULT_HITS, stand_ins
 from toolgen.gateway.service import Gateway
 from toolgen.gateway.tool_discovery import MAX_QUERY_LENGTH, Discovery, static_cost
@@ -425,9 +425,9 @@ def test_the_best_hit_and_those_that_are_as_likely_carry_their_schemas_within_a_
     wide = {"type": "object", "properties": {f"p{n}": {"type": "string", "description": "x" * 200} for n in range(60)}}
     tools = tuple(sorted(PETS.tools.values(), key=lambda tool: tool.name))
     some = tuple(replace_schema(tool, wide) if number == 1 else tool for number, tool in enumerate(tools))
-    shown = entries([Found(tool, 2.0) for tool in some], PETS.tools)
+    shown = entries([FoundTool(tool, 2.0) for tool in some], PETS.tools)
     assert [("input_schema" in entry) for entry in shown][:4] == [True, False, True, False]  # type: ignore[operator]
-    clear = entries([Found(tool, 2.0 - number * 0.1) for number, tool in enumerate(tools)], PETS.tools)
+    clear = entries([FoundTool(tool, 2.0 - number * 0.1) for number, tool in enumerate(tools)], PETS.tools)
     assert [("input_schema" in entry) for entry in clear][:4] == [True, False, False, False]  # type: ignore[operator]
     assert len(entries([], {})) == 0
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.gateway.gateways import BOT, OTHER, PET, TOOLS, FakeGateway, tool
 from toolgen.gateway.json_body import Malformed
-from toolgen.gateway.tool_lists import LISTED, STATELESS, WITH_TASKS, Listing, Listings, Page
+from toolgen.gateway.tool_lists import LISTED, STATELESS, WITH_TASKS, Listings, ToolListing, ToolPage
 
 
-def shown(page: Page) -> Any:
+def shown(page: ToolPage) -> Any:
     """The tools of a page as JSON has them."""
     return msgspec.json.decode(msgspec.json.encode(page.tools))
 
@@ -19,7 +19,7 @@ def shown(page: Page) -> Any:
 @pytest.mark.parametrize("form", sorted(LISTED))
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 def test_pages_follow_each_other_without_a_gap_or_a_repeat(form: str, limit: int) -> None:
-    listing = Listing(TOOLS)
+    listing = ToolListing(TOOLS)
     seen, cursor = [], ""
     while True:
         page = listing.page(form, cursor=cursor, limit=limit)
@@ -34,8 +34,8 @@ def test_pages_follow_each_other_without_a_gap_or_a_repeat(form: str, limit: int
 
 
 def test_a_tool_added_between_two_pages_neither_repeats_nor_hides_another() -> None:
-    first = Listing(TOOLS).page("mcp", cursor="", limit=3)
-    grown = Listing((tool("test__a"), *TOOLS))
+    first = ToolListing(TOOLS).page("mcp", cursor="", limit=3)
+    grown = ToolListing((tool("test__a"), *TOOLS))
     rest = grown.page("mcp", cursor=first.next_cursor, limit=100)
     names = [item["name"] for item in shown(first) + shown(rest)]
     assert names == [item.name for item in TOOLS]
@@ -44,7 +44,7 @@ def test_a_tool_added_between_two_pages_neither_repeats_nor_hides_another() -> N
 @pytest.mark.parametrize("cursor", ["x", "!!!", "AAAA", "L2V0Yy9wYXNzd2Q", "é"])
 def test_a_made_up_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Malformed, match="cursor"):
-        Listing(TOOLS).page("mcp", cursor=cursor, limit=5)
+        ToolListing(TOOLS).page("mcp", cursor=cursor, limit=5)
 
 
 def test_a_catalog_is_rendered_once_and_again_when_it_changed() -> None:
@@ -79,7 +79,7 @@ def test_the_number_of_kept_listings_is_bounded() -> None:
 )
 @pytest.mark.parametrize("form", [WITH_TASKS, STATELESS])
 def test_data_is_held_against_the_output_schema(form: str, data: object, fits: bool) -> None:
-    output = Listing((tool("test__pet", output=PET),)).output(form, "test__pet")
+    output = ToolListing((tool("test__pet", output=PET),)).output(form, "test__pet")
     assert output is not None
     assert (output.structured(data, "", lambda: "as text") == data) is fits  # type: ignore[arg-type]
 
@@ -89,7 +89,7 @@ def test_a_schema_that_points_to_the_network_is_not_fetched() -> None:
         server.setblocking(False)
         remote = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
         schema = {"type": "object", "properties": {"id": {"$ref": remote}}}
-        listing = Listing((tool("test__pet", output=schema),))
+        listing = ToolListing((tool("test__pet", output=schema),))
         assert listing.output(WITH_TASKS, "test__pet") is None
         assert b"outputSchema" not in bytes(listing.page(WITH_TASKS, cursor="", limit=1).tools[0])
         with pytest.raises(BlockingIOError):

@@ -16,7 +16,7 @@ from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.gateway.service import Gateway
 from toolgen.json_codec import MAX_DEPTH
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_redis import RedisInvocations
 
@@ -385,7 +385,7 @@ def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Pa
 
 def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, service: Service) -> Any:
-        presence, principal = Presence(), gateway.principal("bot")
+        presence, principal = CallerConnection(), gateway.principal("bot")
         making = gateway.call("flows__fix", {"q": "slow"}, principal=principal, presence=presence)
         left = await gateway.approvals.background.call(
             "flows__fix", making, caller=principal, wait=0.0, presence=presence

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sources.openapi.readings import document
 from toolgen.config.settings import from_mapping
-from toolgen.lint.check import RULES, Finding, check
+from toolgen.lint.check import RULES, LintFinding, check
 
 ARRAY = {"200": {"description": "", "content": {"application/json": {"schema": {"type": "array", "items": {}}}}}}
 SECURE = [{"key": []}]
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]] 
 }  # fmt: skip
 
 
-def lint(folder: Path, written: dict[str, Any], **source: Any) -> tuple[Finding, ...]:
+def lint(folder: Path, written: dict[str, Any], **source: Any) -> tuple[LintFinding, ...]:
     (folder / "doc.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
     return check(from_mapping({"t": {"openapi": "doc.json", **source}}, folder))
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.sources.openapi.readings import document
-from toolgen.mock.description import Description
+from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp
 from toolgen.sources.base import SourceConfig
 
@@ -72,10 +72,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     return TestClient(MockApp(described(tmp_path_factory.mktemp("mock"), written)))
 
 
-def described(folder: Path, written: dict[str, Any]) -> Description:
+def described(folder: Path, written: dict[str, Any]) -> MockDescription:
     path = folder / "doc.json"
     path.write_text(json.dumps(written), encoding="utf-8")
-    return Description(SourceConfig(name="doc", kind="openapi", location=str(path)))
+    return MockDescription(SourceConfig(name="doc", kind="openapi", location=str(path)))
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import examples
-from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
+from toolgen.execute.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
 from toolgen.model.conditions import parse_condition
 from toolgen.model.expressions import ExpressionError, parse
 from toolgen.model.workflow import Criterion
 
-SCOPE = Scope(
+SCOPE = ExpressionScope(
     inputs={"name": "Ann", "n": 3, "null": None, "list": [1, {"a/b": 2}]},
     steps={
         "find": {
@@ -147,5 +147,5 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
 
 
 def test_an_expression_with_backtracking_takes_no_time() -> None:
-    hostile = Scope(inputs={"x": "a" * 5000 + "!"}, steps={})
+    hostile = ExpressionScope(inputs={"x": "a" * 5000 + "!"}, steps={})
     assert not met((Criterion(condition="^(a+)+$", type="regex", context="$inputs.x"),), hostile)

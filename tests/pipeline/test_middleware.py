@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 
 async def until_stopped(ended: list[str]) -> str:
@@ -20,7 +20,7 @@ async def until_stopped(ended: list[str]) -> str:
 
 def test_what_is_awaited_ends_and_the_task_goes_on() -> None:
     async def main() -> None:
-        presence, ended = Presence(), list[str]()
+        presence, ended = CallerConnection(), list[str]()
         asyncio.get_running_loop().call_soon(presence.leave)
         assert await presence.awaiting(until_stopped(ended)) is None
         assert ended == ["stopped"]
@@ -42,7 +42,7 @@ def test_what_ended_in_spite_of_it_is_told() -> None:
         return "never"
 
     async def main() -> None:
-        presence = Presence()
+        presence = CallerConnection()
         asyncio.get_running_loop().call_soon(presence.leave)
         assert await presence.awaiting(stubborn()) == "done"
         task = asyncio.current_task()
@@ -54,7 +54,7 @@ def test_what_ended_in_spite_of_it_is_told() -> None:
 
 def test_a_cancellation_by_somebody_else_stays_one() -> None:
     async def main() -> None:
-        presence, ended = Presence(), list[str]()
+        presence, ended = CallerConnection(), list[str]()
         task = asyncio.create_task(_awaiting(presence, ended))
         await asyncio.sleep(0)
         presence.leave()
@@ -70,7 +70,7 @@ def test_an_error_of_the_work_is_the_callers() -> None:
         raise ValueError("broken")
 
     async def main() -> None:
-        presence = Presence()
+        presence = CallerConnection()
         with pytest.raises(ValueError, match="broken"):
             await presence.awaiting(failing())
         presence.leave()  # finds nobody
@@ -79,5 +79,5 @@ def test_an_error_of_the_work_is_the_callers() -> None:
     asyncio.run(main())
 
 
-async def _awaiting(presence: Presence, ended: list[str]) -> str | None:
+async def _awaiting(presence: CallerConnection, ended: list[str]) -> str | None:
     return await presence.awaiting(until_stopped(ended))

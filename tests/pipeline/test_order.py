@@ -22,7 +22,7 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
 from toolgen.pipeline import order
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.order import Parts, call_pipeline, dry_pipeline
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage, Question, approval_digest
@@ -37,7 +37,7 @@ from toolgen.pipeline.stages.guards import (
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.inspect_guards import sql_verdict
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
-from toolgen.pipeline.stages.record import Record, Users
+from toolgen.pipeline.stages.record import Record, UserRecorder
 from toolgen.policy.access import Access, Rule
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.limits import Limit, Limits
@@ -110,7 +110,7 @@ class World:
                 clock=FixedClock(),
                 policy_digest="",
                 conceal=Concealed(lambda call: call.arguments),
-                users=Users(named={"bot", "other"}, conceal=dict),
+                users=UserRecorder(named={"bot", "other"}, conceal=dict),
                 counts=Metrics(),
             ),
             turn=TurnStage(limit=4),
@@ -149,7 +149,7 @@ class World:
     def call(self, name: str, arguments: JsonObject, *, dry: bool = False, approval: str = "") -> Result:
         tool = PETS.tools.get(name) or absent(name)
         call = Call(id="call_1", tool=tool, arguments=arguments, principal=BOT, approval=approval)
-        return asyncio.run((dry_pipeline if dry else call_pipeline)(self.parts)(call, Trail()))
+        return asyncio.run((dry_pipeline if dry else call_pipeline)(self.parts)(call, CallContext()))
 
 
 def rule(verdict: str = "allow", *effects: Effect) -> Rule:

@@ -26,11 +26,11 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Pending, Refused, Result, Success
 from toolgen.model.tool import Tool, absent
 from toolgen.model.verdict import Allow, Deny, Verdict
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.order import Plans, call_pipeline
-from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage
+from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage
 from toolgen.pipeline.stages.deliver import Deliver
-from toolgen.pipeline.stages.record import Users
+from toolgen.pipeline.stages.record import UserRecorder
 from toolgen.policy.access import Access
 from toolgen.policy.answer_redaction import redactor
 from toolgen.policy.document.policy import Policy
@@ -78,10 +78,10 @@ class Side:
 
         self.parts = replace(
             parts,
-            record=replace(parts.record, users=Users(named=policy.principals, conceal=dict)),
+            record=replace(parts.record, users=UserRecorder(named=policy.principals, conceal=dict)),
             access=AccessStage(
                 access=Access(policy.rules, manifest().tools, policy.toolsets),
-                earlier=Earlier(histories=Histories(clock), clock=clock, labels=policy.labels),
+                earlier=CallHistory(histories=Histories(clock), clock=clock, labels=policy.labels),
             ),
             inspect=replace(parts.inspect, destination=destination),
             redact=RedactStage(redactor=partial(redactor, redactions)),
@@ -91,7 +91,7 @@ class Side:
 
     async def told(self, call: Call) -> tuple[object, ...]:
         """How a call ends here, and everything that it leaves."""
-        trail = Trail()
+        trail = CallContext()
         result = await self.run(call, trail)
         left = (trail.verdict, trail.rule, trail.outcome_seq, trail.labels, trail.notes, trail.redacts, trail.sql)
         world = self.world
@@ -160,7 +160,7 @@ def test_a_plan_ends_each_call_as_the_whole_pipeline_does(
 
 
 def ends(call: Call, run: Next) -> Result:
-    return asyncio.run(run(call, Trail()))  # type: ignore[arg-type]
+    return asyncio.run(run(call, CallContext()))  # type: ignore[arg-type]
 
 
 def made(world: World, name: str = "pets__list_pets", who: Principal = BOT, **more: Any) -> Call:

@@ -17,9 +17,9 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.response_cache import ABREAST, Caching
-from toolgen.state.stored_answers import CAPACITY, Kept, Results
+from toolgen.state.stored_answers import CAPACITY, Results, StoredAnswer
 
 TOOL = PETS.tools["pets__get_pet"]
 WRITE = msgspec.structs.replace(TOOL, name="pets__rename_pet", effect=Effect.WRITE)
@@ -67,7 +67,7 @@ class Cache:
         )
 
     async def ask(self, upstream: Callable[[], Awaitable[Result]], call: Call = CALL, policy: str = "p1") -> Any:
-        return await self.caching(call, policy, Presence(), upstream)
+        return await self.caching(call, policy, CallerConnection(), upstream)
 
 
 def test_the_same_question_is_answered_once_a_lifetime_and_says_how_old_its_answer_is() -> None:
@@ -409,9 +409,9 @@ def test_room_is_bounded_and_the_least_asked_for_goes_first() -> None:
     clock = FixedClock()
     results = Results(clock, capacity=100_000)
 
-    def kept(size: int) -> Kept:
+    def kept(size: int) -> StoredAnswer:
         now = clock.monotonic()
-        return Kept(
+        return StoredAnswer(
             body=b"x" * size, next_cursor="", link="", rows=None, made=now, fresh_until=now + 9, stale_until=now + 9
         )
 

@@ -22,7 +22,7 @@ from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.verdict import Allow, Ask
-from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.access import Access, EvaluationContext
 from toolgen.policy.document.policy import Policy, load
 from toolgen.state.history import Histories
 
@@ -176,7 +176,7 @@ def callers(policy: Policy) -> Iterator[Principal]:
 
 
 @lru_cache
-def earlier() -> Circumstances:
+def earlier() -> EvaluationContext:
     """A fraud check that succeeded, and an order of 7 cents, in the session."""
     clock = FixedClock()
     histories = Histories(clock)
@@ -186,7 +186,7 @@ def earlier() -> Circumstances:
         histories.begin(str(number), "bot", "s", tool, amounts, labels)
         histories.end(str(number), "ok")
     session, history = histories.views("bot", "s")
-    return Circumstances(now=1_700_000_000.0, session=session, history=history)
+    return EvaluationContext(now=1_700_000_000.0, session=session, history=history)
 
 
 def told(policy: Policy, narrowed: frozenset[str] = frozenset()) -> list[Told]:

@@ -13,13 +13,13 @@ from toolgen.model.tool import Effect
 from toolgen.policy.access import Access, Rule
 from toolgen.policy.binding import with_told, without_bound
 from toolgen.policy.cel.expression import compile_expression
-from toolgen.policy.cel.names import Scope
+from toolgen.policy.cel.names import CelScope
 
 TEXT = {"type": "string"}
 CATALOG = catalog(http_tool("pay__list", properties={"tenant": TEXT, "page": {"type": "integer"}}, required=["tenant"]))
 TOOLS = CATALOG.tools
 LIST = TOOLS["pay__list"]
-SCOPE = Scope(tools=TOOLS, catalog=TOOLS, attributes={"tenant": frozenset({"string"})})
+SCOPE = CelScope(tools=TOOLS, catalog=TOOLS, attributes={"tenant": frozenset({"string"})})
 ANN = Principal(id="ann", roles=frozenset({"user"}), attributes={"tenant": "acme"})
 BOT = Principal(id="bot", roles=frozenset({"bot"}), attributes={"tenant": "acme"})
 BOT_FOR_ANN = replace(BOT, on_behalf_of=ANN)

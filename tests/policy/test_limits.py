@@ -18,9 +18,9 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.tool import Effect, absent
 from toolgen.model.verdict import Deny
 from toolgen.policy.cel.expression import compile_expression
-from toolgen.policy.cel.names import Scope
+from toolgen.policy.cel.names import CelScope
 from toolgen.policy.document.policy import load
-from toolgen.policy.limits import Charge, Limit, Limits, merged, parse_rate
+from toolgen.policy.limits import Limit, LimitCharge, Limits, merged, parse_rate
 
 PAY = catalog(
     http_tool(
@@ -30,7 +30,7 @@ PAY = catalog(
 )
 AMOUNT = compile_expression(
     "args.amount_cents",
-    Scope(tools={"pay__refund": PAY.tools["pay__refund"]}, catalog=PAY.tools, attributes={}),
+    CelScope(tools={"pay__refund": PAY.tools["pay__refund"]}, catalog=PAY.tools, attributes={}),
     where="",
 )
 POLICY = """\
@@ -249,16 +249,16 @@ def test_two_limits_of_one_name_are_an_error(tmp_path: Path) -> None:
 def test_several_calls_in_one_pay_once_for_each_and_hold_one_place() -> None:
     each = Limit(id="each", per_second=1, burst=10, concurrency=1)
     mine = Limit(id="mine", per_second=1, burst=10)
-    paid = (Charge(each, ("each",), 1), Charge(mine, ("mine", "run"), 1))
-    roots = [Charge(each, ("each",), 1), Charge(mine, ("mine", "a"), 2)] * 3
+    paid = (LimitCharge(each, ("each",), 1), LimitCharge(mine, ("mine", "run"), 1))
+    roots = [LimitCharge(each, ("each",), 1), LimitCharge(mine, ("mine", "a"), 2)] * 3
     found = merged(roots, paid)
     assert not isinstance(found, Deny)
     assert [(item.key, item.cost, item.limit.concurrency) for item in found] == [
         (("each",), 2, 0),
         (("mine", "a"), 6, 0),
     ]
-    assert merged([Charge(each, ("each",), 1)], paid) == ()
-    (rest,) = merged([Charge(mine, ("mine", "run"), 2)], paid)  # type: ignore[misc]
+    assert merged([LimitCharge(each, ("each",), 1)], paid) == ()
+    (rest,) = merged([LimitCharge(mine, ("mine", "run"), 2)], paid)  # type: ignore[misc]
     assert rest.cost == 1
     denied = merged(roots * 4, paid)
     assert isinstance(denied, Deny)

@@ -12,11 +12,11 @@ from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.policy.access import Access, Rule, Toolset
-from toolgen.policy.credentials import ApiKey, Credentials, PrincipalEntry, TokenRule
+from toolgen.policy.credentials import ApiKey, PolicyCredentials, PrincipalEntry, TokenRule
 from toolgen.policy.document.approvals import Approval
 from toolgen.policy.limits import Limit
 from toolgen.policy.narrowing import NarrowedAccess, _approval, _limits, _plain, _scope, narrowed_credentials
-from toolgen.policy.redact import Plain
+from toolgen.policy.redact import UnredactedArguments
 from toolgen.policy.sql.grants import SqlScope, TableScope
 
 ROLES = ("a", "b", "c")
@@ -115,14 +115,14 @@ _people = st.dictionaries(
     ),
 )
 _credentials = st.builds(
-    lambda people, revoked: Credentials(principals=people, issuers={}, revocations=(), revoked_keys=revoked),
+    lambda people, revoked: PolicyCredentials(principals=people, issuers={}, revocations=(), revoked_keys=revoked),
     _people,
     st.frozensets(st.sampled_from(["a" * 6, "b" * 6])),
 )
 
 
 @given(_credentials, _credentials)
-def test_nobody_gets_in_whom_either_policy_keeps_out(before: Credentials, after: Credentials) -> None:
+def test_nobody_gets_in_whom_either_policy_keeps_out(before: PolicyCredentials, after: PolicyCredentials) -> None:
     found = narrowed_credentials(before, after)
     assert set(found.principals) == set(before.principals) & set(after.principals)
     assert found.revoked_keys == before.revoked_keys | after.revoked_keys
@@ -213,7 +213,7 @@ def test_a_scope_of_sql_gives_no_more_than_before(before: SqlScope, after: SqlSc
 
 
 _plains = st.none() | st.lists(
-    st.builds(lambda name: Plain(tools=(name,), fields=("$.x",)), st.sampled_from("xy"))
+    st.builds(lambda name: UnredactedArguments(tools=(name,), fields=("$.x",)), st.sampled_from("xy"))
 ).map(tuple)
 
 

@@ -40,15 +40,15 @@ from toolgen.model.verdict import Allow, Deny
 from toolgen.policy.access import NOWHERE, Access
 from toolgen.policy.arguments import Validator, repair
 from toolgen.policy.cel.expression import Expression, compile_expression
-from toolgen.policy.cel.names import Scope
+from toolgen.policy.cel.names import CelScope
 from toolgen.policy.explain import explain, readings_shown
 from toolgen.policy.readings.call import amounts, readings_of
 from toolgen.policy.readings.values import text_of
 from toolgen.policy.rules import Rule
 from toolgen.sources.graphql.inputs import Inputs, Wording
-from toolgen.verify.judge import Judge
+from toolgen.verify.judge import RequestJudge
 from toolgen.verify.received import receive
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
 CASES = size("TOOLGEN_READINGS", 200, 20_000)
 BOT = Principal(id="bot", roles=frozenset({"bot"}))
@@ -157,7 +157,7 @@ def drawn_value(chance: random.Random, name: str) -> Any:
 @cache
 def condition(source: str) -> Expression:
     known = tool({"n": {}, "m": {}}, NoBinding())
-    return compile_expression(source, Scope(tools={known.name: known}, catalog={}), where="test", wants="bool")
+    return compile_expression(source, CelScope(tools={known.name: known}, catalog={}), where="test", wants="bool")
 
 
 def drawn_rule(chance: random.Random, number: int, names: list[str], values: list[Any]) -> Rule:
@@ -312,7 +312,7 @@ def test_calls_that_are_sent_as_the_same_bytes_get_one_verdict(part: int) -> Non
     assert compared > CASES // 8  # the generator finds calls that are one
 
 
-def described(made: Tool) -> Described:
+def described(made: Tool) -> SpecOperation:
     assert isinstance(made.binding, HttpBinding)
     written = tuple(
         {
@@ -334,7 +334,7 @@ def described(made: Tool) -> Described:
         "paths": {made.binding.path: {"get": operation}},
         "components": {"schemas": DEFINITIONS},
     }
-    return Described(
+    return SpecOperation(
         origin="", version="3.1", method="GET", path=made.binding.path, parameters=written, body=None, media={}, document=document,
         operation=operation, item={}, written=written,
     )  # fmt: skip
@@ -358,7 +358,7 @@ def test_calls_that_openapi_core_reads_alike_get_one_verdict(part: int) -> None:
         if binding.body is not None or any(one.style in {"label", "matrix"} for one in binding.parameters):
             continue  # which openapi-core cannot read
         calls, values = drawn_calls(chance, made)
-        judge = Judge(described(made))
+        judge = RequestJudge(described(made))
         access = Access(drawn_rules(chance, ["n", "m"], values), {made.name: made})
         groups: dict[Any, list[dict[str, Any]]] = {}
         for arguments in calls:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import toolgen
 from bench.search import BUDGETS, SETS, index_of, lines, recall
 from tests.catalogs import PETS, http_tool
-from toolgen.search.bm25 import MAX_QUERY_LENGTH, Hit, ToolIndex
+from toolgen.search.bm25 import MAX_QUERY_LENGTH, RankedTool, ToolIndex
 from toolgen.search.tokenizer import terms
 
 TEXTS = [
@@ -24,7 +24,7 @@ TEXTS = [
 WORDS = st.text(alphabet="abc xyz", max_size=12)
 
 
-def ids(hits: list[Hit]) -> list[str]:
+def ids(hits: list[RankedTool]) -> list[str]:
     return [hit.id for hit in hits]
 
 

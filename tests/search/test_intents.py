@@ -10,7 +10,7 @@ import pytest
 
 from toolgen.builder.build import build
 from toolgen.model.tool import Effect
-from toolgen.search.actions import NO_ACTION, Action, action_of
+from toolgen.search.actions import NO_ACTION, ToolAction, action_of
 from toolgen.search.bm25 import ToolIndex
 from toolgen.search.fitness import allowed, fit
 from toolgen.search.intents import intent_of
@@ -218,8 +218,8 @@ def test_an_order_asks_for_a_change_unless_its_verb_reads(query: str, writes: bo
 
 
 def test_an_argument_that_is_all_that_is_said_counts_more_than_a_verb_in_a_name() -> None:
-    pause = Action(verb="update", effect=Effect.WRITE, objects=frozenset({"playback"}), nouns=frozenset({"paus"}))
-    update = Action(
+    pause = ToolAction(verb="update", effect=Effect.WRITE, objects=frozenset({"playback"}), nouns=frozenset({"paus"}))
+    update = ToolAction(
         verb="update",
         effect=Effect.WRITE,
         objects=frozenset({"subscript"}),

@@ -32,7 +32,7 @@ from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connections import Connections, HttpServer
 from toolgen.server import tls
-from toolgen.server.tls import Certificate, TlsConnection
+from toolgen.server.tls import ServerCertificate, TlsConnection
 
 RULES = [{"id": "all", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}]
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -62,14 +62,14 @@ def files(ca: Authority, *, clients: Authority | None = None, name: str = "serve
 
 
 class Listening:
-    def __init__(self, port: int, server: HttpServer, pending: Connections, certificate: Certificate) -> None:
+    def __init__(self, port: int, server: HttpServer, pending: Connections, certificate: ServerCertificate) -> None:
         self.port, self.server, self.pending, self.certificate = port, server, pending, certificate
 
 
 @contextlib.asynccontextmanager
 async def listening(found: TlsFiles, most: int = 8, gateway: FakeGateway | None = None) -> AsyncIterator[Listening]:
     """A gateway's connections behind TLS, in this process."""
-    server, certificate = HttpServer(App(gateway or FakeGateway()), Connections()), Certificate(found)
+    server, certificate = HttpServer(App(gateway or FakeGateway()), Connections()), ServerCertificate(found)
     pending = TlsConnection.pending(most=most)
     loop = asyncio.get_running_loop()
     accepting = await loop.create_server(partial(TlsConnection, server, certificate, pending), "127.0.0.1", 0)
@@ -420,7 +420,7 @@ def test_files_that_cannot_be_used_are_named(ca: Authority, tmp_path: Path, spoi
     ca.issue("c", password=b"secret-canary")
     spoil(found)
     with pytest.raises(ConfigError, match=said) as caught:
-        Certificate(found)
+        ServerCertificate(found)
     assert "canary" not in str(caught.value)
 
 
@@ -428,7 +428,7 @@ def test_files_that_cannot_be_used_are_named(ca: Authority, tmp_path: Path, spoi
 def test_the_end_of_a_certificate_is_told(
     ca: Authority, caplog: pytest.LogCaptureFixture, days: int, said: str
 ) -> None:
-    certificate = Certificate(files(ca, days=days))
+    certificate = ServerCertificate(files(ca, days=days))
     end = certificate.end()
     assert end is not None
     assert end == pytest.approx(time.time() + days * 86_400, abs=86_400)
@@ -452,7 +452,7 @@ def test_a_gateway_serves_over_tls_and_reads_its_files_again(ca: Authority, tmp_
                 float(one) for one in re.findall(r"^toolgen_tls_certificate_end_seconds{.*} (\S+)$", told, re.MULTILINE)
             ]
             assert ends
-            assert set(ends) == {Certificate(found).end()}
+            assert set(ends) == {ServerCertificate(found).end()}
             answer = httpx.post(served.url + HEALTH, json={}, headers=who, verify=trusting(ca), timeout=120)
             assert answer.json()["status"] == "ok"
             replaced(found, other.issue("next"))

@@ -12,7 +12,7 @@ from tests.simulation.plan import Request
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 if TYPE_CHECKING:
     from tests.simulation.world import Home, World
@@ -55,7 +55,7 @@ class Client:
         return self._world.homes[number]
 
     async def _call(self) -> Envelope | None:
-        request, presence = self._request, Presence()
+        request, presence = self._request, CallerConnection()
 
         async def work(gateway: Gateway) -> Envelope:
             principal = gateway.principal(request.principal)
@@ -141,7 +141,7 @@ class Client:
         self,
         asked: str,
         work: Callable[[Gateway], Awaitable[Envelope | None]],
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
         call_id: str = "",
     ) -> Envelope | None:
         """One request, and what came back on the record of what clients were told."""

@@ -38,7 +38,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.redis_connection import RedisLink
 
 __all__ = ["Run", "run"]
@@ -417,7 +417,7 @@ class Home:
         """Starts a worker."""
         self.workers[number] = Worker(self, number)
 
-    async def ask(self, work: Callable[[Gateway], Awaitable[T]], presence: Presence | None = None) -> T:
+    async def ask(self, work: Callable[[Gateway], Awaitable[T]], presence: CallerConnection | None = None) -> T:
         """What one of the workers answers to a request. Raises `ConnectionError` and, when none answers, `TimeoutError`."""
         there = [
             one for one in self.workers.values() if one.process.state is not State.DEAD and one.gateway is not None
@@ -449,7 +449,7 @@ class Worker:
         for connection in self.process.connections:
             connection.close()
 
-    async def ask(self, work: Callable[[Gateway], Awaitable[T]], presence: Presence | None) -> T:
+    async def ask(self, work: Callable[[Gateway], Awaitable[T]], presence: CallerConnection | None) -> T:
         """As `Home.ask`."""
         loop, gateway = asyncio.get_running_loop(), self.gateway
         answer: asyncio.Future[T] = loop.create_future()

@@ -10,8 +10,8 @@ import sys
 import time
 
 from toolgen.clock import SystemClock
-from toolgen.policy.limits import Charge, Limit
-from toolgen.state.rate_limits import Refusal
+from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.state.rate_limits import LimitRefusal
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 
@@ -19,17 +19,17 @@ from toolgen.state.shared_buckets import SharedBuckets
 async def main(port: int, seconds: float, rate: float, burst: int) -> None:
     buckets = SharedBuckets(RedisLink(RedisLocation(host="127.0.0.1", port=port), lambda: ""), SystemClock())
     charges = (
-        Charge(Limit(id="one", per_second=rate, burst=burst), ("one",)),
-        Charge(Limit(id="wide", per_second=1e6, burst=10**6), ("wide",)),
+        LimitCharge(Limit(id="one", per_second=rate, burst=burst), ("one",)),
+        LimitCharge(Limit(id="wide", per_second=1e6, burst=10**6), ("wide",)),
     )
-    await buckets.acquire((Charge(Limit(id="warm", per_second=1, burst=10**6), ("warm",)),))
+    await buckets.acquire((LimitCharge(Limit(id="warm", per_second=1, burst=10**6), ("warm",)),))
     print("ready", flush=True)
     sys.stdin.readline()
     began, passed, refused = time.time(), 0, 0
     while time.time() - began < seconds:
         answers = await asyncio.gather(*(buckets.acquire(charges) for _ in range(4)))
-        passed += sum(not isinstance(answer, Refusal) for answer in answers)
-        refused += sum(isinstance(answer, Refusal) for answer in answers)
+        passed += sum(not isinstance(answer, LimitRefusal) for answer in answers)
+        refused += sum(isinstance(answer, LimitRefusal) for answer in answers)
         await asyncio.sleep(0.005)
     print(passed, refused, began, time.time(), flush=True)
     await buckets.close()

@@ -13,7 +13,7 @@ import pytest
 
 from toolgen.clock import SystemClock
 from toolgen.errors import StateError
-from toolgen.state.invocations import Invocation, Party
+from toolgen.state.invocations import Invocation, PrincipalRef
 from toolgen.state.invocations_sqlite import SqliteInvocations
 
 Places = Callable[[], SqliteInvocations]
@@ -22,7 +22,7 @@ Places = Callable[[], SqliteInvocations]
 def invocation(number: int = 1, *, principal: str = "bot", **changes: Any) -> Invocation:
     made = Invocation(
         id=f"call_{number:024x}",
-        principal=Party(id=principal, roles=("support",), attributes={"tenant": "acme"}, on_behalf_of=None),
+        principal=PrincipalRef(id=principal, roles=("support",), attributes={"tenant": "acme"}, on_behalf_of=None),
         tool="pets__delete_pet",
         effect="destructive",
         arguments={"petId": number},

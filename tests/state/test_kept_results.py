@@ -17,7 +17,7 @@ from tests.state.test_invocations import invocation
 from toolgen.clock import SystemClock
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
-from toolgen.state.invocations import Held, Invocation, Invocations, ResultsFullError, Room, as_json
+from toolgen.state.invocations import Invocation, Invocations, ResultsFullError, RetainedBytes, Room, as_json
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.redis_connection import RedisLink, RedisLocation
@@ -88,7 +88,7 @@ def test_of_many_that_end_at_once_no_more_are_kept_than_there_is_room(place: Pla
         held = await workers[1].held("bot0")
         assert held.own_since == held.all_since == 0.0
         assert held.own <= held.all
-        assert Held().full(room) is None
+        assert RetainedBytes().full(room) is None
         for worker in workers:
             await worker.close()
 
@@ -113,7 +113,7 @@ def test_what_is_forgotten_makes_room_again(place: Places) -> None:
         assert known is not None
         assert known.status == "running"  # nothing happened
         await store.forget(5.5)
-        assert await other.held("bot") == Held()
+        assert await other.held("bot") == RetainedBytes()
         assert await other.replace(second, over(second, 6.0), room=room)
         assert (await store.held("bot")).full(Room(each=1, total=1)) == 6.0
         assert (await store.held("nobody")).full(Room(each=1, total=1)) == 6.0
@@ -138,11 +138,11 @@ def test_results_that_an_earlier_release_kept_count(tmp_path: Path) -> None:
     async def main() -> None:
         for _ in range(2):  # the second time it is counted already
             store = SqliteInvocations(path, SystemClock())
-            assert await store.held("bot") == Held(own=len(body), all=len(body), own_since=5.0, all_since=5.0)
+            assert await store.held("bot") == RetainedBytes(own=len(body), all=len(body), own_since=5.0, all_since=5.0)
             await store.close()
         store = SqliteInvocations(path, SystemClock())
         await store.forget(6.0)
-        assert await store.held("bot") == Held()
+        assert await store.held("bot") == RetainedBytes()
         await store.close()
 
     asyncio.run(main())

@@ -16,7 +16,17 @@ from toolgen.clock import FixedClock
 from toolgen.errors import StateError
 from toolgen.state import outbox as bounds
 from toolgen.state.encryption import Seal
-from toolgen.state.outbox import CROWDED, Claim, Dead, Delivered, Later, Message, Outbox, OutboxCounts, SqliteOutbox
+from toolgen.state.outbox import (
+    CROWDED,
+    Dead,
+    Delivered,
+    Later,
+    MessageLease,
+    Outbox,
+    OutboxCounts,
+    SqliteOutbox,
+    WebhookMessage,
+)
 from toolgen.state.outbox_redis import RedisOutbox
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 
@@ -85,9 +95,9 @@ def using(kept: Kept, work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def message(number: int = 1, receiver: str = "ops", **changes: Any) -> Message:
+def message(number: int = 1, receiver: str = "ops", **changes: Any) -> WebhookMessage:
     made = {"id": f"msg_{number}", "event": "asked", "call_id": f"call_{number}", "made": float(number)}
-    return Message(**{**made, "receiver": receiver, "body": b'{"n":%d}' % number, **changes})
+    return WebhookMessage(**{**made, "receiver": receiver, "body": b'{"n":%d}' % number, **changes})
 
 
 async def told(outbox: Outbox, number: int = 1, *receivers: str) -> bool:
@@ -95,7 +105,7 @@ async def told(outbox: Outbox, number: int = 1, *receivers: str) -> bool:
     return await outbox.tell(f"call_{number}", "asked", messages, until=LATER)
 
 
-async def claimed(outbox: Outbox, receiver: str = "ops") -> Claim:
+async def claimed(outbox: Outbox, receiver: str = "ops") -> MessageLease:
     found = await outbox.claim(receiver, 30)
     assert found is not None
     return found

@@ -12,22 +12,24 @@ from hypothesis import strategies as st
 
 from tests.exhaustive import EXHAUSTIVE
 from toolgen.clock import FixedClock
-from toolgen.policy.limits import Charge, Limit
-from toolgen.state.rate_limits import Hold, MemoryBuckets, Refusal
+from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.state.rate_limits import Hold, LimitRefusal, MemoryBuckets
 
 
-def charge(key: str = "a", cost: float = 1, per_second: float = 1.0, burst: int = 3, concurrency: int = 0) -> Charge:
+def charge(
+    key: str = "a", cost: float = 1, per_second: float = 1.0, burst: int = 3, concurrency: int = 0
+) -> LimitCharge:
     limit = Limit(id=key, per_second=per_second, burst=burst, concurrency=concurrency)
-    return Charge(limit, (key,), cost)
+    return LimitCharge(limit, (key,), cost)
 
 
-def acquired(buckets: MemoryBuckets, *charges: Charge) -> Hold | Refusal:
+def acquired(buckets: MemoryBuckets, *charges: LimitCharge) -> Hold | LimitRefusal:
     """What `acquire` says. It must answer without waiting, so it needs no event loop."""
     step = buckets.acquire(charges)
     with pytest.raises(StopIteration) as stopped:
         step.send(None)
     found = stopped.value.value
-    assert isinstance(found, Hold | Refusal)
+    assert isinstance(found, Hold | LimitRefusal)
     return found
 
 
@@ -35,7 +37,7 @@ def test_a_burst_passes_and_the_next_call_waits_for_one_token() -> None:
     clock = FixedClock()
     buckets = MemoryBuckets(clock)
     assert [buckets.take([charge()]) for _ in range(3)] == [None] * 3
-    assert buckets.take([charge()]) == Refusal(limit="a", retry_after_s=1.0)
+    assert buckets.take([charge()]) == LimitRefusal(limit="a", retry_after_s=1.0)
     clock.advance(1.0)
     assert buckets.take([charge()]) is None
     assert buckets.take([charge()]) is not None
@@ -53,7 +55,7 @@ def test_the_longest_wait_is_told() -> None:
     buckets = MemoryBuckets(FixedClock())
     slow, fast = charge("slow", per_second=0.1, burst=1), charge("fast", burst=1)
     assert buckets.take([slow, fast]) is None
-    assert buckets.take([fast, slow]) == Refusal(limit="slow", retry_after_s=10.0)
+    assert buckets.take([fast, slow]) == LimitRefusal(limit="slow", retry_after_s=10.0)
 
 
 def test_a_ceiling_counts_calls_in_flight_and_gives_their_places_back() -> None:
@@ -61,7 +63,7 @@ def test_a_ceiling_counts_calls_in_flight_and_gives_their_places_back() -> None:
     two = charge("two", burst=0, concurrency=2)
     first, second = acquired(buckets, two), acquired(buckets, two)
     refusal = acquired(buckets, two)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, LimitRefusal)
     assert (refusal.limit, refusal.reason) == ("two", "crowded")
     assert isinstance(first, Hold)
     buckets.release(first)
@@ -84,7 +86,7 @@ def test_a_cost_of_nothing_always_passes_and_takes_nothing() -> None:
         assert buckets.take([charge()]) is None
     for _ in range(100):
         assert buckets.take([charge(cost=0)]) is None
-    assert buckets.take([charge()]) == Refusal(limit="a", retry_after_s=1.0)
+    assert buckets.take([charge()]) == LimitRefusal(limit="a", retry_after_s=1.0)
 
 
 @pytest.mark.parametrize("cost", [math.nan, math.inf, 3.5])

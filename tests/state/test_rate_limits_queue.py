@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from toolgen.clock import FixedClock, SystemClock
-from toolgen.policy.limits import Charge, Limit
-from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, MemoryBuckets, Refusal, WaitingBuckets
+from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, LimitRefusal, MemoryBuckets, WaitingBuckets
 
 
 def limit(key: str = "a", **terms: Any) -> Limit:
     return Limit(**{"id": key, "per_second": 50.0, "burst": 1, "wait_s": 20.0, **terms})
 
 
-def charge(of: Limit, cost: float = 1) -> Charge:
-    return Charge(of, (of.id,), cost)
+def charge(of: Limit, cost: float = 1) -> LimitCharge:
+    return LimitCharge(of, (of.id,), cost)
 
 
 def waiting() -> WaitingBuckets:
@@ -69,7 +69,7 @@ def test_who_cannot_be_served_in_time_is_refused_at_once() -> None:
         slow = (charge(limit(per_second=0.01)),)
         assert isinstance(await buckets.acquire(slow), Hold)
         refusal = await buckets.acquire(slow)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         assert refusal.retry_after_s > 20
         assert buckets._lines == {}
 
@@ -84,7 +84,7 @@ def test_nobody_waits_longer_than_the_limit_says() -> None:
         for charges in (short, ceiling):
             assert isinstance(await buckets.acquire(charges), Hold)
             answers = await asyncio.gather(*(buckets.acquire(charges) for _ in range(4)))
-            assert {type(answer) for answer in answers} == {Refusal}
+            assert {type(answer) for answer in answers} == {LimitRefusal}
         assert buckets._lines == {}
 
     run(main())
@@ -95,7 +95,7 @@ def test_a_limit_without_a_wait_refuses_at_once() -> None:
         buckets = waiting()
         none = (charge(limit(per_second=0.01, wait_s=0.0)),)
         assert isinstance(await buckets.acquire(none), Hold)
-        assert isinstance(await buckets.acquire(none), Refusal)
+        assert isinstance(await buckets.acquire(none), LimitRefusal)
 
     run(main())
 
@@ -130,7 +130,7 @@ def test_a_line_has_an_end() -> None:
         tasks = [asyncio.create_task(buckets.acquire(ceiling)) for _ in range(MAX_LINE_LENGTH)]
         await asyncio.sleep(0)
         refusal = await buckets.acquire(ceiling)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
@@ -160,9 +160,9 @@ def test_what_cannot_be_counted_is_not_waited_for() -> None:
     class Unreachable:
         asked = 0
 
-        async def acquire(self, charges: Any) -> Refusal:
+        async def acquire(self, charges: Any) -> LimitRefusal:
             self.asked += 1
-            return Refusal(limit="a", retry_after_s=1.0, reason="unreachable")
+            return LimitRefusal(limit="a", retry_after_s=1.0, reason="unreachable")
 
         def release(self, hold: Hold) -> None: ...
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_counted_is_not_waited_for() -> None:
 
     async def main() -> None:
         away = Unreachable()
-        assert isinstance(await WaitingBuckets(away).acquire((charge(limit()),)), Refusal)
+        assert isinstance(await WaitingBuckets(away).acquire((charge(limit()),)), LimitRefusal)
         assert away.asked == 1
 
     run(main())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.virtual_time import run
-from toolgen.policy.limits import Charge, Limit
-from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, Refusal, WaitingBuckets
+from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.state.rate_limits import MAX_LINE_LENGTH, Hold, LimitRefusal, WaitingBuckets
 
 HOLD = Hold(keys=(("a",),))
 
@@ -19,29 +19,29 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def charge(limit_id: str = "a", wait_s: float = 10.0, key: str = "") -> Charge:
-    return Charge(Limit(id=limit_id, per_second=1.0, burst=1, wait_s=wait_s), (key or limit_id,))
+def charge(limit_id: str = "a", wait_s: float = 10.0, key: str = "") -> LimitCharge:
+    return LimitCharge(Limit(id=limit_id, per_second=1.0, burst=1, wait_s=wait_s), (key or limit_id,))
 
 
-def spent(retry_after_s: float, limit: str = "a") -> Refusal:
-    return Refusal(limit=limit, retry_after_s=retry_after_s)
+def spent(retry_after_s: float, limit: str = "a") -> LimitRefusal:
+    return LimitRefusal(limit=limit, retry_after_s=retry_after_s)
 
 
-def crowded(limit: str = "a") -> Refusal:
-    return Refusal(limit=limit, retry_after_s=1.0, reason="crowded")
+def crowded(limit: str = "a") -> LimitRefusal:
+    return LimitRefusal(limit=limit, retry_after_s=1.0, reason="crowded")
 
 
 class Scripted:
     """Buckets that answer by the time and the charges, and remember when they were asked."""
 
-    def __init__(self, answer: Callable[[float, Sequence[Any]], Hold | Refusal]) -> None:
+    def __init__(self, answer: Callable[[float, Sequence[Any]], Hold | LimitRefusal]) -> None:
         self._answer = answer
         self.asked = list[float]()
         self.charges = list[Sequence[Any]]()
         self.released = list[Hold]()
         self.closed = False
 
-    async def acquire(self, charges: Sequence[Any]) -> Hold | Refusal:
+    async def acquire(self, charges: Sequence[Any]) -> Hold | LimitRefusal:
         self.charges.append(charges)
         self.asked.append(round(now(), 6))
         return self._answer(now(), charges)
@@ -71,7 +71,7 @@ class Scripted:
     ],
 )
 def test_it_asks_when_there_may_be_enough_and_gives_up_when_its_time_is_over(
-    answer: Any, wait_s: float, asked: list[float], ended: float, comes: Hold | Refusal
+    answer: Any, wait_s: float, asked: list[float], ended: float, comes: Hold | LimitRefusal
 ) -> None:
     async def main() -> None:
         inner = Scripted(lambda at, _: answer(round(at, 6)))
@@ -92,7 +92,7 @@ def test_who_stands_behind_asks_nothing_and_is_told_how_long_it_could_have_waite
         await asyncio.sleep(0)
         second = asyncio.create_task(buckets.acquire((charge("b", key="b"), charge(wait_s=0.05))))
         answer = await second
-        assert (answer, now()) == (Refusal(limit="a", retry_after_s=0.05), pytest.approx(0.05))
+        assert (answer, now()) == (LimitRefusal(limit="a", retry_after_s=0.05), pytest.approx(0.05))
         assert not any(charge.key == ("b",) for charges in inner.charges for charge in charges)
         assert await first == crowded()
         assert now() == pytest.approx(5.0)
@@ -105,7 +105,7 @@ def test_who_waited_for_one_bucket_waits_for_the_next_only_where_that_can_help(
     retry_after_s: float, ended: float
 ) -> None:
     async def main() -> None:
-        def answer(at: float, _: Sequence[Any]) -> Hold | Refusal:
+        def answer(at: float, _: Sequence[Any]) -> Hold | LimitRefusal:
             at = round(at, 6)
             return spent(1.0) if at < 1 else spent(retry_after_s, "b") if at < 3 else HOLD
 
@@ -192,7 +192,9 @@ def test_a_line_has_an_end_and_so_have_all_together() -> None:
             await asyncio.sleep(0)
             assert buckets._waiting == len(tasks)
             if line < 9:
-                assert await buckets.acquire((charge(f"l{line}"),)) == Refusal(limit=f"l{line}", retry_after_s=10.0)
+                assert await buckets.acquire((charge(f"l{line}"),)) == LimitRefusal(
+                    limit=f"l{line}", retry_after_s=10.0
+                )
         assert MAX_LINE_LENGTH == 100
         assert await buckets.acquire((charge("another"),)) == crowded("another"), "a thousand wait"
         assert now() == 0

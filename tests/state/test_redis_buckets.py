@@ -17,17 +17,17 @@ from tests.exhaustive import EXHAUSTIVE
 from tests.redis_server import RedisServer
 from tests.stream_servers import stream_server
 from toolgen.clock import SystemClock
-from toolgen.policy.limits import Charge, Limit
-from toolgen.state.count_connection import UnreachableError
-from toolgen.state.rate_limits import Hold, Refusal
+from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.state.count_connection import StoreUnreachableError
+from toolgen.state.rate_limits import Hold, LimitRefusal
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 
 HAMMER = Path(__file__).with_name("hammer.py")
 
 
-def charge(key: str = "a", cost: float = 1, per_second: float = 0.001, burst: int = 3, **terms: Any) -> Charge:
-    return Charge(Limit(id=key, per_second=per_second, burst=burst, **terms), (key,), cost)
+def charge(key: str = "a", cost: float = 1, per_second: float = 0.001, burst: int = 3, **terms: Any) -> LimitCharge:
+    return LimitCharge(Limit(id=key, per_second=per_second, burst=burst, **terms), (key,), cost)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def asked(server: RedisServer, *command: str) -> Any:
         return await client.execute_command(*command)
 
 
-def passed(answers: list[Hold | Refusal]) -> int:
+def passed(answers: list[Hold | LimitRefusal]) -> int:
     return sum(isinstance(answer, Hold) for answer in answers)
 
 
@@ -60,7 +60,7 @@ def test_two_processes_share_a_bucket_and_a_refused_call_takes_nothing(server: R
             == 3
         )
         refusal = await two.acquire((charge("b"), charge()))
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         assert (refusal.limit, refusal.reason) == ("a", "spent")
         assert 900 < refusal.retry_after_s <= 1000
         assert passed([await one.acquire((charge("b", cost=3),))]) == 1
@@ -103,7 +103,7 @@ def test_places_in_flight_are_shared_and_given_back(server: RedisServer) -> None
         first, second, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
         assert isinstance(first, Hold)
         assert isinstance(second, Hold)
-        assert isinstance(third, Refusal)
+        assert isinstance(third, LimitRefusal)
         assert (third.reason, third.retry_after_s) == ("crowded", 1.0)
         one.release(first)
         one.release(first)  # twice is once
@@ -155,10 +155,10 @@ def test_the_places_of_a_process_that_was_killed_come_back(server: RedisServer) 
         dead, living = server.buckets(), server.buckets()
         ceiling = charge("in-flight", burst=0, concurrency=1)
         assert isinstance(await dead.acquire((ceiling,)), Hold)
-        assert isinstance(await living.acquire((ceiling,)), Refusal)
+        assert isinstance(await living.acquire((ceiling,)), LimitRefusal)
         await lapse(server)
         assert isinstance(await living.acquire((ceiling,)), Hold)
-        assert isinstance(await living.acquire((ceiling,)), Refusal)
+        assert isinstance(await living.acquire((ceiling,)), LimitRefusal)
         await dead.close()
         await living.close()
 
@@ -173,7 +173,7 @@ def test_the_places_of_a_process_that_lives_are_its_own_for_as_long_as_it_says_s
         assert isinstance(hold, Hold)
         await lapse(server)
         await slow._run((), beat=True)
-        assert isinstance(await other.acquire((ceiling,)), Refusal)
+        assert isinstance(await other.acquire((ceiling,)), LimitRefusal)
         slow.release(hold)
         often = server.buckets(lease_s=2.0)
         assert isinstance(await often.acquire((ceiling,)), Hold)
@@ -191,7 +191,7 @@ def test_everything_kept_has_the_prefix_and_expires(server: RedisServer) -> None
         buckets = server.buckets(prefix="mine")
         terms = {"concurrency": 4, "per_second": 1.0}
         await buckets.acquire(
-            (charge("a\n*", **terms), Charge(Limit(id="b", per_second=1, burst=3), ("b", "é" * 2000)))
+            (charge("a\n*", **terms), LimitCharge(Limit(id="b", per_second=1, burst=3), ("b", "é" * 2000)))
         )
         keys = await asked(server, "KEYS", "*")
         assert len(keys) == 4
@@ -225,7 +225,7 @@ def test_without_redis_calls_are_refused_or_share_and_afterwards_are_counted_aga
         await buckets._run((), beat=True)  # hears that there are two processes
         server.stop()
         refusal = await buckets.acquire((strict,))
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         assert (refusal.limit, refusal.reason) == ("strict", "unreachable")
         assert passed([await buckets.acquire((shared, strict))]) == 0
         answers = [await buckets.acquire((shared,)) for _ in range(4)]
@@ -249,7 +249,7 @@ def test_a_process_that_never_reached_redis_has_no_share(tmp_path: Path) -> None
     async def main() -> None:
         buckets = RedisServer(tmp_path).buckets()
         refusal = await buckets.acquire((charge(on_failure="share"),))
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         assert refusal.reason == "unreachable"
         await buckets.close()
 
@@ -265,7 +265,7 @@ def test_a_server_that_never_answers_is_one_that_cannot_be_reached() -> None:
             where = RedisLocation(host="127.0.0.1", port=port)
             buckets = SharedBuckets(RedisLink(where, lambda: ""), SystemClock())
             answers = await asyncio.gather(*(buckets.acquire((charge(),)) for _ in range(5)))
-            assert {answer.reason for answer in answers if isinstance(answer, Refusal)} == {"unreachable"}
+            assert {answer.reason for answer in answers if isinstance(answer, LimitRefusal)} == {"unreachable"}
             await buckets.close()
 
     run(main())
@@ -361,7 +361,7 @@ def test_several_processes_let_through_no_more_than_one_bucket_holds(server: Red
 def test_a_look_says_what_is_left_and_takes_nothing(server: RedisServer) -> None:
     async def main() -> None:
         one, two = server.buckets(), server.buckets()
-        looked = (charge(), charge("b"), Charge(Limit(id="c", concurrency=2), ("c",)))
+        looked = (charge(), charge("b"), LimitCharge(Limit(id="c", concurrency=2), ("c",)))
         assert isinstance(await one.acquire((charge(cost=2), looked[2])), Hold)
         for _ in range(3):
             levels = await two.levels(looked)
@@ -390,7 +390,7 @@ def test_closing_ends_though_a_library_took_the_cancellation_for_a_fault_of_its_
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 monkeypatch.setattr(buckets._link, "run", run_as_it_is)
-                raise UnreachableError("ConnectionError") from None
+                raise StoreUnreachableError("ConnectionError") from None
             return []
 
         assert passed([await buckets.acquire((charge(),))]) == 1

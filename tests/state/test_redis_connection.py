@@ -18,7 +18,7 @@ from redis._parsers.base import BaseParser
 from redis.asyncio import Redis
 
 from tests.redis_server import RedisServer
-from toolgen.state.count_connection import TIMEOUT_S, ReplyError, Script, UnreachableError
+from toolgen.state.count_connection import TIMEOUT_S, ReplyError, Script, StoreUnreachableError
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.redis_replies import link_error
 
@@ -80,7 +80,7 @@ def test_a_request_that_got_no_answer_is_not_sent_again(server: RedisServer) -> 
         assert server.pid is not None
         os.kill(server.pid, signal.SIGSTOP)
         try:
-            with pytest.raises(UnreachableError):
+            with pytest.raises(StoreUnreachableError):
                 await one.ask(COUNT, "n")
         finally:
             os.kill(server.pid, signal.SIGCONT)
@@ -105,7 +105,7 @@ def test_a_redis_that_hangs_holds_up_everybody_for_the_same_time_and_not_one_aft
                 found = await asyncio.gather(*(one.ask(COUNT, "n") for _ in range(100)), return_exceptions=True)
         finally:
             os.kill(server.pid, signal.SIGCONT)
-        assert {type(each) for each in found} == {UnreachableError}
+        assert {type(each) for each in found} == {StoreUnreachableError}
         assert await one.ask(COUNT, "m") == 1
         await one.close()
 
@@ -157,7 +157,7 @@ def test_an_error_about_one_request_is_no_outage(server: RedisServer, caplog: py
 
 
 async def refused(one: RedisLink) -> str:
-    with pytest.raises(UnreachableError) as caught:
+    with pytest.raises(StoreUnreachableError) as caught:
         await one.ask(COUNT, "n", SECRET)
     await one.close()
     assert SECRET not in str(caught.value)
@@ -199,7 +199,7 @@ def test_a_script_that_keeps_redis_busy_is_an_outage(server: RedisServer) -> Non
         while "BUSY" not in said:
             try:
                 await one.ask(COUNT, "n")
-            except UnreachableError as error:
+            except StoreUnreachableError as error:
                 said = str(error)
         killer = Redis(port=server.port)
         await killer.script_kill()
@@ -260,7 +260,7 @@ CODES = {
 def test_every_code_means_an_outage_as_a_reply_and_inside_a_script_of_any_release(code: str, form: str) -> None:
     error = BaseParser.parse_error(form.format(CODES[code]))
     found = link_error(error, "h:1")
-    assert isinstance(found, UnreachableError), found
+    assert isinstance(found, StoreUnreachableError), found
     assert f"({code})" in str(found)
 
 
@@ -286,5 +286,5 @@ def test_every_other_answer_is_about_its_request_alone_and_quotes_nothing(text: 
 )
 def test_a_lost_connection_and_a_time_out_are_outages(error: Exception) -> None:
     found = link_error(error, "h:1")
-    assert isinstance(found, UnreachableError)
+    assert isinstance(found, StoreUnreachableError)
     assert SECRET not in str(found)

@@ -9,21 +9,21 @@ import pytest
 
 from toolgen.clock import FixedClock
 from toolgen.errors import StateError
-from toolgen.state.invocations import Party
-from toolgen.state.sessions import SESSIONS_EACH, Attempt, Session, Sessions
+from toolgen.state.invocations import PrincipalRef
+from toolgen.state.sessions import SESSIONS_EACH, SignInAttempt, SignInSession, SignInSessions
 
-ANN = Party(id="ann", roles=("reviewer",), attributes={})
-ATTEMPT = Attempt(state="s", nonce="n", verifier="v", redirect="http://localhost/")
+ANN = PrincipalRef(id="ann", roles=("reviewer",), attributes={})
+ATTEMPT = SignInAttempt(state="s", nonce="n", verifier="v", redirect="http://localhost/")
 
 
-def session(clock: FixedClock, lasts: float = 1000.0) -> Session:
-    return Session(principal=ANN, form_token="t", begun=clock.now(), expires=clock.now() + lasts)
+def session(clock: FixedClock, lasts: float = 1000.0) -> SignInSession:
+    return SignInSession(principal=ANN, form_token="t", begun=clock.now(), expires=clock.now() + lasts)
 
 
 def test_a_session_ends_when_it_was_idle_and_when_its_time_is_over(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FixedClock()
-        sessions = Sessions(tmp_path / "console.db", clock, idle_s=100)
+        sessions = SignInSessions(tmp_path / "console.db", clock, idle_s=100)
         token = await sessions.begin(session(clock))
         for _ in range(9):
             clock.advance(99)
@@ -44,7 +44,7 @@ def test_a_session_ends_when_it_was_idle_and_when_its_time_is_over(tmp_path: Pat
 def test_another_process_sees_a_session_and_its_end(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FixedClock()
-        one, other = (Sessions(tmp_path / "console.db", clock, idle_s=100) for _ in range(2))
+        one, other = (SignInSessions(tmp_path / "console.db", clock, idle_s=100) for _ in range(2))
         token = await one.begin(session(clock))
         assert await other.of(token) == session(clock)
         await other.end(token)
@@ -58,7 +58,7 @@ def test_another_process_sees_a_session_and_its_end(tmp_path: Path) -> None:
 def test_one_principal_has_so_many_sessions_and_the_oldest_go_first(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FixedClock()
-        sessions = Sessions(tmp_path / "console.db", clock, idle_s=10_000)
+        sessions = SignInSessions(tmp_path / "console.db", clock, idle_s=10_000)
         tokens = []
         for _ in range(SESSIONS_EACH + 1):
             tokens.append(await sessions.begin(session(clock, 10_000)))
@@ -73,7 +73,7 @@ def test_one_principal_has_so_many_sessions_and_the_oldest_go_first(tmp_path: Pa
 def test_an_attempt_counts_once_and_for_ten_minutes(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FixedClock()
-        sessions = Sessions(tmp_path / "console.db", clock, idle_s=100)
+        sessions = SignInSessions(tmp_path / "console.db", clock, idle_s=100)
         token = await sessions.attempt(ATTEMPT)
         assert await sessions.take(token) == ATTEMPT
         assert await sessions.take(token) is None
@@ -88,7 +88,7 @@ def test_an_attempt_counts_once_and_for_ten_minutes(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_used_says_where_it_is(tmp_path: Path) -> None:
     async def main() -> None:
         (tmp_path / "console.db").mkdir()
-        sessions = Sessions(tmp_path / "console.db", FixedClock(), idle_s=100)
+        sessions = SignInSessions(tmp_path / "console.db", FixedClock(), idle_s=100)
         with pytest.raises(StateError, match=r"console\.db"):
             await sessions.of("x")
         await sessions.close()

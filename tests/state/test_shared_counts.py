@@ -13,11 +13,11 @@ import pytest
 
 from toolgen.clock import FixedClock, SystemClock
 from toolgen.errors import StateError
-from toolgen.policy.limits import Charge, Limit
+from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state import shared_counts
-from toolgen.state.count_connection import Script, UnreachableError
+from toolgen.state.count_connection import Script, StoreUnreachableError
 from toolgen.state.encryption import Seal
-from toolgen.state.rate_limits import Hold, Refusal
+from toolgen.state.rate_limits import Hold, LimitRefusal
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient, CountServer
 from toolgen.state.shared_histories import SharedHistories
@@ -63,14 +63,14 @@ def using(work: Work, count: int = 2) -> None:
     asyncio.run(main())
 
 
-def charge(key: str = "a", cost: float = 1, burst: int = 3, **terms: Any) -> Charge:
-    return Charge(Limit(id=key, per_second=0.001, burst=burst, **terms), (key,), cost)
+def charge(key: str = "a", cost: float = 1, burst: int = 3, **terms: Any) -> LimitCharge:
+    return LimitCharge(Limit(id=key, per_second=0.001, burst=burst, **terms), (key,), cost)
 
 
 ONE_PLACE = charge("at-once", burst=0, concurrency=1)
 
 
-def passed(answers: list[Hold | Refusal]) -> int:
+def passed(answers: list[Hold | LimitRefusal]) -> int:
     return sum(isinstance(answer, Hold) for answer in answers)
 
 
@@ -79,7 +79,7 @@ def test_workers_share_a_bucket_and_a_refused_call_takes_nothing() -> None:
         one, two = (SharedBuckets(link, SystemClock()) for link in links)
         assert passed([await buckets.acquire((charge(),)) for buckets in (one, two, one)]) == 3
         refusal = await two.acquire((charge("b"), charge()))
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         assert (refusal.limit, refusal.reason, refusal.retry_after_s) == ("a", "spent", 1000.0)
         assert passed([await one.acquire((charge("b", cost=3),))]) == 1
         answers = await asyncio.gather(*(buckets.acquire((charge("c", burst=41),)) for buckets in (one, two) * 150))
@@ -94,7 +94,7 @@ def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
         ceiling = charge("at-once", burst=0, concurrency=2)
         first, _, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
         assert isinstance(first, Hold)
-        assert isinstance(third, Refusal)
+        assert isinstance(third, LimitRefusal)
         assert (third.reason, third.retry_after_s) == ("crowded", 1.0)
         one.release(first)
         one.release(first)
@@ -115,7 +115,7 @@ def test_a_killed_process_holds_no_place_and_no_turn() -> None:
         try:
             assert holder.stdout is not None
             assert await asyncio.to_thread(holder.stdout.readline) == b"True None\n"
-            assert isinstance(await mine.acquire((ONE_PLACE,)), Refusal)
+            assert isinstance(await mine.acquire((ONE_PLACE,)), LimitRefusal)
             async with turns.join(("bot",), "c") as joined:
                 assert await joined.excess() is None  # in the turn that the other one began
         finally:
@@ -139,9 +139,9 @@ def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
         late, other = (SharedBuckets(link, SystemClock()) for link in links)
         asked = b'{"takes":[["gone",[["[\\"at-once\\"]",1,0,0,1]]]],"releases":[],"renewals":[],"beat":false}'
         assert await links[0].run(Script("buckets", ""), asked) == [2, 0, 0]
-        assert isinstance(await other.acquire((ONE_PLACE,)), Refusal)
+        assert isinstance(await other.acquire((ONE_PLACE,)), LimitRefusal)
         await late._run((), beat=True)  # it may be on its way yet
-        assert isinstance(await other.acquire((ONE_PLACE,)), Refusal)
+        assert isinstance(await other.acquire((ONE_PLACE,)), LimitRefusal)
         await late._run((), beat=True)
         assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
 
@@ -154,7 +154,7 @@ def test_a_place_that_is_named_stays_taken() -> None:
         hold = await slow.acquire((ONE_PLACE,))
         for _ in range(4):
             await slow._run((), beat=True)
-        assert isinstance(await other.acquire((ONE_PLACE,)), Refusal)
+        assert isinstance(await other.acquire((ONE_PLACE,)), LimitRefusal)
         assert isinstance(hold, Hold)
         slow.release(hold)
         await slow._run((), beat=True)
@@ -170,7 +170,7 @@ def test_without_the_process_above_nothing_is_let_through() -> None:
         assert isinstance(await buckets.acquire((charge(),)), Hold)
         await server.close()
         refusal = await buckets.acquire((charge(),))
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LimitRefusal)
         assert refusal.reason == "unreachable"
         async with turns.join(("bot",), "c") as seat:
             excess = await seat.excess()
@@ -190,7 +190,7 @@ def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatc
         ours, theirs = socket.socketpair()
         with ours:
             link = CountClient(theirs.detach())
-            with pytest.raises(UnreachableError, match="TimeoutError"):
+            with pytest.raises(StoreUnreachableError, match="TimeoutError"):
                 await link.run(Script("turns", ""), b"{}")
             link.end()
 
@@ -199,7 +199,7 @@ def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_script_ends_the_connection_of_whoever_asks() -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
-        with pytest.raises(UnreachableError, match="ConnectionError"):
+        with pytest.raises(StoreUnreachableError, match="ConnectionError"):
             await links[0].run(Script("unknown", ""), b"{}")
         assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
 
@@ -210,7 +210,7 @@ def test_an_unknown_script_ends_the_connection_of_whoever_asks() -> None:
 def test_what_is_no_question_is_answered_with_nothing(argument: bytes) -> None:
     async def work(server: CountServer, links: list[CountClient]) -> None:
         for name in ("buckets", "turns"):
-            with pytest.raises(UnreachableError):
+            with pytest.raises(StoreUnreachableError):
                 await links[0].run(Script(name, ""), argument)
         assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
 
@@ -251,8 +251,8 @@ def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_look_says_what_is_left_for_all_workers_and_takes_nothing() -> None:
     looked = (
-        Charge(Limit(id="a", per_second=0.001, burst=3), ("a",)),
-        Charge(Limit(id="c", concurrency=2), ("c",)),
+        LimitCharge(Limit(id="a", per_second=0.001, burst=3), ("a",)),
+        LimitCharge(Limit(id="c", concurrency=2), ("c",)),
     )
 
     async def work(_: CountServer, links: list[CountClient]) -> None:

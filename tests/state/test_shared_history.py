@@ -17,10 +17,10 @@ from toolgen.clock import FixedClock
 from toolgen.errors import StateError
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal
-from toolgen.state.history import Ledger, View, exact
+from toolgen.state.history import HistoryView, UsageHistory, exact
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_counts import CountServer
-from toolgen.state.shared_histories import Kept, SharedHistories, read, written
+from toolgen.state.shared_histories import SharedHistories, StoredHistory, read, written
 
 DAY = 86_400.0
 
@@ -182,7 +182,7 @@ CALLS = st.lists(
 
 @given(CALLS)
 def test_a_ledger_comes_back_exactly(calls: list[tuple[str, float, str, float]]) -> None:
-    kept = Kept(ledger=Ledger(windowed=True))
+    kept = StoredHistory(ledger=UsageHistory(windowed=True))
     now = 0.0
     for number, (tool, value, outcome, later) in enumerate(calls):
         now += later / 100
@@ -193,14 +193,14 @@ def test_a_ledger_comes_back_exactly(calls: list[tuple[str, float, str, float]])
             kept.ledger.end(entry, outcome)
     again = read(written(kept, now), windowed=True, now=now)
     for tools in ("a", "b", "*"):
-        before, after = View(kept.ledger, now), View(again.ledger, now)
+        before, after = HistoryView(kept.ledger, now), HistoryView(again.ledger, now)
         assert (before.called(tools), before.count(tools)) == (after.called(tools), after.count(tools))
         assert _sum(before, tools) == _sum(after, tools)
-    assert View(kept.ledger, now).labels() == View(again.ledger, now).labels()
+    assert HistoryView(kept.ledger, now).labels() == HistoryView(again.ledger, now).labels()
     assert written(again, now) == written(kept, now)
 
 
-def _sum(view: View, tools: str) -> object:
+def _sum(view: HistoryView, tools: str) -> object:
     try:
         return view.sum(tools, "n")
     except (LookupError, OverflowError) as error:

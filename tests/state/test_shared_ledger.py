@@ -18,7 +18,7 @@ from toolgen.clock import SystemClock
 from toolgen.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.encryption import Seal
-from toolgen.state.idempotency import Claim, Ledger, RedisLedger, SqliteLedger
+from toolgen.state.idempotency import IdempotencyStore, KeyClaim, RedisLedger, SqliteLedger
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.store_watch import StoreWatch
 
@@ -42,8 +42,8 @@ def gateway(server: RedisServer, name: str = "one") -> tuple[CallJournal, StoreW
     return CallJournal(server.folder / name / "begun.db"), StoreWatch(clock=SystemClock())
 
 
-def claim(number: int = 1, **changes: Any) -> Claim:
-    made = Claim(
+def claim(number: int = 1, **changes: Any) -> KeyClaim:
+    made = KeyClaim(
         id=f"tg_{number}",
         call_id=f"call_{number}",
         holder="canary-bot",
@@ -56,14 +56,16 @@ def claim(number: int = 1, **changes: Any) -> Claim:
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Ledger]:
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], IdempotencyStore]:
     if request.param == "sqlite":
         return lambda: SqliteLedger(tmp_path / "keys.db", SystemClock())
     server = request.getfixturevalue("server")
     return lambda: shared(server)
 
 
-def using(places: Callable[[], Ledger], work: Callable[[Ledger, Ledger], Awaitable[None]]) -> None:
+def using(
+    places: Callable[[], IdempotencyStore], work: Callable[[IdempotencyStore, IdempotencyStore], Awaitable[None]]
+) -> None:
     """Runs a test with two processes' views of one ledger."""
 
     async def main() -> None:
@@ -78,8 +80,8 @@ def using(places: Callable[[], Ledger], work: Callable[[Ledger, Ledger], Awaitab
     asyncio.run(main())
 
 
-def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], Ledger]) -> None:
-    async def work(one: Ledger, two: Ledger) -> None:
+def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], IdempotencyStore]) -> None:
+    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         mine, theirs = claim(), claim(call_id="call_other")
         assert await one.claim(mine, 1.0, most=9) == mine
         assert await two.claim(theirs, 1.0, most=9) == mine
@@ -96,8 +98,8 @@ def test_a_key_is_its_first_calls_until_it_is_let_go_of(places: Callable[[], Led
     using(places, work)
 
 
-def test_of_many_at_once_one_has_the_key(places: Callable[[], Ledger]) -> None:
-    async def work(one: Ledger, two: Ledger) -> None:
+def test_of_many_at_once_one_has_the_key(places: Callable[[], IdempotencyStore]) -> None:
+    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         claims = [claim(call_id=f"call_{number}") for number in range(20)]
         found = await asyncio.gather(
             *((one, two)[number % 2].claim(each, 1.0, most=9) for number, each in enumerate(claims))
@@ -107,8 +109,10 @@ def test_of_many_at_once_one_has_the_key(places: Callable[[], Ledger]) -> None:
     using(places, work)
 
 
-def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(places: Callable[[], Ledger]) -> None:
-    async def work(one: Ledger, two: Ledger) -> None:
+def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(
+    places: Callable[[], IdempotencyStore],
+) -> None:
+    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         await one.claim(claim(), 1.0, most=9)
         lost = claim(status="ended", outcome=b"lost")
         await two.lose(lost, 19.0)
@@ -122,8 +126,8 @@ def test_a_claim_that_nobody_renewed_is_lost_and_one_that_somebody_did_is_not(pl
     using(places, work)
 
 
-def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], Ledger]) -> None:
-    async def work(one: Ledger, two: Ledger) -> None:
+def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], IdempotencyStore]) -> None:
+    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         found = [await one.claim(claim(number), 1.0, most=3) for number in range(5)]
         found.append(await two.claim(claim(9, holder="other"), 1.0, most=3))
         assert [each is not None for each in found] == [True, True, True, False, False, True]
@@ -136,7 +140,7 @@ def test_keys_expire_and_one_holder_has_so_many(places: Callable[[], Ledger]) ->
 def test_an_outcome_is_never_taken_back(server: RedisServer) -> None:
     """A renewal may still be on its way on a connection that was given up when the outcome is written on the next."""
 
-    async def work(one: Ledger, two: Ledger) -> None:
+    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         await one.claim(claim(), 1.0, most=9)
         await one.settle(claim(status="ended", outcome=b"out"))
         await two.settle(claim(lease=60.0))
@@ -146,7 +150,7 @@ def test_an_outcome_is_never_taken_back(server: RedisServer) -> None:
 
 
 def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(server: RedisServer) -> None:
-    async def work(one: Ledger, two: Ledger) -> None:
+    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
         await one.claim(claim(), 1.0, most=9)
         await one.claim(claim(2), 1.0, most=9)
         async with Redis(host="127.0.0.1", port=server.port) as redis:

@@ -21,7 +21,7 @@ from toolgen.state.call_states import Status
 from toolgen.state.encryption import Seal
 from toolgen.state.invocations import BehindError
 from toolgen.state.invocations_redis import RedisInvocations
-from toolgen.state.rate_limits import Refusal
+from toolgen.state.rate_limits import LimitRefusal
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_histories import SharedHistories
@@ -71,18 +71,18 @@ def test_buckets_and_places_in_flight_begin_used_up_in_an_emptied_store(server: 
     async def main() -> None:
         one = await Process(server).open()
         taken = charge(burst=3, per_second=0.001)
-        assert not isinstance(await one.buckets.acquire((taken,)), Refusal)
+        assert not isinstance(await one.buckets.acquire((taken,)), LimitRefusal)
         await emptied(server)
         for _ in range(3):
             refused = await one.buckets.acquire((taken,))
-            assert isinstance(refused, Refusal)
+            assert isinstance(refused, LimitRefusal)
             assert refused.retry_after_s > 100
         crowded = await one.buckets.acquire((charge("places", burst=0, concurrency=2),))
-        assert isinstance(crowded, Refusal)
+        assert isinstance(crowded, LimitRefusal)
         assert crowded.reason == "crowded"
         # A gateway without a journal of its own comes to the same.
         other = await Process(server, "two").open()
-        assert isinstance(await other.buckets.acquire((taken,)), Refusal)
+        assert isinstance(await other.buckets.acquire((taken,)), LimitRefusal)
         for process in (one, other):
             await process.close()
 
@@ -94,7 +94,7 @@ def test_a_store_that_is_new_to_all_begins_full(server: RedisServer) -> None:
         one = await Process(server).open()
         await one.calls.changed()
         assert (one.calls.loss, one.watch.epoch.endswith(":0")) == ("", True)
-        assert not isinstance(await one.buckets.acquire((charge(burst=3),)), Refusal)
+        assert not isinstance(await one.buckets.acquire((charge(burst=3),)), LimitRefusal)
         await one.close()
 
     asyncio.run(main())

@@ -16,10 +16,10 @@ from toolgen.state import turn_counter as turns_module
 from toolgen.state.count_connection import Script
 from toolgen.state.redis_connection import RedisLink, RedisLocation
 from toolgen.state.shared_counts import CountClient, CountServer
-from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, SharedTurns, Turns
+from toolgen.state.turn_counter import FORGOTTEN_S, MAX_CALLS, Excess, MemoryTurns, SharedTurns, TurnCounter
 
 BOT = ("bot",)
-Scenario = Callable[[Callable[[], Turns]], Awaitable[None]]
+Scenario = Callable[[Callable[[], TurnCounter]], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenar
 
         links: list[CountClient] = []
 
-        def gateway() -> Turns:
+        def gateway() -> TurnCounter:
             if request.param == "memory":
                 return memory
             made.append(
@@ -70,7 +70,7 @@ def play(request: pytest.FixtureRequest, redis: RedisServer) -> Callable[[Scenar
     return played
 
 
-async def one(turns: Turns, conversation: str = "c", who: tuple[str, ...] = BOT) -> Excess | None:
+async def one(turns: TurnCounter, conversation: str = "c", who: tuple[str, ...] = BOT) -> Excess | None:
     """A call that ends before the next."""
     async with turns.join(who, conversation) as seat:
         return await seat.excess()
@@ -79,7 +79,7 @@ async def one(turns: Turns, conversation: str = "c", who: tuple[str, ...] = BOT)
 def test_calls_one_after_the_other_are_turns_and_those_in_flight_together_are_one(
     play: Callable[[Scenario], None],
 ) -> None:
-    async def scenario(gateway: Callable[[], Turns]) -> None:
+    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
         here, there = gateway(), gateway()
         async with here.join(BOT, "c") as first, there.join(BOT, "c") as second:
             assert [await first.excess(), await second.excess()] == [None, None]
@@ -95,7 +95,7 @@ def test_calls_one_after_the_other_are_turns_and_those_in_flight_together_are_on
 
 
 def test_callers_and_conversations_have_turns_of_their_own(play: Callable[[Scenario], None]) -> None:
-    async def scenario(gateway: Callable[[], Turns]) -> None:
+    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
         turns = gateway()
         for _ in range(3):
             await one(turns)
@@ -108,7 +108,7 @@ def test_callers_and_conversations_have_turns_of_their_own(play: Callable[[Scena
 
 
 def test_a_turn_has_so_many_calls(play: Callable[[Scenario], None]) -> None:
-    async def scenario(gateway: Callable[[], Turns]) -> None:
+    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
         here, there = gateway(), gateway()
         async with AsyncExitStack() as open_seats:
             for number in range(MAX_CALLS):
@@ -125,7 +125,7 @@ def test_a_turn_has_so_many_calls(play: Callable[[Scenario], None]) -> None:
 def test_a_turn_lasts_as_long_as_a_task_holds_it(play: Callable[[Scenario], None]) -> None:
     """A caller that leaves cannot begin the next turn beside what it left running."""
 
-    async def scenario(gateway: Callable[[], Turns]) -> None:
+    async def scenario(gateway: Callable[[], TurnCounter]) -> None:
         turns, gate = gateway(), asyncio.Event()
         task = asyncio.create_task(gate.wait())
 

@@ -11,7 +11,7 @@ from toolgen.errors import DescriptionError
 from toolgen.model.tool import HttpBinding
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi
-from toolgen.verify import Failed, Proven, verify_source
+from toolgen.verify import FailedTool, ProvenTool, verify_source
 from toolgen.verify.source import prove_http_tools
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
@@ -38,7 +38,7 @@ def test_no_tool_of_a_real_description_fails(path: Path) -> None:
     prove = prove_http_tools(config, reading.info.security_schemes, examples=4, seed="suite")
     step = max(1, len(reading.tools) // MAX_TOOLS)
     verdicts = {tool.name: prove(tool) for tool in reading.tools[::step]}
-    assert {name: one for name, one in verdicts.items() if isinstance(one, Failed)} == {}
+    assert {name: one for name, one in verdicts.items() if isinstance(one, FailedTool)} == {}
     # What needs no request is compared for every tool.
     differ = [
         tool.name
@@ -52,6 +52,6 @@ def test_no_tool_of_a_real_description_fails(path: Path) -> None:
 @pytest.mark.parametrize("path", files(SCHEMAS, 40_000), ids=lambda path: path.name)
 def test_every_tool_of_a_real_schema_is_proven(path: Path) -> None:
     report = verify_source(SourceConfig(name="s", kind="graphql", location=str(path)), examples=6)
-    unproven = [one for one in report.tools if not isinstance(one.verdict, Proven)]
+    unproven = [one for one in report.tools if not isinstance(one.verdict, ProvenTool)]
     # An agent's own documents have no proof before they are written.
     assert [one for one in unproven if one.origin != "schema"] == []

@@ -10,7 +10,7 @@ from graphql import build_schema
 
 from toolgen.model.tool import Effect, GraphQLBinding, Tool
 from toolgen.verify.graphql import prove_operation
-from toolgen.verify.verdicts import Failed, Proven
+from toolgen.verify.verdicts import FailedTool, ProvenTool
 
 SCHEMA = build_schema(
     """
@@ -63,7 +63,7 @@ def tool(**fields: Any) -> Tool:
 
 def test_a_right_operation_is_proven() -> None:
     verdict = prove_operation(tool(), SCHEMA, examples=20, seed="0")
-    assert isinstance(verdict, Proven), verdict
+    assert isinstance(verdict, ProvenTool), verdict
     assert verdict.examples > 5
 
 
@@ -88,5 +88,5 @@ def closed(**properties: Any) -> dict[str, Any]:
 )
 def test_a_planted_fault_is_caught(fields: dict[str, Any], reason: str) -> None:
     verdict = prove_operation(tool(**fields), SCHEMA, examples=40, seed="0")
-    assert isinstance(verdict, Failed)
+    assert isinstance(verdict, FailedTool)
     assert reason in verdict.reason

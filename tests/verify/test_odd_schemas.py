@@ -10,7 +10,7 @@ import pytest
 
 from tests.exhaustive import spread
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import Failed, Proven, Unproven, verify_source
+from toolgen.verify import FailedTool, ProvenTool, Unproven, verify_source
 from toolgen.verify import source as proving
 
 ODD: dict[str, dict[str, Any]] = {
@@ -82,7 +82,7 @@ def test_no_schema_ends_or_fails_the_proof_of_its_tool(tmp_path: Path, version: 
     for name, schema in ODD.items():
         path.write_text(json.dumps(document(version, place, schema)), encoding="utf-8")
         for report in verify_source(SourceConfig(name="s", kind="openapi", location=str(path)), examples=4).tools:
-            assert not isinstance(report.verdict, Failed), (name, report.verdict)
+            assert not isinstance(report.verdict, FailedTool), (name, report.verdict)
             assert "could not be judged" not in str(report.verdict), (name, report.verdict)
 
 
@@ -105,4 +105,4 @@ def test_what_ends_one_proof_costs_no_other_its_result(tmp_path: Path, monkeypat
     assert isinstance(first, Unproven)
     assert first.reasons[0].startswith("it could not be judged: ZeroDivisionError at")
     assert "secret" not in first.reasons[0]
-    assert isinstance(second, Proven)
+    assert isinstance(second, ProvenTool)

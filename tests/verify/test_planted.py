@@ -17,9 +17,9 @@ from tests.execute.http.fidelity import cases, document
 from toolgen.errors import DescriptionError
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.openapi import read_openapi
-from toolgen.verify import Failed, Proven
+from toolgen.verify import FailedTool, ProvenTool
 from toolgen.verify.source import prove_http_tools
 
 HERE = Path(__file__).parent / "planted"
@@ -56,21 +56,21 @@ def planted(form: Any, at: str, fault: Mapping[str, Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def warehouse() -> Reading:
+def warehouse() -> SourceReading:
     reading = read_openapi(config(WAREHOUSE))
     assert [one for one in reading.problems if one.level == "error"] == []
     return reading
 
 
-def test_the_tools_are_right_before_anything_is_planted(warehouse: Reading) -> None:
+def test_the_tools_are_right_before_anything_is_planted(warehouse: SourceReading) -> None:
     prove_one = prove_http_tools(config(WAREHOUSE), warehouse.info.security_schemes, 12, "0")
-    assert {tool.name: prove_one(tool) for tool in warehouse.tools if not isinstance(prove_one(tool), Proven)} == {}
+    assert {tool.name: prove_one(tool) for tool in warehouse.tools if not isinstance(prove_one(tool), ProvenTool)} == {}
 
 
 @pytest.mark.parametrize(
     "fault", FAULTS, ids=[f"{number} {one['tool']} {one['at']}" for number, one in enumerate(FAULTS)]
 )
-def test_a_planted_fault_is_found(warehouse: Reading, fault: dict[str, Any]) -> None:
+def test_a_planted_fault_is_found(warehouse: SourceReading, fault: dict[str, Any]) -> None:
     tool = next(one for one in warehouse.tools if one.name == f"w__{fault['tool']}")
     schemes = dict(warehouse.info.security_schemes)
     if fault["at"].startswith("schemes/"):
@@ -79,16 +79,16 @@ def test_a_planted_fault_is_found(warehouse: Reading, fault: dict[str, Any]) -> 
     else:
         tool = msgspec.convert(planted(tool.to_dict(), fault["at"], fault), Tool)
     verdict = prove(WAREHOUSE, tool, schemes)
-    assert isinstance(verdict, Failed), verdict
+    assert isinstance(verdict, FailedTool), verdict
     assert fault["says"] in f"{verdict.reason} {verdict.sent}"
     assert "#/" in verdict.pointer or verdict.sent
 
 
-def test_a_fault_is_shown_with_the_smallest_arguments_and_its_place(warehouse: Reading) -> None:
+def test_a_fault_is_shown_with_the_smallest_arguments_and_its_place(warehouse: SourceReading) -> None:
     tool = next(one for one in warehouse.tools if one.name == "w__create_item")
     schema = planted(tool.input_schema, "$defs/Item/properties/box/properties/w/minimum", {"put": 5})
     verdict = prove(WAREHOUSE, msgspec.structs.replace(tool, input_schema=schema), warehouse.info.security_schemes)
-    assert isinstance(verdict, Failed)
+    assert isinstance(verdict, FailedTool)
     assert verdict.pointer == "#/components/schemas/Item/properties/box/properties/w/minimum"
     assert verdict.arguments["parts"] == [{"box": {"w": 0.0}}]
     assert "`minimum: 5.0`, the description 0.0" in verdict.reason
@@ -158,7 +158,7 @@ def undetected(path: Path, many: int) -> tuple[int, list[str]]:
             change = worsened(getattr(tool, field) or {}, random.Random(f"{path.name}{tool.name}{field}"))
             if change is not None:
                 count += 1
-                if not isinstance(proof(msgspec.structs.replace(tool, **{field: change[0]})), Failed):
+                if not isinstance(proof(msgspec.structs.replace(tool, **{field: change[0]})), FailedTool):
                     missed.append(f"{path.name} {tool.name} {field} {change[1]}")
     return count, missed
 
@@ -191,7 +191,7 @@ def test_no_case_of_fidelity_is_called_wrong(fidelity: dict[str, Path]) -> None:
     for name, path in fidelity.items():
         reading = read_openapi(config(path))
         proof = prove_http_tools(config(path), reading.info.security_schemes, 2, "0")
-        if any(isinstance(proof(tool), Failed) for tool in reading.tools):
+        if any(isinstance(proof(tool), FailedTool) for tool in reading.tools):
             wrong.append(name)
     assert wrong == []
 

@@ -13,7 +13,7 @@ from toolgen.sources.documents import Documents
 from toolgen.verify.reader import ABSENT, Undefined, equal, nested, same_parameter
 from toolgen.verify.received import UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
-from toolgen.verify.spec_operation import SERVER, Described, Descriptions
+from toolgen.verify.spec_operation import SERVER, Descriptions, SpecOperation
 
 ARRAY = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -21,7 +21,7 @@ COLORS = ["blue", "black", "brown"]
 RGB = {"R": 100, "G": 200, "B": 150}
 
 
-def described(folder: Path, parameter: dict[str, Any], path: str = "/e") -> Described:
+def described(folder: Path, parameter: dict[str, Any], path: str = "/e") -> SpecOperation:
     written = document({path: {"get": operation(parameters=[parameter])}})
     (folder / "doc.json").write_text(json.dumps(written), encoding="utf-8")
     origin = f"#/paths/{path.replace('/', '~1')}/get"

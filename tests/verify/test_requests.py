@@ -15,7 +15,7 @@ from toolgen.model.tool import HttpBinding, HttpBody, HttpPart, Tool
 from toolgen.sources.documents import Documents
 from toolgen.verify.requests import prove_request
 from toolgen.verify.spec_operation import Descriptions
-from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict
+from toolgen.verify.verdicts import FailedTool, ProvenTool, Unproven, Verdict
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}
@@ -68,7 +68,7 @@ def test_every_style_of_every_place_is_proven(
     path = "/e/{q}" if place == "path" else "/e"
     tool, _ = described(tmp_path, {path: {"get": operation(parameters=[{**parameter, "required": True}])}})
     verdict = prove(tmp_path, tool)
-    assert isinstance(verdict, Proven), verdict
+    assert isinstance(verdict, ProvenTool), verdict
     assert verdict.examples > 0
 
 
@@ -87,23 +87,23 @@ def test_several_variables_of_a_segment_are_judged_where_they_can_be_told_apart(
     path, schemas = PLACES[case]
     parameters = [{"name": name, "in": "path", "required": True, "schema": one} for name, one in schemas.items()]
     tool, binding = described(tmp_path, {path: {"get": operation(parameters=parameters)}})
-    assert isinstance(prove(tmp_path, tool), Proven)
+    assert isinstance(prove(tmp_path, tool), ProvenTool)
     renamed = tuple(
         msgspec.structs.replace(one, name=other.name)
         for one, other in zip(binding.parameters, reversed(binding.parameters), strict=True)
     )
-    assert isinstance(prove(tmp_path, tool, parameters=renamed), Failed)
+    assert isinstance(prove(tmp_path, tool, parameters=renamed), FailedTool)
 
 
 def test_what_is_percent_encoded_where_reserved_characters_may_stand_stays_so(tmp_path: Path) -> None:
     parameter = query(schema={"type": "string", "example": "%2F"}, allowReserved=True)
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[parameter])}})
-    assert isinstance(verdict := prove(tmp_path, tool), Proven), verdict
+    assert isinstance(verdict := prove(tmp_path, tool), ProvenTool), verdict
 
 
 def test_names_that_start_with_an_underscore_and_without_are_two(tmp_path: Path) -> None:
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[query("_limit"), query("limit_")])}})
-    assert isinstance(verdict := prove(tmp_path, tool), Proven), verdict
+    assert isinstance(verdict := prove(tmp_path, tool), ProvenTool), verdict
 
 
 def test_open_objects_of_a_query_that_share_a_name_may_be_refused(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_open_objects_of_a_query_that_share_a_name_may_be_refused(tmp_path: Path
 def test_a_form_that_may_be_null_may_be_refused(tmp_path: Path) -> None:
     form = {"type": ["object", "null"], "properties": {"a": TEXT}}
     tool, _ = described(tmp_path, {"/e": {"post": operation(**body(form, "multipart/form-data"))}})
-    assert isinstance(verdict := prove(tmp_path, tool), Proven), verdict
+    assert isinstance(verdict := prove(tmp_path, tool), ProvenTool), verdict
 
 
 FILE = {"type": "string", "format": "binary"}
@@ -134,7 +134,7 @@ def test_cookies_of_the_newest_version_are_proven(tmp_path: Path, style: str, ex
     one = {"name": "c", "in": "cookie", "required": True, "schema": schema, "style": style, "explode": explode}
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[one])}}, "3.2.0")
     verdict = prove(tmp_path, tool)
-    assert isinstance(verdict, Proven), verdict
+    assert isinstance(verdict, ProvenTool), verdict
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_every_kind_of_body_is_proven(tmp_path: Path, media_type: str, schema: A
     version = "3.0.3" if "format" in json.dumps(schema) else "3.1.0"
     tool, _ = described(tmp_path, {"/e": {"post": operation(**body(schema, media_type, **more))}}, version)
     verdict = prove(tmp_path, tool)
-    assert isinstance(verdict, Proven), verdict
+    assert isinstance(verdict, ProvenTool), verdict
 
 
 @pytest.mark.parametrize("collection", ["csv", "ssv", "tsv", "pipes", "multi"])
@@ -187,7 +187,7 @@ def test_swagger_collections_are_proven(tmp_path: Path, collection: str, place: 
     one = {"name": "q", "in": place, "type": "array", "items": WHOLE, "collectionFormat": collection}
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[one])}}, "2.0")
     verdict = prove(tmp_path, tool)
-    assert isinstance(verdict, Proven), verdict
+    assert isinstance(verdict, ProvenTool), verdict
 
 
 def planted(tmp_path: Path) -> tuple[Tool, HttpBinding]:
@@ -211,7 +211,7 @@ def changed(binding: HttpBinding, argument: str, **fields: Any) -> dict[str, Any
 
 def test_what_is_planted_below_is_right_before_it(tmp_path: Path) -> None:
     tool, _ = planted(tmp_path)
-    assert isinstance(prove(tmp_path, tool), Proven)
+    assert isinstance(prove(tmp_path, tool), ProvenTool)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_what_is_planted_below_is_right_before_it(tmp_path: Path) -> None:
 def test_a_parameter_that_goes_elsewhere_is_caught(tmp_path: Path, argument: str, fields: dict[str, Any]) -> None:
     tool, binding = planted(tmp_path)
     verdict = prove(tmp_path, tool, **changed(binding, argument, **fields))
-    assert isinstance(verdict, Failed), verdict
+    assert isinstance(verdict, FailedTool), verdict
     assert verdict.reason
 
 
@@ -237,14 +237,14 @@ def test_swapped_parameters_are_caught(tmp_path: Path) -> None:
     tool, binding = planted(tmp_path)
     names = {"limit": "other", "other": "limit"}
     swapped = tuple(msgspec.structs.replace(one, name=names.get(one.name, one.name)) for one in binding.parameters)
-    assert isinstance(prove(tmp_path, tool, parameters=swapped), Failed)
+    assert isinstance(prove(tmp_path, tool, parameters=swapped), FailedTool)
 
 
 def test_a_dropped_parameter_is_caught(tmp_path: Path) -> None:
     tool, binding = planted(tmp_path)
     kept = tuple(one for one in binding.parameters if one.argument != "limit")
     verdict = prove(tmp_path, tool, parameters=kept)
-    assert isinstance(verdict, Failed)
+    assert isinstance(verdict, FailedTool)
     assert "'limit'" in verdict.reason
 
 
@@ -253,7 +253,7 @@ def test_an_argument_the_schema_lost_is_caught(tmp_path: Path) -> None:
     kept = {name: one for name, one in tool.input_schema["properties"].items() if name != "limit"}
     poorer = msgspec.structs.replace(tool, input_schema={**tool.input_schema, "properties": kept})
     parameters = tuple(one for one in binding.parameters if one.argument != "limit")
-    assert isinstance(prove(tmp_path, poorer, parameters=parameters), Failed)
+    assert isinstance(prove(tmp_path, poorer, parameters=parameters), FailedTool)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_an_argument_the_schema_lost_is_caught(tmp_path: Path) -> None:
 )
 def test_a_wrong_body_is_caught(tmp_path: Path, wrong: HttpBody | None) -> None:
     tool, _ = planted(tmp_path)
-    assert isinstance(prove(tmp_path, tool, body=wrong), Failed)
+    assert isinstance(prove(tmp_path, tool, body=wrong), FailedTool)
 
 
 @pytest.mark.parametrize(
@@ -277,22 +277,22 @@ def test_a_wrong_body_is_caught(tmp_path: Path, wrong: HttpBody | None) -> None:
 )
 def test_a_request_to_somewhere_else_is_caught(tmp_path: Path, fields: dict[str, Any]) -> None:
     tool, _ = planted(tmp_path)
-    assert isinstance(prove(tmp_path, tool, **fields), Failed)
+    assert isinstance(prove(tmp_path, tool, **fields), FailedTool)
 
 
 def test_a_part_that_is_no_file_is_caught(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"f": {"type": "string", "format": "binary"}}, "required": ["f"]}
     tool, binding = described(tmp_path, {"/e": {"post": operation(**body(schema, "multipart/form-data"))}}, "3.0.3")
-    assert isinstance(prove(tmp_path, tool), Proven)
+    assert isinstance(prove(tmp_path, tool), ProvenTool)
     assert binding.body is not None
     wrong = msgspec.structs.replace(binding.body, parts={"f": HttpPart()})
-    assert isinstance(prove(tmp_path, tool, body=wrong), Failed)
+    assert isinstance(prove(tmp_path, tool, body=wrong), FailedTool)
 
 
 def test_a_failure_shows_its_smallest_example(tmp_path: Path) -> None:
     tool, binding = planted(tmp_path)
     verdict = prove(tmp_path, tool, **changed(binding, "tags", explode=False))
-    assert isinstance(verdict, Failed)
+    assert isinstance(verdict, FailedTool)
     assert set(verdict.arguments) == {"id", "name", "tags"}  # two of them because they are required
     assert verdict.arguments["tags"] == [0, 0]
     assert verdict.arguments["name"] == ""
@@ -312,30 +312,30 @@ def test_null_in_a_list_is_refused_and_what_else_the_list_holds_is_proven(tmp_pa
     form = body({"type": "object", "properties": {"ids": items}}, "application/x-www-form-urlencoded")
     for method, said in (("get", {"parameters": [query(schema=items)]}), ("post", form)):
         tool, _ = described(tmp_path, {"/e": {method: operation(**said)}}, "3.1.0")
-        assert isinstance(prove(tmp_path, tool), Proven)
+        assert isinstance(prove(tmp_path, tool), ProvenTool)
 
 
 def test_arguments_that_no_example_had_are_tried_one_by_one(tmp_path: Path) -> None:
     """The first example has no optional argument."""
     written = [query(name, schema={**WHOLES, "minItems": 2}) for name in "abc"]
     tool, binding = described(tmp_path, {"/e": {"get": operation(parameters=written)}})
-    assert isinstance(prove(tmp_path, tool, examples=1), Proven)
+    assert isinstance(prove(tmp_path, tool, examples=1), ProvenTool)
     wrong = prove(tmp_path, tool, examples=1, **changed(binding, "b", explode=False))
-    assert isinstance(wrong, Failed)
+    assert isinstance(wrong, FailedTool)
     assert wrong.arguments.keys() == {"b"}
 
 
 def test_an_enum_without_values_says_nothing(tmp_path: Path) -> None:
     nothing = {"type": "string", "enum": [], "allOf": [{"type": "string", "maxLength": 5}]}
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[query(schema=nothing)])}})
-    assert isinstance(prove(tmp_path, tool), Proven)
+    assert isinstance(prove(tmp_path, tool), ProvenTool)
 
 
 def test_lists_in_a_deep_object_are_held_to_the_documented_convention(tmp_path: Path) -> None:
     nested = {"type": "object", "properties": {"a": {"type": "array", "items": TEXT, "minItems": 1}}, "required": ["a"]}
     deep = query(schema=nested, style="deepObject", explode=True)
     tool, binding = described(tmp_path, {"/e": {"get": operation(parameters=[deep])}})
-    assert isinstance(prove(tmp_path, tool), Proven)
+    assert isinstance(prove(tmp_path, tool), ProvenTool)
     verdict = prove(tmp_path, tool, **changed(binding, binding.parameters[0].argument, style="form"))
     assert isinstance(verdict, Unproven)  # openapi-core reads no lists there, so that it cannot agree
     assert "is read as None" in verdict.reasons[0]

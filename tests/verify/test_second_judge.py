@@ -12,8 +12,8 @@ import pytest
 from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.execute.http.request_builder import bind
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import Failed, Proven, Unproven, Verdict, requests
-from toolgen.verify.judge import Judge, Judgement
+from toolgen.verify import FailedTool, ProvenTool, Unproven, Verdict, requests
+from toolgen.verify.judge import RequestJudge, RequestJudgement
 from toolgen.verify.source import prove_http_tools
 
 ITEM = {
@@ -67,7 +67,7 @@ def proved(folder: Path, at: str = "", put: Any = None, *, version: str = "3.1.0
 )
 def test_other_words_for_the_same_values_are_no_failure(tmp_path: Path, version: str, at: str, put: Any) -> None:
     verdict = proved(tmp_path, at, put, version=version)
-    assert not isinstance(verdict, Failed), verdict
+    assert not isinstance(verdict, FailedTool), verdict
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_other_words_for_the_same_values_are_no_failure(tmp_path: Path, version:
 )
 def test_words_for_other_values_are_a_failure(tmp_path: Path, at: str, put: Any, says: str) -> None:
     verdict = proved(tmp_path, at, put)
-    assert isinstance(verdict, Failed), verdict
+    assert isinstance(verdict, FailedTool), verdict
     assert says in verdict.reason
 
 
@@ -103,13 +103,13 @@ def test_a_complaint_of_our_own_reader_alone_is_no_failure(tmp_path: Path, monke
 
 
 def test_a_complaint_of_openapi_core_alone_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = Judge.read
+    ask = RequestJudge.read
 
-    def refusing(self: Judge, received: Any) -> Judgement:
-        return Judgement(values=ask(self, received).values, complaints={("body", ""): "a false alarm"})
+    def refusing(self: RequestJudge, received: Any) -> RequestJudgement:
+        return RequestJudgement(values=ask(self, received).values, complaints={("body", ""): "a false alarm"})
 
-    assert isinstance(proved(tmp_path), Proven)
-    monkeypatch.setattr(Judge, "read", refusing)
+    assert isinstance(proved(tmp_path), ProvenTool)
+    monkeypatch.setattr(RequestJudge, "read", refusing)
     verdict = proved(tmp_path)
     assert isinstance(verdict, Unproven)
     assert "openapi-core refuses it: a false alarm" in verdict.reasons[0]
@@ -122,13 +122,13 @@ def test_a_lost_value_that_openapi_core_cannot_read_is_a_failure(
     parameter = {"name": "q", "in": "path", "required": True, "style": style, "schema": {"type": "string"}}
     tool, _ = only(read(tmp_path, document({"/i/{q}": {"get": operation(parameters=[parameter])}}, "3.1.0")))
     prove = prove_http_tools(SourceConfig(name="s", kind="openapi", location=str(tmp_path / "doc.json")), {}, 6, "0")
-    assert isinstance(prove(tool), Proven)
+    assert isinstance(prove(tool), ProvenTool)
 
     def losing(binding: Any, arguments: Any, schema: Any) -> Any:
         return bind(binding, {"q": "lost"}, schema)
 
     monkeypatch.setattr(requests, "bind", losing)
-    assert isinstance(prove(tool), Failed)
+    assert isinstance(prove(tool), FailedTool)
 
 
 @pytest.mark.parametrize("pattern", ["^.{1,2097152}", "^[a-z]{,2}$"])
@@ -137,4 +137,4 @@ def test_a_pattern_that_the_second_judge_cannot_compile_is_no_failure(tmp_path: 
     parameter = {"name": "q", "in": "query", "required": True, "schema": said}
     config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
     tool, _ = only(read(tmp_path, document({"/i": {"get": operation(parameters=[parameter])}})))
-    assert not isinstance(verdict := prove_http_tools(config, {}, 20, "0")(tool), Failed), verdict
+    assert not isinstance(verdict := prove_http_tools(config, {}, 20, "0")(tool), FailedTool), verdict

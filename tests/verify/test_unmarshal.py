@@ -10,7 +10,7 @@ import pytest
 from tests.sources.openapi.readings import document, operation, read
 from toolgen.sources.documents import Documents
 from toolgen.verify import unmarshal
-from toolgen.verify.judge import Judge, Judgement
+from toolgen.verify.judge import RequestJudge, RequestJudgement
 from toolgen.verify.received import receive
 from toolgen.verify.spec_operation import SERVER, Descriptions
 
@@ -31,13 +31,13 @@ BODIES = [
 ]
 
 
-def judged(folder: Path, version: str, body: bytes) -> Judgement:
+def judged(folder: Path, version: str, body: bytes) -> RequestJudgement:
     content = {"application/json": {"schema": SCHEMA}}
     written = operation(requestBody={"required": True, "content": content}, parameters=PARAMETERS)
     (tool,) = read(folder, document({"/e": {"post": written}}, version)).tools
     described = Descriptions(Documents(folder / "doc.json")).operation(tool.origin)
     headers = (("Content-Type", "application/json"),)
-    return Judge(described).read(receive(f"{SERVER}/e?on=1999-12-31", headers, body, server=SERVER, path="/e"))
+    return RequestJudge(described).read(receive(f"{SERVER}/e?on=1999-12-31", headers, body, server=SERVER, path="/e"))
 
 
 PARAMETERS: list[dict[str, Any]] = [{"name": "on", "in": "query", "schema": {"type": "string", "format": "date"}}]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tests.audit.logs import PLAIN, add, opened, with_key
 from tests.services.local import LocalServer, running
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.verify import verify
 from toolgen.clock import SystemClock
 from toolgen.config.audit import AuditSettings, CheckpointPlace
@@ -68,7 +68,7 @@ def allowed(destination: Destination) -> Verdict:
     return Allow(rule="test")
 
 
-def plan(*places: CheckpointPlace, permit: object = allowed) -> Plan:
+def plan(*places: CheckpointPlace, permit: object = allowed) -> AuditPlan:
     return plan_of(AuditSettings(plan=PLAIN, places=places), permit, SystemClock())  # type: ignore[arg-type]
 
 
@@ -77,7 +77,7 @@ def place(kind: str, location: str, **headers: str) -> CheckpointPlace:
     return CheckpointPlace(kind=kind, location=location, headers=MappingProxyType(references))  # type: ignore[arg-type]
 
 
-def sign_once(directory: Path, given: Plan) -> tuple[str, ...]:
+def sign_once(directory: Path, given: AuditPlan) -> tuple[str, ...]:
     with_key(directory)
 
     async def scenario() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from toolgen.execute.base import Destination
 from toolgen.model.secret import parse_reference
 from toolgen.model.verdict import Verdict
 from toolgen.policy.egress import Egress
-from toolgen.wiring.webhook import UnsentError, WebhookSender
+from toolgen.wiring.webhook import DeliveryError, WebhookSender
 
 KEYS = (b"a" * 32, b"b" * 32)
 SECRETS = tuple("whsec_" + base64.b64encode(key).decode() for key in KEYS)
@@ -49,8 +49,8 @@ def under(egress: Egress, sent: list[Destination] | None = None) -> object:
 OPEN = under(Egress(private_networks=True))
 
 
-def failure(sender: WebhookSender) -> UnsentError:
-    with pytest.raises(UnsentError) as raised:
+def failure(sender: WebhookSender) -> DeliveryError:
+    with pytest.raises(DeliveryError) as raised:
         asyncio.run(sender.send("msg_1", b"{}", NOW))
     return raised.value
 

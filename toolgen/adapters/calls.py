@@ -22,8 +22,8 @@ from toolgen.model.tool import DeviceBinding, Effect, Tool
 from toolgen.model.unavailable import fault_error
 
 __all__ = [
-    "Caller",
-    "Media",
+    "AdapterCaller",
+    "MediaPart",
     "Party",
     "media_in",
     "metadata_of",
@@ -43,7 +43,7 @@ _GONE = Error(
 )
 
 
-class Caller(Struct, frozen=True, kw_only=True):
+class AdapterCaller(Struct, frozen=True, kw_only=True):
     """One principal at a gateway, by whichever policy is in force: an agent may live longer than the policy it began under.
 
     `session` is the conversation its calls belong to, whose turns are counted; "" for none.
@@ -145,7 +145,7 @@ def metadata_of(tool: Tool) -> dict[str, Any]:
     return {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
 
 
-class Media(Struct, frozen=True, kw_only=True):
+class MediaPart(Struct, frozen=True, kw_only=True):
     """A picture or a recording in an answer. `kind` is image or audio."""
 
     kind: str
@@ -163,12 +163,12 @@ def text_of(envelope: Envelope) -> str:
     return whole_text(envelope)
 
 
-def media_in(envelope: Envelope) -> list[str | Media]:
+def media_in(envelope: Envelope) -> list[str | MediaPart]:
     """The texts, pictures and recordings of an answer, in their order; empty where it is text alone."""
     if envelope.status != "ok":
         return []
     parts = [_part(block) for block in content_blocks(envelope)]
-    return parts if any(isinstance(part, Media) for part in parts) else []
+    return parts if any(isinstance(part, MediaPart) for part in parts) else []
 
 
 def whole_data(envelope: Envelope) -> Json:
@@ -179,9 +179,9 @@ def whole_data(envelope: Envelope) -> Json:
     return text_of(envelope) if more else envelope.data
 
 
-def _part(block: Block) -> str | Media:
+def _part(block: Block) -> str | MediaPart:
     if block["type"] in {"image", "audio"}:
-        return Media(kind=block["type"], media_type=block["mimeType"], base64=block["data"])
+        return MediaPart(kind=block["type"], media_type=block["mimeType"], base64=block["data"])
     return text_block(block)
 
 

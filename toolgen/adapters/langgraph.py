@@ -9,7 +9,16 @@ from langgraph.config import get_config
 from langgraph.types import interrupt
 from pydantic import PrivateAttr
 
-from toolgen.adapters.calls import Caller, Media, Party, media_in, metadata_of, schema_of, text_of, waits_for_somebody
+from toolgen.adapters.calls import (
+    AdapterCaller,
+    MediaPart,
+    Party,
+    media_in,
+    metadata_of,
+    schema_of,
+    text_of,
+    waits_for_somebody,
+)
 from toolgen.canonical import digest, encodable
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.model.result import Envelope
@@ -26,7 +35,7 @@ def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s:
     In a graph with a checkpointer, a call that waits for a person interrupts the graph. Resuming it wakes the call and no more: it is told
     how it ended at the gateway, for which it waits up to `wait_s` seconds, and interrupts again when nobody has answered there.
     """
-    caller = Caller(gateway=gateway, party=principal, client="langgraph", session=session)
+    caller = AdapterCaller(gateway=gateway, party=principal, client="langgraph", session=session)
     return [GatewayTool.of(caller, tool, wait_s) for tool in caller.offered()]
 
 
@@ -36,11 +45,11 @@ class GatewayTool(BaseTool):
     No `StructuredTool`, which gives arguments to a function by their names: one called `config` would never arrive.
     """
 
-    _caller: Caller = PrivateAttr()
+    _caller: AdapterCaller = PrivateAttr()
     _wait_s: float = PrivateAttr()
 
     @classmethod
-    def of(cls, caller: Caller, tool: Tool, wait_s: float) -> GatewayTool:
+    def of(cls, caller: AdapterCaller, tool: Tool, wait_s: float) -> GatewayTool:
         """A tool of a caller's."""
         made = cls(
             name=tool.name,
@@ -84,7 +93,7 @@ def _content(envelope: Envelope) -> str | list[dict[str, str]]:
     return [_block(part) for part in parts] if parts else text_of(envelope)
 
 
-def _block(part: str | Media) -> dict[str, str]:
+def _block(part: str | MediaPart) -> dict[str, str]:
     """One content block. LangChain takes no audio block from a tool: it would write the whole content as one JSON text."""
     if isinstance(part, str):
         return {"type": "text", "text": part}

@@ -7,7 +7,7 @@ from typing import Any
 from agents import FunctionTool, Tool, ToolOutputImage, ToolOutputText
 from agents.tool_context import ToolContext
 
-from toolgen.adapters.calls import Caller, Media, Party, media_in, schema_of, text_of, waits_for_person
+from toolgen.adapters.calls import AdapterCaller, MediaPart, Party, media_in, schema_of, text_of, waits_for_person
 from toolgen.gateway.json_body import Malformed
 from toolgen.gateway.protocol import AgentGateway
 from toolgen.gateway.rest.tool_call_batches import written_arguments
@@ -23,11 +23,11 @@ def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s:
     `session` names the conversation whose turns the gateway counts: none without it. A call that waits for a person waits `wait_s` seconds
     for the answer at the gateway, and is then answered with its id and what it waits for.
     """
-    caller = Caller(gateway=gateway, party=principal, client="openai-agents", session=session)
+    caller = AdapterCaller(gateway=gateway, party=principal, client="openai-agents", session=session)
     return [_tool(caller, tool, wait_s) for tool in caller.offered()]
 
 
-def _tool(caller: Caller, tool: GatewayTool, wait_s: float) -> FunctionTool:
+def _tool(caller: AdapterCaller, tool: GatewayTool, wait_s: float) -> FunctionTool:
     async def invoke(_context: ToolContext[Any], text: str) -> str | list[ToolOutputText | ToolOutputImage]:
         """One governed call. Never raises: that would end the run."""
         try:
@@ -55,7 +55,7 @@ def _shown(envelope: Envelope) -> str | list[ToolOutputText | ToolOutputImage]:
     return [_output(part) for part in parts] if parts else text_of(envelope)
 
 
-def _output(part: str | Media) -> ToolOutputText | ToolOutputImage:
+def _output(part: str | MediaPart) -> ToolOutputText | ToolOutputImage:
     if isinstance(part, str):
         return ToolOutputText(text=part)
     if part.kind == "image":

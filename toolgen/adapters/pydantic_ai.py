@@ -23,8 +23,8 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from toolgen.adapters.calls import (
-    Caller,
-    Media,
+    AdapterCaller,
+    MediaPart,
     Party,
     media_in,
     metadata_of,
@@ -144,7 +144,7 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
         whose = self._principal if principal is None else principal
         if callable(whose):
             raise ConfigError("whose calls these are is found in a run's context: say principal=")
-        caller = Caller(gateway=self._gateway, party=whose, client="pydantic-ai")
+        caller = AdapterCaller(gateway=self._gateway, party=whose, client="pydantic-ai")
         wait = self._wait_s if wait_s is None else wait_s
         told = {call.tool_call_id: requests.metadata[call.tool_call_id] for call in requests.calls}
         found = await asyncio.gather(*(caller.standing(one["tool"], one["call_id"], wait) for one in told.values()))
@@ -155,10 +155,10 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
         }
         return requests.build_results(calls=ended, metadata=requests.metadata)
 
-    def _caller(self, ctx: RunContext[AgentDepsT]) -> Caller:
+    def _caller(self, ctx: RunContext[AgentDepsT]) -> AdapterCaller:
         party = self._principal(ctx) if callable(self._principal) else self._principal
         session = self._session(ctx) if callable(self._session) else self._session
-        return Caller(gateway=self._gateway, party=party, client="pydantic-ai", session=session)
+        return AdapterCaller(gateway=self._gateway, party=party, client="pydantic-ai", session=session)
 
     def _tool(self, tool: Tool) -> ToolsetTool[AgentDepsT]:
         shown = ToolDefinition(
@@ -184,7 +184,9 @@ def _shown(envelope: Envelope) -> Any:
     if not parts:
         return whole_data(envelope)
     return [
-        BinaryContent(base64.b64decode(part.base64), media_type=part.media_type) if isinstance(part, Media) else part
+        BinaryContent(base64.b64decode(part.base64), media_type=part.media_type)
+        if isinstance(part, MediaPart)
+        else part
         for part in parts
     ]
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.entry import Entry
-from toolgen.audit.segment import Head
+from toolgen.audit.segment import StreamHead
 from toolgen.errors import AuditError
 
 __all__ = ["AuditCounts", "Batch", "FullError", "Position", "Waiting", "cannot_be_written"]
@@ -33,7 +33,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes = b""
     hashes: Sequence[str] = ()
     room: Sequence[tuple[int, bool]] = ()
-    head: Head = Head()
+    head: StreamHead = StreamHead()
     time: float = 0.0
     reserve: int = 0
     begins: bool = False

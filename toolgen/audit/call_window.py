@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from toolgen.audit.entry import Entry
 from toolgen.audit.files import SegmentFile, blocks, bounded, lines, opened, segments, stream_names
-from toolgen.audit.reader import Users, decoded, merged, unfinished_row, with_outcome
+from toolgen.audit.reader import RecordedUsers, decoded, merged, unfinished_row, with_outcome
 
 __all__ = ["CallWindow", "seconds_of", "start_of"]
 
@@ -88,7 +88,7 @@ class _Seen:
         return known
 
 
-class _Stream(Struct):
+class _StreamWindow(Struct):
     """The part of a stream that is in a window: `count` lines of the segment that begins with entry `start` and of later ones.
 
     `loose` are calls that end in it and may have begun before it, `strangers` the callers that it does not say the roles of in time, and
@@ -164,7 +164,7 @@ class CallWindow:
         self._directory = directory
         self._since = since
         self._has_users = has_users
-        self._streams: list[_Stream] = []
+        self._streams: list[_StreamWindow] = []
         self._apart: set[str] = set()
         self._most, self._room = _MAX_WAITING, 0
         self.reconciled: set[str] = set()
@@ -194,7 +194,7 @@ class CallWindow:
         """The calls with these ids, if they are in the window, the oldest first. Raises `AuditError`."""
         self._apart = set(call_ids)
         self._streams = [
-            _Stream(name=name, start=start_of(self._directory, name, self._since))
+            _StreamWindow(name=name, start=start_of(self._directory, name, self._since))
             for name in stream_names(self._directory)
         ]
         return [row for row in self._read_apart() if seconds_of(row) >= self._since]
@@ -204,7 +204,7 @@ class CallWindow:
         seen, self._room = _Seen(), _MAX_KEPT
         names = stream_names(self._directory)
         self._most = _MAX_WAITING // max(1, len(names))
-        self._streams = [_Stream(name=name, start=start_of(self._directory, name, self._since)) for name in names]
+        self._streams = [_StreamWindow(name=name, start=start_of(self._directory, name, self._since)) for name in names]
         for stream in self._streams:
             self._survey_stream(stream, seen, codes)
         for stream in self._streams:
@@ -212,7 +212,7 @@ class CallWindow:
             if self._since > 0 and (stream.loose or stream.strangers):
                 self._look_back(stream)
 
-    def _survey_stream(self, stream: _Stream, seen: _Seen, codes: Container[str]) -> None:
+    def _survey_stream(self, stream: _StreamWindow, seen: _Seen, codes: Container[str]) -> None:
         survey = _Survey(seen=seen, codes=codes, most=self._most, apart=self._apart, loose=stream.loose)
         told: set[str] = set()
         count, calls = 0, stream.calls
@@ -245,7 +245,7 @@ class CallWindow:
         if stream.kept is None:
             stream.calls = []
 
-    def _holding(self, stream: _Stream) -> Iterator[list[bytes]]:
+    def _holding(self, stream: _StreamWindow) -> Iterator[list[bytes]]:
         """The blocks of a stream, which are held for the next pass while there is room."""
         kept: list[list[bytes]] | None = []
         for block in self._blocks(stream):
@@ -256,14 +256,14 @@ class CallWindow:
             yield block
         stream.kept = kept
 
-    def _lines(self, stream: _Stream) -> Iterator[bytes]:
+    def _lines(self, stream: _StreamWindow) -> Iterator[bytes]:
         """The lines that the first pass read; all where there was none."""
         if stream.kept is not None:
             return chain.from_iterable(stream.kept)
         found = chain.from_iterable(self._blocks(stream))
         return found if stream.count < 0 else islice(found, stream.count)
 
-    def _blocks(self, stream: _Stream) -> Iterator[list[bytes]]:
+    def _blocks(self, stream: _StreamWindow) -> Iterator[list[bytes]]:
         """The lines of a stream from where its window begins, many at a time."""
         with segments(self._directory, stream.name) as found:
             begun = False
@@ -302,12 +302,12 @@ class CallWindow:
                             self.repeated.add(brief.call_id)
                         yield entry
 
-    def _rows_of(self, stream: _Stream, known: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+    def _rows_of(self, stream: _StreamWindow, known: dict[str, bytes]) -> Iterator[dict[str, Any]]:
         """Third pass: the calls of one stream in the order of their intents, those that were read apart at their last intent."""
         apart = self._apart
         waiting: deque[dict[str, Any]] = deque()
         running: dict[str, dict[str, Any]] = {}
-        users = Users()
+        users = RecordedUsers()
         for entry in stream.before:
             if entry.get("event") == "identity":
                 users.add(str(entry.get("call_id")), entry)
@@ -336,7 +336,7 @@ class CallWindow:
                 yield waiting.popleft()
         yield from waiting
 
-    def _look_back(self, stream: _Stream) -> None:
+    def _look_back(self, stream: _StreamWindow) -> None:
         """Reads earlier segments, the newest first, for the last intent of calls that end in the window and began again elsewhere, and for
         the last word on the roles of callers."""
         calls, names = stream.loose - self._begun_in(stream, stream.loose), set(stream.strangers)
@@ -354,7 +354,7 @@ class CallWindow:
                 calls -= {str(entry["call_id"]) for entry in here if entry.get("event") == "intent"}
                 names -= {str(entry["principal"]) for entry in here if entry.get("event") == "identity"}
 
-    def _begun_in(self, stream: _Stream, calls: set[str]) -> set[str]:
+    def _begun_in(self, stream: _StreamWindow, calls: set[str]) -> set[str]:
         """Those of some calls that began in the window before they ended in it."""
         begun: set[str] = set()
         ended: set[str] = set()

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from toolgen.audit.config import Place
+from toolgen.audit.config import CheckpointDestination
 from toolgen.audit.files import bounded, regular
 from toolgen.audit.keys import SigningKey, Verifiers
 from toolgen.audit.merkle_tree import Tree
@@ -68,7 +68,7 @@ class _RemovalBody(_Body, frozen=True, forbid_unknown_fields=True, kw_only=True)
     policy: str
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _CheckpointLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint: _Body
     signature: str
     runs: list[str] = []
@@ -172,7 +172,7 @@ def removal_path(directory: Path, stream: str) -> Path:
 def read_checkpoint(line: bytes) -> Checkpoint | None:
     """The checkpoint that a line is; None when it is none."""
     try:
-        read = msgspec.json.decode(line, type=_Line)
+        read = msgspec.json.decode(line, type=_CheckpointLine)
         signature = base64.b64decode(read.signature, validate=True)
     except (msgspec.DecodeError, binascii.Error, ValueError):
         return None
@@ -284,7 +284,7 @@ class Deliveries:
 class CheckpointShipper:
     """One place, and the thread that serves it."""
 
-    def __init__(self, place: Place, deliveries: Deliveries) -> None:
+    def __init__(self, place: CheckpointDestination, deliveries: Deliveries) -> None:
         self._place = place
         self._deliveries = deliveries
         self._waiting: deque[Checkpoint] = deque(maxlen=_MAX_WAITING)

@@ -13,12 +13,12 @@ from toolgen.audit.keys import Verifiers
 from toolgen.audit.merkle_tree import Tree
 from toolgen.errors import AuditError
 
-__all__ = ["Fault", "Statements", "Witness", "read_statements"]
+__all__ = ["RecordFault", "StatementVerifier", "Statements", "read_statements"]
 
 _SUFFIXES = (".checkpoints", ".checkpoint")
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class RecordFault(Struct, frozen=True, kw_only=True):
     """One thing that is wrong: in which file, on which line (from 1, 0 where it is none's), about which entry, of which kind.
 
     Kinds: `unreadable` (no entry at all), `edited` (content and hash disagree), `removed` (numbers are missing before it), `missing` (a
@@ -64,16 +64,18 @@ class Statements(Struct):
 
 def read_statements(
     directory: Path, streams: Sequence[str], keys: Verifiers, kept: Sequence[Path]
-) -> tuple[dict[str, Statements], list[Fault]]:
+) -> tuple[dict[str, Statements], list[RecordFault]]:
     """What was signed, by stream, and what is wrong with it: also every file with statements of a key that is not among `keys`.
 
     An attacker who writes a log again can take its public key away. So a statement that nobody can hold against a key is never passed over.
     """
     found: dict[str, Statements] = {name: Statements() for name in streams}
-    faults: list[Fault] = []
+    faults: list[RecordFault] = []
     beside = [path for suffix in ("checkpoints", "removals") for path in sorted(directory.glob(f"*.{suffix}"))]
     for path in [*beside, *_files(kept)]:
-        unknown: dict[str, Fault] = {}  # one for each key: a log without its public key may have a million statements
+        unknown: dict[
+            str, RecordFault
+        ] = {}  # one for each key: a log without its public key may have a million statements
         try:
             for number, _, statement in statements(path):
                 if statement is not None and statement.key not in keys:
@@ -96,7 +98,7 @@ def read_statements(
 
 def _taken(
     found: dict[str, Statements], keys: Verifiers, path: Path, number: int, statement: Checkpoint | Removal | None
-) -> Fault | None:
+) -> RecordFault | None:
     """Puts a statement to its stream's; what is wrong with it where something is."""
     if statement is None:
         return _fault(path, number, None, "unreadable", "the line is no checkpoint and no removal")
@@ -111,7 +113,7 @@ def _taken(
     return None
 
 
-class Witness:
+class StatementVerifier:
     """Holds the checkpoints of one stream against its entries, which it is given in runs without a gap."""
 
     def __init__(self, statements: Statements) -> None:
@@ -212,5 +214,5 @@ def _files(kept: Sequence[Path]) -> Iterator[Path]:
             raise AuditError("there is no such file", where=str(path))
 
 
-def _fault(path: Path, line: int, seq: int | None, kind: str, message: str) -> Fault:
-    return Fault(file=path.name, line=line, seq=seq, kind=kind, message=message)
+def _fault(path: Path, line: int, seq: int | None, kind: str, message: str) -> RecordFault:
+    return RecordFault(file=path.name, line=line, seq=seq, kind=kind, message=message)

@@ -8,26 +8,26 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = ["Deliver", "Place", "Plan"]
+__all__ = ["AuditPlan", "CheckpointDestination", "DeliverCheckpoint"]
 
 _MIB = 1024 * 1024
 _DAY_S = 86_400.0
 
 
-class Deliver(Protocol):
+class DeliverCheckpoint(Protocol):
     """Brings one checkpoint to where it is kept, under a name; raises `OSError`, with a text for people, when that did not work."""
 
     def __call__(self, name: str, data: bytes) -> None: ...
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class CheckpointDestination(Struct, frozen=True, kw_only=True):
     """A place outside the log that checkpoints go to. `name` is what people call it: it holds no secret."""
 
     name: str
-    deliver: Deliver
+    deliver: DeliverCheckpoint
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class AuditPlan(Struct, frozen=True, kw_only=True):
     """The settings of `audit:`, sizes in bytes and times in seconds.
 
     `keep_s` and `keep_bytes` are what closed segments are kept for, None for ever. `key` is the private key of checkpoints, None for the
@@ -42,9 +42,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     checkpoint_entries: int = 10_000
     checkpoint_s: float = 60.0
     key: Path | None = None
-    places: tuple[Place, ...] = ()
+    places: tuple[CheckpointDestination, ...] = ()
     required_s: float | None = None
 
-    def with_places(self, places: tuple[Place, ...]) -> Plan:
+    def with_places(self, places: tuple[CheckpointDestination, ...]) -> AuditPlan:
         """The same, with somewhere for checkpoints to go."""
         return replace(self, places=places)

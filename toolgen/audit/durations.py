@@ -7,12 +7,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-__all__ = ["Durations", "percentile"]
+__all__ = ["SortedDurations", "percentile"]
 
 _PART = 65_536
 
 
-class Durations:
+class SortedDurations:
     """Durations as they come, held in sorted parts."""
 
     __slots__ = ("_last", "_sorted")
@@ -27,7 +27,7 @@ class Durations:
         if len(self._last) == _PART:
             self._sort()
 
-    def take(self, others: Durations) -> None:
+    def take(self, others: SortedDurations) -> None:
         """Add all of another. Parts of full length are shared."""
         self._sorted += others._sorted
         for duration in others._last:

@@ -16,7 +16,7 @@ from toolgen.audit.reader import entries, hashes_from
 from toolgen.canonical import canonical
 from toolgen.errors import AuditError, CanonicalError
 
-__all__ = ["Proven", "prove", "verify_proof"]
+__all__ = ["ProvenEntry", "prove", "verify_proof"]
 
 _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -29,7 +29,7 @@ class _Proof(msgspec.Struct, forbid_unknown_fields=True, tag_field="proof", tag=
     checkpoint: dict[str, Any]
 
 
-class Proven(Struct, frozen=True, kw_only=True):
+class ProvenEntry(Struct, frozen=True, kw_only=True):
     """An entry that was in the log when the checkpoint was signed."""
 
     entry: Entry
@@ -76,7 +76,7 @@ def prove(directory: Path, stream: str, seq: int, keys: Verifiers) -> bytes:
     return made
 
 
-def verify_proof(data: bytes, keys: Verifiers) -> Proven:
+def verify_proof(data: bytes, keys: Verifiers) -> ProvenEntry:
     """What a proof proves. Needs nothing but the public keys; raises `AuditError` saying what is wrong with it."""
     try:
         proof = msgspec.json.decode(data, type=_Proof)
@@ -102,7 +102,7 @@ def verify_proof(data: bytes, keys: Verifiers) -> Proven:
     root = climbed(bytes.fromhex(digest), seq - checkpoint.first, size, [bytes.fromhex(node) for node in proof.path])
     if root is None or root.hex() != checkpoint.root:
         raise AuditError("its entry is not among those that its checkpoint signs")
-    return Proven(entry=entry, checkpoint=checkpoint)
+    return ProvenEntry(entry=entry, checkpoint=checkpoint)
 
 
 def _removed(directory: Path, stream: str, first: int, seq: int) -> Tree:

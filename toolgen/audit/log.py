@@ -12,13 +12,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from toolgen.audit.batch import AuditCounts, Batch, FullError, Position, Waiting, cannot_be_written
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.entry import Entry, seal, shortened, timestamp
 from toolgen.audit.files import MAX_LINE_LENGTH
 from toolgen.audit.left_open import left_open
 from toolgen.audit.maintenance import Maintenance
 from toolgen.audit.reader import entries
-from toolgen.audit.segment import ENDING_BYTES, EndingRoom, Head, Mark, NoRoomError, Segment
+from toolgen.audit.segment import ENDING_BYTES, EndingRoom, NoRoomError, Segment, SegmentMark, StreamHead
 from toolgen.audit.writer_thread import Writer
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, CanonicalError
@@ -47,21 +47,21 @@ class AuditLog:
         self,
         directory: Path,
         clock: Clock,
-        plan: Plan | None = None,
+        plan: AuditPlan | None = None,
         *,
         is_read: Callable[[str], bool] = lambda tool: False,
     ) -> None:
         """`is_read` is true for the name of a tool that changes nothing."""
         self._directory = directory
         self._clock = clock
-        self._plan = plan or Plan()
+        self._plan = plan or AuditPlan()
         self._segment: Segment | None = None
         self._stream = ""
         self._writer: Writer[AuditError | None] | None = None
         self._maintenance: Maintenance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[Waiting] = []
-        self._acknowledged = Mark(first=1, size=0, head=Head())
+        self._acknowledged = SegmentMark(first=1, size=0, head=StreamHead())
         self._writing = False
         self._crowded = False
         self._idle: asyncio.Future[None] | None = None
@@ -205,7 +205,7 @@ class AuditLog:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
 
-    def _open(self, mark: Mark | None) -> Segment:
+    def _open(self, mark: SegmentMark | None) -> Segment:
         try:
             self.key = _key(self._directory)
             held = self._held_stream(mark)
@@ -325,7 +325,7 @@ class AuditLog:
             ready.append(item)
             hashes.append(digest)
             data += line
-        head = Head(seq=seq, hash=digest)
+        head = StreamHead(seq=seq, hash=digest)
         old = segment.since is not None and now - segment.since >= self._plan.segment_s
         return Batch(
             waiting=ready,
@@ -389,11 +389,11 @@ class AuditLog:
         assert segment is not None  # noqa: S101 - _open has just set it
         now, head = self._clock.now(), segment.head
         digest, line = seal(fields, seq=head.seq + 1, stream=self._stream, time=timestamp(now), prev=head.hash)
-        segment.write(line, Head(seq=head.seq + 1, hash=digest), now)
+        segment.write(line, StreamHead(seq=head.seq + 1, hash=digest), now)
         if self._maintenance is not None:
             self._maintenance.note(head.seq + 1, (digest,))
 
-    def _held_stream(self, mark: Mark | None) -> tuple[Segment, str] | None:
+    def _held_stream(self, mark: SegmentMark | None) -> tuple[Segment, str] | None:
         """The stream this process writes already, opened again from what was acknowledged; None where there is none or it was taken."""
         if self._segment is None:
             return None

@@ -24,13 +24,13 @@ from toolgen.audit.checkpoint import (
     removal_path,
     statements,
 )
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.audit.entry import Entry, timestamp
 from toolgen.audit.files import SegmentFile, closed_segments, pack, sync_directory
 from toolgen.audit.keys import PRIVATE, SigningKey, public_keys, signing_key
 from toolgen.audit.merkle_tree import Tree
 from toolgen.audit.reader import first_of, hashes_from
-from toolgen.audit.segment import Head
+from toolgen.audit.segment import StreamHead
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, place_of
 
@@ -42,7 +42,9 @@ _DAY_S = 86_400
 class Retention:
     """What `keep:` of a project lets go. Without a key nothing is removed: who could tell it from a log that was cut?"""
 
-    def __init__(self, directory: Path, stream: str, plan: Plan, clock: Clock, record: Callable[[Entry], None]) -> None:
+    def __init__(
+        self, directory: Path, stream: str, plan: AuditPlan, clock: Clock, record: Callable[[Entry], None]
+    ) -> None:
         self._directory = directory
         self._stream = stream
         self._plan = plan
@@ -141,7 +143,9 @@ Batch = tuple[int, Sequence[str]]
 class Maintenance:
     """One thread for one stream. What it does may fail without failing a call; what is wrong is in `fault`."""
 
-    def __init__(self, directory: Path, stream: str, plan: Plan, clock: Clock, record: Callable[[Entry], None]) -> None:
+    def __init__(
+        self, directory: Path, stream: str, plan: AuditPlan, clock: Clock, record: Callable[[Entry], None]
+    ) -> None:
         """`record` adds an entry to the log and returns once it is durable; it raises `AuditError` when that is not to be had."""
         self.stream = stream
         self._directory = directory
@@ -164,9 +168,9 @@ class Maintenance:
         self._shippers = [CheckpointShipper(place, deliveries) for place in plan.places]
         self._retention = Retention(directory, stream, plan, clock, record)
         self._fault = ""
-        self.head: Callable[[], Head] = Head
+        self.head: Callable[[], StreamHead] = StreamHead
 
-    def start(self, head: Callable[[], Head]) -> None:
+    def start(self, head: Callable[[], StreamHead]) -> None:
         """Begins to look after the stream. `head` says what its last acknowledged entry is."""
         self.head = head
         self._go_on_delivering()
@@ -287,7 +291,7 @@ class Maintenance:
                 self._signing = False
                 raise
 
-    def _catch_up(self, head: Head) -> None:
+    def _catch_up(self, head: StreamHead) -> None:
         """The tree up to `head`: from the last checkpoint, or from the first entry."""
         tree, known = Tree(), ""
         last = self._last_checkpoint()

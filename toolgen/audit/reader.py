@@ -23,7 +23,7 @@ from toolgen.json_codec import decode_json, encode_json
 from toolgen.key_file import read_key as kept
 
 __all__ = [
-    "Users",
+    "RecordedUsers",
     "decoded",
     "digests_of",
     "entries",
@@ -122,7 +122,7 @@ def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
     that no policy names, by id.
     """
     found: dict[str, dict[str, _Chapter]] = {}
-    users = Users()
+    users = RecordedUsers()
     for entry in found_entries:
         call_id = entry.get("call_id")
         if not isinstance(call_id, str):
@@ -139,7 +139,7 @@ def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
     return sorted(map(_whole, begun), key=lambda row: str(row.get("time", "")))
 
 
-class Users:
+class RecordedUsers:
     """Roles and attributes of users as the record has them: what was recorded for a call itself, or else last before it in its stream."""
 
     def __init__(self) -> None:

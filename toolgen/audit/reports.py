@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.audit.durations import Durations, percentile
+from toolgen.audit.durations import SortedDurations, percentile
 from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
 from toolgen.json_codec import file_json
@@ -78,7 +78,7 @@ class _Cell:
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
-        self.durations = Durations()
+        self.durations = SortedDurations()
 
     def add(self, sample: Sample) -> None:
         self.statuses[sample.status] += 1
@@ -125,7 +125,7 @@ def _statuses(cells: Iterable[_Cell]) -> Counter[str]:
 
 def _group(name: str, cells: Collection[_Cell]) -> Group:
     statuses = _statuses(cells)
-    durations = Durations()
+    durations = SortedDurations()
     for cell in cells:
         durations.take(cell.durations)
     parts = durations.parts()

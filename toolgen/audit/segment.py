@@ -15,7 +15,7 @@ from toolgen.audit.entry import FIRST, Entry, is_whole, parsed
 from toolgen.audit.files import active_path, bounded, closed_name, closed_segments, lines, opened, sync_directory
 from toolgen.errors import AuditError
 
-__all__ = ["ENDING_BYTES", "EndingRoom", "Head", "Mark", "NoRoomError", "Segment", "last_of"]
+__all__ = ["ENDING_BYTES", "EndingRoom", "NoRoomError", "Segment", "SegmentMark", "StreamHead", "last_of"]
 
 ENDING_BYTES = 8 * 1024
 """What is kept for a call, and twice the size of its intent besides, in which the statement is that the ending tells again."""
@@ -32,19 +32,19 @@ class NoRoomError(OSError):
     """There is no room for what was to be written. Nothing was, and the segment is as it was."""
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
     """The last entry of a stream: its number and hash. A new stream's is 0 and nothing."""
 
     seq: int = 0
     hash: str = FIRST
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentMark(msgspec.Struct, frozen=True, kw_only=True):
     """How far a segment was acknowledged: its first entry's number, its bytes, and the last entry in them."""
 
     first: int
     size: int
-    head: Head
+    head: StreamHead
 
 
 class EndingRoom:
@@ -97,7 +97,7 @@ class Segment:
         self.path = active_path(directory, stream)
         self._name = str(self.path)
         self._inode = (0, 0)
-        self.head = Head()
+        self.head = StreamHead()
         self.torn = 0
         self.crashed = False
         """True if the last writer of this segment did not close it."""
@@ -110,11 +110,11 @@ class Segment:
         self._allocated = 0
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> SegmentMark:
         """How far this segment is written and durable."""
-        return Mark(first=self.first, size=self.size, head=self.head)
+        return SegmentMark(first=self.first, size=self.size, head=self.head)
 
-    def open(self, mark: Mark | None = None) -> None:
+    def open(self, mark: SegmentMark | None = None) -> None:
         """Takes the lock, unless it is held, finds the end and checks the last entries.
 
         With the `mark` that this process acknowledged before a write failed, everything behind it is cut off, however whole it looks:
@@ -147,7 +147,9 @@ class Segment:
                 self.abandon()
             raise
 
-    def write(self, data: bytes, head: Head, time: float, *, reserve: int = 0, begins: bool = False) -> Mark:
+    def write(
+        self, data: bytes, head: StreamHead, time: float, *, reserve: int = 0, begins: bool = False
+    ) -> SegmentMark:
         """Appends lines and returns, once they are on the disk, how far that is.
 
         Behind them, room for `reserve` bytes is kept for what will have to be written. Where that cannot be had, lines that begin nothing
@@ -168,7 +170,7 @@ class Segment:
         if self.since is None:
             self.since = time
         self.size, self.head = end, head
-        return Mark(first=self.first, size=end, head=head)
+        return SegmentMark(first=self.first, size=end, head=head)
 
     def rotate(self, reserve: int = 0) -> None:
         """Closes the segment under a name that says where it begins, and begins the next, with room for `reserve` bytes.
@@ -260,7 +262,7 @@ class Segment:
             self._allocated = os.fstat(self._fd).st_size  # some of it may have been written
             raise
 
-    def _go_on(self, mark: Mark) -> bool:
+    def _go_on(self, mark: SegmentMark) -> bool:
         """Goes on behind what was acknowledged, where the file still holds that; the bytes behind it count as torn."""
         total = os.fstat(self._fd).st_size
         start = max(0, mark.size - _WINDOW)
@@ -344,12 +346,12 @@ class Segment:
         finally:
             os.close(fd)
 
-    def _walk(self, data: bytes) -> tuple[int, Head]:
+    def _walk(self, data: bytes) -> tuple[int, StreamHead]:
         """Checks the chain over the lines read; returns where the last whole one ends, and the head it leaves.
 
         The first of them is taken as it is: what it follows stands outside of what was read, and is `verify`'s to judge.
         """
-        good, head, first = 0, Head(), True
+        good, head, first = 0, StreamHead(), True
         while (end := data.find(b"\n", good)) >= 0:
             line = data[good:end]
             if b"\0" in line:
@@ -362,7 +364,7 @@ class Segment:
                     where=self.path.name,
                     suggestion=_PUT_ASIDE,
                 )
-            head, first, good = Head(seq=entry["seq"], hash=entry["hash"]), False, end + 1
+            head, first, good = StreamHead(seq=entry["seq"], hash=entry["hash"]), False, end + 1
         return good, head
 
 
@@ -384,11 +386,11 @@ def _zeros(fd: int, offset: int, end: int) -> int:
     return target
 
 
-def last_of(directory: Path, stream: str) -> Head:
+def last_of(directory: Path, stream: str) -> StreamHead:
     """The last entry of the newest closed segment; a new stream's head when there is none."""
     closed = closed_segments(directory, stream)
     if not closed:
-        return Head()
+        return StreamHead()
     last = b""
     with opened(closed[-1]) as file:
         for line, _ in lines(bounded(file)):
@@ -396,4 +398,4 @@ def last_of(directory: Path, stream: str) -> Head:
     entry = parsed(last)
     if entry is None or not is_whole(entry):
         raise AuditError("its last entry is not what was written", where=closed[-1].path.name, suggestion=_PUT_ASIDE)
-    return Head(seq=entry["seq"], hash=entry["hash"])
+    return StreamHead(seq=entry["seq"], hash=entry["hash"])

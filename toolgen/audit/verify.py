@@ -14,14 +14,14 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.checkpoint import Checkpoint, Removal
-from toolgen.audit.checkpoint_verification import Fault, Statements, Witness, read_statements
+from toolgen.audit.checkpoint_verification import RecordFault, Statements, StatementVerifier, read_statements
 from toolgen.audit.entry import FIRST, hashed
 from toolgen.audit.files import DamagedError, SegmentFile, Tail, blocks, opened, segments, stream_names, tail_of
 from toolgen.audit.keys import Verifiers, public_keys
 from toolgen.canonical import canonical
 from toolgen.errors import AuditError, CanonicalError
 
-__all__ = ["Fault", "Report", "verify"]
+__all__ = ["RecordFault", "VerificationReport", "verify"]
 
 _CHUNK = 1 << 14
 _MAX_REREADS_AT_ONE_PLACE = 20  # of the end of a segment that is being written
@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 """Told now and then how many bytes of how many are done."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class VerificationReport(Struct, frozen=True, kw_only=True):
     """What verification found. A torn last line and unfinished calls are told, and are no faults: a crash leaves them.
 
     `signed` has the newest good checkpoint of each stream, `removed` what policy took away and signed for. `unchecked` says in sentences
@@ -42,7 +42,7 @@ class Report(Struct, frozen=True, kw_only=True):
     entries: int
     unfinished: tuple[str, ...]
     torn: tuple[str, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[RecordFault, ...]
     signed: tuple[Checkpoint, ...] = ()
     removed: tuple[Removal, ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def verify(
     keys: Verifiers | None = None,
     kept: Sequence[Path] = (),
     progress: Progress = lambda done, total: None,
-) -> Report:
+) -> VerificationReport:
     """Verifies every stream of a log. Reads only.
 
     `keys` are the public keys whose signatures count, those beside the log when none are given; `kept` are files and folders with
@@ -87,14 +87,14 @@ def verify(
     trusted = public_keys((), directory) if keys is None else keys
     found, faults = read_statements(directory, names, trusted, kept)
     meter = _Meter(directory, progress)
-    streams = [_Stream(directory, name, statements, meter) for name, statements in found.items()]
+    streams = [_StreamWalk(directory, name, statements, meter) for name, statements in found.items()]
     for stream in streams:
         found_here = list(islice(stream.run(), _MAX_FAULTS))
         faults += found_here
         if len(found_here) == _MAX_FAULTS:
             faults.append(stream.given_up())
     unchecked = [*_of_keys(trusted, beside=keys is None), *(said for stream in streams for said in stream.unchecked())]
-    return Report(
+    return VerificationReport(
         streams=len(names),
         entries=sum(stream.count for stream in streams),
         unfinished=tuple(_unfinished(streams)),
@@ -106,7 +106,7 @@ def verify(
     )
 
 
-def _unfinished(streams: Sequence[_Stream]) -> Iterator[str]:
+def _unfinished(streams: Sequence[_StreamWalk]) -> Iterator[str]:
     """The calls that nothing ended: no outcome in their stream, and no later decision in any."""
     decided: dict[str, str] = {}
     for stream in streams:
@@ -168,7 +168,7 @@ _link = msgspec.json.Decoder(_Link).decode
 _BEHIND = (b'"repaired":', b'"rows":', b'"rule":', b'"seq":')
 
 
-class _Stream:
+class _StreamWalk:
     """Walks one stream, remembering where it is and which calls are still open."""
 
     def __init__(self, directory: Path, name: str, statements: Statements, meter: _Meter) -> None:
@@ -179,7 +179,7 @@ class _Stream:
         """Calls without an outcome, with the times of their intents."""
         self.decided: dict[str, str] = {}
         """Calls that a decision ended, with its time."""
-        self.witness = Witness(statements)
+        self.witness = StatementVerifier(statements)
         self._directory = directory
         self._meter = meter
         self._statements = statements
@@ -190,7 +190,7 @@ class _Stream:
         self._reread: list[int] = []  # where a segment was read again that somebody writes
         self._damage = ""  # what ended the file that is walked before its end
 
-    def run(self) -> Iterator[Fault]:
+    def run(self) -> Iterator[RecordFault]:
         found: list[tuple[SegmentFile, BinaryIO | None]] = []
         try:
             with segments(self._directory, self.name) as found:
@@ -215,7 +215,7 @@ class _Stream:
                 f"the stream {self.name} ends here, but had {newest.size} entries when it was signed at {newest.time}"
             )
             kind = "truncated" if found else "missing"
-            yield Fault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
+            yield RecordFault(file=self._file or place, line=0, seq=self._seq, kind=kind, message=message)
 
     def unchecked(self) -> Iterator[str]:
         """What no checkpoint covers: a chain alone does not show that its end was cut off, or that its last entries were rewritten."""
@@ -225,12 +225,12 @@ class _Stream:
         elif newest.size < self._seq:
             yield f"{self.name}: no checkpoint covers entries {newest.size + 1} to {self._seq} yet: changes there would go undetected"
 
-    def given_up(self) -> Fault:
+    def given_up(self) -> RecordFault:
         """Where a stream was left, because of all that is wrong with it."""
         message = "so much is wrong with this stream that nothing behind this was looked at"
         return self._fault(0, self._seq, "unreadable", message)
 
-    def _segment(self, segment: SegmentFile, plain: BinaryIO, before: int = 0) -> Iterator[Fault]:
+    def _segment(self, segment: SegmentFile, plain: BinaryIO, before: int = 0) -> Iterator[RecordFault]:
         """The whole file, or what stands in it behind the first `before` lines.
 
         A line that is in order is seen to be so without making an object of it; any other is looked at closely.
@@ -281,7 +281,7 @@ class _Stream:
             max(self.witness.next_size, self._seq + 1) if self.witness.next_size else self._seq + _CHUNK,
         )
 
-    def _ending(self, segment: SegmentFile, plain: BinaryIO, number: int, start: int) -> Iterator[Fault]:
+    def _ending(self, segment: SegmentFile, plain: BinaryIO, number: int, start: int) -> Iterator[RecordFault]:
         """What stands at `start`, from line `number` on, where the file goes on otherwise than with a whole line.
 
         In the segment that is written, zeros are written ahead and a crash may leave the beginning of a line before them. A gateway may be
@@ -313,7 +313,7 @@ class _Stream:
                 yield from self._settle(number)
             number += 1
 
-    def _check(self, segment: SegmentFile, number: int, line: bytes) -> Iterator[Fault]:
+    def _check(self, segment: SegmentFile, number: int, line: bytes) -> Iterator[RecordFault]:
         """One line, looked at closely: what is wrong with it, if anything is."""
         entry = _decoded(line)
         if entry is None:
@@ -338,19 +338,19 @@ class _Stream:
         self._leaves.append(bytes.fromhex(digest))
         yield from self._pair(number, entry)
 
-    def _gap(self, segment: SegmentFile, number: int, seq: int) -> Fault:
+    def _gap(self, segment: SegmentFile, number: int, seq: int) -> RecordFault:
         missing = f"the {seq - self._seq - 1} entries before it are missing"
         if number == 1 and (segment.first == seq or (not segment.first and self._seq)):
             return self._fault(number, seq, "missing", f"{missing}: a whole segment, or more than one")
         return self._fault(number, seq, "removed", missing)
 
-    def _settle(self, number: int) -> Iterator[Fault]:
+    def _settle(self, number: int) -> Iterator[RecordFault]:
         """Holds what was walked since against what was signed about it."""
         leaves, self._leaves[:] = self._leaves[:], []
         for seq, message in self.witness.walk(self._seq, leaves) if leaves else ():
             yield self._fault(number, seq, "forked", message)
 
-    def _pair(self, number: int, entry: dict[str, Any]) -> Iterator[Fault]:
+    def _pair(self, number: int, entry: dict[str, Any]) -> Iterator[RecordFault]:
         call_id = entry.get("call_id", "")
         match entry.get("event"):
             case "intent":
@@ -360,13 +360,13 @@ class _Stream:
             case "decision" if entry.get("code"):
                 self.decided[call_id] = str(entry.get("time", ""))
 
-    def _unmatched(self, number: int, seq: int) -> Iterator[Fault]:
+    def _unmatched(self, number: int, seq: int) -> Iterator[RecordFault]:
         """An outcome without an intent, unless the intent may be among what policy removed."""
         if self.witness.removal is None:
             yield self._fault(number, seq, "unmatched", "an outcome without an intent before it")
 
-    def _fault(self, line: int, seq: int | None, kind: str, message: str) -> Fault:
-        return Fault(file=self._file, line=line, seq=seq, kind=kind, message=message)
+    def _fault(self, line: int, seq: int | None, kind: str, message: str) -> RecordFault:
+        return RecordFault(file=self._file, line=line, seq=seq, kind=kind, message=message)
 
 
 def _in_order(line: bytes, head: str) -> _Link | None:

@@ -25,7 +25,7 @@ from toolgen.model.shown_schema import outline
 from toolgen.model.tool import DeviceBinding, GraphQLBinding, HttpBinding, Tool
 from toolgen.policy.arguments import SharedCheck, check_schema
 from toolgen.sources.assigned_names import AssignedName, Assignments, identity_of, merged
-from toolgen.sources.base import Reading, SourceConfig, check_sql_extra, is_remote
+from toolgen.sources.base import SourceConfig, SourceReading, check_sql_extra, is_remote
 from toolgen.sources.code import read_code
 from toolgen.sources.declared import read_requests
 from toolgen.sources.device import read_device
@@ -91,7 +91,7 @@ def build_sources(
 
     Unless `partial`, a source of which a limit costs more than `_MAX_SKIPPED` of the operations their tools is an error.
     """
-    readings: dict[str, Reading] = {}
+    readings: dict[str, SourceReading] = {}
     drafts: dict[str, Drafts] = {}
     seconds: dict[str, float] = {}
     for name, source in sources.items():
@@ -122,7 +122,7 @@ def build_sources(
     )
 
 
-def _refuse_partial(name: str, reading: Reading) -> None:
+def _refuse_partial(name: str, reading: SourceReading) -> None:
     """Raises `DescriptionError` where a limit would leave more than a few operations without a tool, which nobody would notice later."""
     skipped = Counter(one.code for one in reading.problems if one.level == "error" and one.code in _LIMITS)
     for code, count in skipped.items():
@@ -135,7 +135,7 @@ def _refuse_partial(name: str, reading: Reading) -> None:
             )
 
 
-def _names(config: SourceConfig, reading: Reading, digests: Mapping[tuple[str, str], str]) -> Assignments:
+def _names(config: SourceConfig, reading: SourceReading, digests: Mapping[tuple[str, str], str]) -> Assignments:
     """The names of a source as they were generated, and those of operations that are gone."""
     prefix = join(config.name, "")
     now = {
@@ -150,8 +150,8 @@ def _names(config: SourceConfig, reading: Reading, digests: Mapping[tuple[str, s
 
 
 def _linked(
-    readings: Mapping[str, Reading], drafts: Mapping[str, Drafts], sources: Mapping[str, SourceSettings]
-) -> Mapping[str, Reading]:
+    readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], sources: Mapping[str, SourceSettings]
+) -> Mapping[str, SourceReading]:
     """The readings with their workflows completed."""
     if not drafts:
         return readings
@@ -160,7 +160,7 @@ def _linked(
     return link_workflows(readings, drafts, {name: source.config for name, source in sources.items()})
 
 
-def _listed(reading: Reading) -> Reading:
+def _listed(reading: SourceReading) -> SourceReading:
     """The reading with listed names of arguments, and with files beside texts in base64."""
     tools = tuple(with_listed_arguments(_with_files(_worded(tool, reading))) for tool in reading.tools)
     if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
@@ -173,13 +173,13 @@ def _with_files(tool: Tool) -> Tool:
     return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
 
 
-def _worded(tool: Tool, reading: Reading) -> Tool:
+def _worded(tool: Tool, reading: SourceReading) -> Tool:
     """The tool with the description's own word for it, which the policy may select it by."""
     word = reading.identifiers.get(tool.origin, "")
     return tool if tool.operation == word else msgspec.structs.replace(tool, operation=word)
 
 
-def usable(reading: Reading) -> Reading:
+def usable(reading: SourceReading) -> SourceReading:
     """The reading without tools that would refuse every call: their arguments are checked before anything else, and could not be."""
     kept: list[Tool] = []
     unusable: list[Problem] = []
@@ -211,7 +211,7 @@ def usable(reading: Reading) -> Reading:
     return replace(reading, tools=tuple(kept), problems=(*reading.problems, *unusable))
 
 
-def _listing(reading: Reading, config: SourceConfig) -> Reading:
+def _listing(reading: SourceReading, config: SourceConfig) -> SourceReading:
     """The reading, with what its source says of the listing of schemas, and of unknown arguments."""
     said = {name: getattr(config, name) for name in ("listed_output", "strict_arguments", "exact_schema")}
     if not any(said.values()):
@@ -219,7 +219,7 @@ def _listing(reading: Reading, config: SourceConfig) -> Reading:
     return replace(reading, tools=tuple(msgspec.structs.replace(tool, **said) for tool in reading.tools))
 
 
-def _callable(source: SourceSettings, reading: Reading) -> Reading:
+def _callable(source: SourceSettings, reading: SourceReading) -> SourceReading:
     """The reading, with its credentials held against it, and a warning for each tool that could never be called.
 
     Raises `ConfigError`.
@@ -240,7 +240,7 @@ def _callable(source: SourceSettings, reading: Reading) -> Reading:
     return replace(reading, problems=(*reading.problems, *found))
 
 
-def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Problem]]:
+def _gathered(readings: Mapping[str, SourceReading]) -> tuple[dict[str, Tool], list[Problem]]:
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
     for name, reading in readings.items():
@@ -264,7 +264,7 @@ def _gathered(readings: Mapping[str, Reading]) -> tuple[dict[str, Tool], list[Pr
     return tools, problems
 
 
-def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
+def _files(readings: Mapping[str, SourceReading]) -> Mapping[str, str] | None:
     files: dict[str, str] = {}
     for reading in readings.values():
         if reading.info.kind in {"sql", "code"}:
@@ -277,7 +277,7 @@ def _files(readings: Mapping[str, Reading]) -> Mapping[str, str] | None:
     return MappingProxyType(files)
 
 
-def _pinned(config: SourceConfig, reading: Reading) -> Reading:
+def _pinned(config: SourceConfig, reading: SourceReading) -> SourceReading:
     """Holds what was read, and not what is there a moment later, against the lock."""
     if config.pin is None:
         return reading
@@ -291,7 +291,7 @@ def _pinned(config: SourceConfig, reading: Reading) -> Reading:
     return reading
 
 
-def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> Reading:
+def _read(source: SourceSettings, drafts: dict[str, Drafts]) -> SourceReading:
     """The libraries of GraphQL and SQL are imported when there is such a source: either would be a tenth of a large OpenAPI build.
 
     What workflows are is added to `drafts`: what they call is known when all sources are read.

@@ -21,10 +21,10 @@ from toolgen.policy.sql.grants import SqlScope, TableScope, full_name
 from toolgen.policy.sql.guard import guard
 from toolgen.policy.sql.plan import shape_of
 from toolgen.policy.sql.scope import row_attributes
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.sql import read_sql
 from toolgen.sources.sql.queries import ResultColumn, finished
-from toolgen.sources.sql.read import Prepared, prepare
+from toolgen.sources.sql.read import EngineCheck, prepare
 
 __all__ = ["read_database", "unopened"]
 
@@ -40,7 +40,7 @@ class _Checked(Struct, frozen=True, kw_only=True):
     statement: Statement
 
 
-def read_database(config: SourceConfig, password: str = "") -> Reading:
+def read_database(config: SourceConfig, password: str = "") -> SourceReading:
     """As `read_sql`, with the named queries that cannot work left out and said to be. Raises as it does."""
     reading = read_sql(config, password)
     database = reading.info.database
@@ -176,7 +176,7 @@ def _sample(schema: Schema) -> Json:
     return _SAMPLES[kind]
 
 
-def _disagreement(item: _Checked, answer: Prepared) -> str:
+def _disagreement(item: _Checked, answer: EngineCheck) -> str:
     if answer.fault:
         return answer.fault
     if answer.types and len(answer.types) != len(item.columns):

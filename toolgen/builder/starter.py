@@ -16,7 +16,7 @@ from toolgen.model.manifest import Manifest, SecurityScheme, SourceInfo
 from toolgen.model.names import join
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, HttpBinding, McpBinding, Tool
 
-__all__ = ["GITIGNORE", "PRINCIPAL", "Entry", "needed_schemes", "policy_text", "project_text", "variables"]
+__all__ = ["GITIGNORE", "PRINCIPAL", "StarterSource", "needed_schemes", "policy_text", "project_text", "variables"]
 
 PRINCIPAL = "agent"
 GITIGNORE = """\
@@ -35,7 +35,7 @@ _SECRET_COLUMN = re.compile(
 _SIMPLEST = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class StarterSource(Struct, frozen=True, kw_only=True):
     """One source as toolgen.yaml will have it. `location` is a path below the project's folder, or a URL without a password.
 
     `server` is the address that was given for it, or "". `password`: its location held one, which goes into a variable.
@@ -48,7 +48,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     password: bool = False
 
 
-def project_text(entries: Sequence[Entry], manifest: Manifest) -> str:
+def project_text(entries: Sequence[StarterSource], manifest: Manifest) -> str:
     """toolgen.yaml. Credentials are names of environment variables; those that no tool needs are comments."""
     lines = ["# What there is to call. policies/ says who may call it.", "sources:"]
     for entry in entries:
@@ -58,7 +58,7 @@ def project_text(entries: Sequence[Entry], manifest: Manifest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def variables(entry: Entry, manifest: Manifest) -> tuple[str, ...]:
+def variables(entry: StarterSource, manifest: Manifest) -> tuple[str, ...]:
     """The environment variables that calls to this source need."""
     return tuple(re.findall(r"\$\{env:(\w+)\}", "\n".join(_auth_lines(entry, manifest)[0])))
 
@@ -92,7 +92,7 @@ def policy_text(
     return "\n".join(parts)
 
 
-def _source_lines(entry: Entry, manifest: Manifest) -> list[str]:
+def _source_lines(entry: StarterSource, manifest: Manifest) -> list[str]:
     needed, optional = _auth_lines(entry, manifest)
     kind, location = entry.kind, _quoted(entry.location)
     if kind == "mcp":
@@ -109,7 +109,7 @@ def _source_lines(entry: Entry, manifest: Manifest) -> list[str]:
     return [*lines, *needed, *optional]
 
 
-def _auth_lines(entry: Entry, manifest: Manifest) -> tuple[list[str], list[str]]:
+def _auth_lines(entry: StarterSource, manifest: Manifest) -> tuple[list[str], list[str]]:
     """The lines below `auth:` that calls need, and those, as comments, that they may have."""
     if entry.password:
         return [f'      password: "${{env:{_variable(entry.name, "password")}}}"'], []

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.argument_names import own_names
-from toolgen.model.expressions import Literal, Members, Sequence, Template, parse
+from toolgen.model.expressions import ListExpression, Literal, ObjectExpression, Template, parse
 from toolgen.model.names import nearest
 from toolgen.model.tool import HttpBinding, Tool, WorkflowBinding
 from toolgen.model.workflow import ToolUse
@@ -116,10 +116,10 @@ def _constant(template: Template) -> tuple[bool, Any]:
     match template:
         case Literal(value=value):
             return True, value
-        case Members(items=members):
+        case ObjectExpression(items=members):
             parts = {name: _constant(item) for name, item in members.items()}
             return all(known for known, _ in parts.values()), {name: value for name, (_, value) in parts.items()}
-        case Sequence(items=elements):
+        case ListExpression(items=elements):
             listed = [_constant(item) for item in elements]
             return all(known for known, _ in listed), [value for _, value in listed]
         case _:

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from toolgen.errors import DescriptionError
 from toolgen.model.conditions import condition_references, parse_condition
-from toolgen.model.expressions import PathQuery, Reference, parse, parse_reference, references
+from toolgen.model.expressions import PathQuery, ValueReference, parse, parse_reference, references
 from toolgen.model.names import nearest
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.model.workflow import Criterion, Step, ToolUse
-from toolgen.sources.workflow import Draft
+from toolgen.sources.workflow import WorkflowDraft
 
 __all__ = ["check_references"]
 
@@ -25,7 +25,7 @@ _ITEM = frozenset({"item", "index"})
 
 
 def check_references(
-    draft: Draft, stages: tuple[tuple[Step, ...], ...], tools: Mapping[str, Tool]
+    draft: WorkflowDraft, stages: tuple[tuple[Step, ...], ...], tools: Mapping[str, Tool]
 ) -> tuple[list[DescriptionError], list[str]]:
     """What leads nowhere, with its line; and what most likely does."""
     checker = _Checker(draft, {step.id: step for stage in stages for step in stage}, tools)
@@ -47,7 +47,7 @@ class _Allowed(Struct, frozen=True):
 
 
 class _Checker(Struct):
-    draft: Draft
+    draft: WorkflowDraft
     steps: Mapping[str, Step]
     tools: Mapping[str, Tool]
     faults: list[DescriptionError] = []
@@ -85,11 +85,11 @@ class _Checker(Struct):
             for reference in _of_criterion(one):
                 self._check(reference, where, allowed)
 
-    def _check(self, one: Reference | PathQuery, where: str, allowed: _Allowed) -> None:
+    def _check(self, one: ValueReference | PathQuery, where: str, allowed: _Allowed) -> None:
         if isinstance(one, PathQuery):
             if (found := _PATH_STEP.match(one.text)) is not None:
                 path: tuple[str | int, ...] = (found[2],)
-                self._check(Reference(one.text[:60], found[1], path), where, allowed)
+                self._check(ValueReference(one.text[:60], found[1], path), where, allowed)
             return
         match one.root:
             case "inputs":
@@ -99,13 +99,13 @@ class _Checker(Struct):
             case root if root not in allowed.roots:
                 self._fault(f"{one.text} {_MISPLACED[root]}", where)
 
-    def _input(self, one: Reference, where: str) -> None:
+    def _input(self, one: ValueReference, where: str) -> None:
         schema = self.draft.inputs
         known = schema.get("properties") or {}
         if one.path and one.path[0] not in known and not schema.get("additionalProperties"):
             self._fault(f"{one.text}: there is no input {one.path[0]}{nearest(str(one.path[0]), known)}", where)
 
-    def _earlier(self, one: Reference, where: str, allowed: _Allowed) -> None:
+    def _earlier(self, one: ValueReference, where: str, allowed: _Allowed) -> None:
         if not one.path:
             return self._fault(f"{one.text} names no step", where)
         name = str(one.path[0])
@@ -125,7 +125,7 @@ class _Checker(Struct):
             self._member(one, name, where)
         return None
 
-    def _member(self, one: Reference, name: str, where: str) -> None:
+    def _member(self, one: ValueReference, name: str, where: str) -> None:
         """A warning for a member of an answer that its schema, where it says what there is, does not name."""
         tool = self.tools.get(name)
         schema = tool.output_schema if tool is not None else None
@@ -152,7 +152,7 @@ _MISPLACED = {
 }
 
 
-def _of_criterion(one: Criterion) -> Iterator[Reference]:
+def _of_criterion(one: Criterion) -> Iterator[ValueReference]:
     if one.type == "simple":
         yield from condition_references(parse_condition(one.condition))
     elif one.context:

@@ -18,8 +18,8 @@ from toolgen.model.manifest import Problem
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
 from toolgen.model.workflow import Step
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.workflow import Draft, Drafts, DraftUse
+from toolgen.sources.base import SourceConfig, SourceReading
+from toolgen.sources.workflow import Drafts, DraftUse, WorkflowDraft
 
 __all__ = ["link_workflows"]
 
@@ -32,7 +32,7 @@ class _Linked(Struct):
     """A workflow while it is put together."""
 
     source: str
-    draft: Draft
+    draft: WorkflowDraft
     tool: Tool
     faults: list[DescriptionError] = []
     remarks: list[str] = []
@@ -42,8 +42,8 @@ class _Linked(Struct):
 
 
 def link_workflows(
-    readings: Mapping[str, Reading], drafts: Mapping[str, Drafts], configs: Mapping[str, SourceConfig]
-) -> Mapping[str, Reading]:
+    readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], configs: Mapping[str, SourceConfig]
+) -> Mapping[str, SourceReading]:
     """The readings with every workflow completed. One in which something is wrong has no tool, and a problem that says the line."""
     if not drafts:
         return readings
@@ -70,7 +70,7 @@ def _problems(one: _Linked) -> Iterator[Problem]:
 
 class _Linker:
     def __init__(
-        self, readings: Mapping[str, Reading], drafts: Mapping[str, Drafts], configs: Mapping[str, SourceConfig]
+        self, readings: Mapping[str, SourceReading], drafts: Mapping[str, Drafts], configs: Mapping[str, SourceConfig]
     ) -> None:
         self._readings, self._drafts, self._configs = readings, drafts, configs
         self._tools = {

@@ -17,9 +17,9 @@ from toolgen.cli.output import print_json, printable
 from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.errors import ToolgenError
 from toolgen.gateway.approval_requests import listed
-from toolgen.gateway.approval_terms import AS_ASKED, Terms, Wish
+from toolgen.gateway.approval_terms import AS_ASKED, DecisionOptions, GrantRequest
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
-from toolgen.gateway.call_rows import Row, argument_rows, escaped, isolated, request_rows
+from toolgen.gateway.call_rows import ValueRow, argument_rows, escaped, isolated, request_rows
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Error
@@ -101,8 +101,8 @@ def approve(
     seconds = None if time is None else parse_duration(time)
     if time is not None and seconds is None:
         raise click.BadParameter("must be like 15m or 1h", param_hint="--for")
-    wish = Wish(seconds=seconds, calls=calls, session=session, any_arguments=any_arguments)
-    terms = Terms(arguments=arguments, digest=digest, remember=None if wish == Wish() else wish)
+    wish = GrantRequest(seconds=seconds, calls=calls, session=session, any_arguments=any_arguments)
+    terms = DecisionOptions(arguments=arguments, digest=digest, remember=None if wish == GrantRequest() else wish)
     _decide(call_id, "approve", note, principal, url, config_path, terms)
 
 
@@ -124,7 +124,7 @@ def _decide(
     principal: str | None,
     url: str | None,
     config_path: str,
-    terms: Terms = AS_ASKED,
+    terms: DecisionOptions = AS_ASKED,
 ) -> None:
     if len(note) > MAX_NOTE_LENGTH:
         raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
@@ -163,7 +163,7 @@ def _decide(
         click.echo("not granted for later calls: too few agreed on the same terms, or too much is granted already")
 
 
-def _wish_json(wish: Wish) -> dict[str, object]:
+def _wish_json(wish: GrantRequest) -> dict[str, object]:
     given = {} if wish.seconds is None else {"for": f"{int(wish.seconds)}s"}
     counted = {} if wish.calls is None else {"calls": wish.calls}
     return {**given, **counted, "session": wish.session, "any_arguments": wish.any_arguments}
@@ -184,7 +184,7 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
 
 
 async def _answer(
-    gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: Terms
+    gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: DecisionOptions
 ) -> tuple[str, str]:
     """How the call stands after the answer, and the id of the grant that it brought. An approved call is watched for a moment, as a
     running gateway begins with it at once."""
@@ -238,14 +238,14 @@ def _print(approvals: Sequence[Mapping[str, Any]], *, whole: bool) -> None:
         click.echo("nothing waits for an answer")
 
 
-def _rows(item: Mapping[str, Any], part: str) -> tuple[Row, ...]:
+def _rows(item: Mapping[str, Any], part: str) -> tuple[ValueRow, ...]:
     """The rows of a listed call's arguments or request; made here where an older gateway listed it."""
     if part in item.get("rows", {}):
-        return msgspec.convert(item["rows"][part], tuple[Row, ...])
+        return msgspec.convert(item["rows"][part], tuple[ValueRow, ...])
     return request_rows(item[part]) if part == "request" else argument_rows(item[part], None)
 
 
-def _print_rows(rows: Sequence[Row], *, whole: bool) -> None:
+def _print_rows(rows: Sequence[ValueRow], *, whole: bool) -> None:
     for row in rows:
         open_it = ["--whole shows all of it"] if row.whole and not whole else []
         about = "; ".join([*([row.about] if row.about else []), *open_it])

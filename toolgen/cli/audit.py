@@ -15,11 +15,11 @@ import click
 
 from toolgen.audit.inclusion_proof import prove as prove_entry
 from toolgen.audit.inclusion_proof import verify_proof
-from toolgen.audit.index.index import Index
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.index import RecordIndex
+from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import find_value
-from toolgen.audit.verify import Report
+from toolgen.audit.verify import VerificationReport
 from toolgen.audit.verify import verify as verify_log
 from toolgen.cli.audit_reports import dir_option, filled, filters
 from toolgen.cli.lazy import CommandGroup, LazyCommand
@@ -184,7 +184,7 @@ def find(value: str | None, directory: str | None, as_json: bool, config_path: s
     sys.exit(0 if found else 1)
 
 
-def _tell(report: Report) -> None:
+def _tell(report: VerificationReport) -> None:
     for fault in report.faults:
         entry = "" if fault.seq is None else f"entry {fault.seq}: "
         place = f"{fault.file}:{fault.line}" if fault.line else fault.file
@@ -265,7 +265,7 @@ _LOOK_S = 0.5
 @dir_option
 @as_json
 @config
-def list_calls(limit: int, wanted: Filter, directory: Path | None, as_json: bool, config_path: str) -> None:
+def list_calls(limit: int, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str) -> None:
     """List the most recent calls, newest last."""
     with filled(directory, config_path) as index:
         rows = index.calls(wanted, limit=limit).rows[::-1]
@@ -289,7 +289,9 @@ def list_calls(limit: int, wanted: Filter, directory: Path | None, as_json: bool
 @dir_option
 @as_json
 @config
-def tail(lines: int, follow: bool, wanted: Filter, directory: Path | None, as_json: bool, config_path: str) -> None:
+def tail(
+    lines: int, follow: bool, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str
+) -> None:
     """Show the newest entries, one a line, oldest first; JSON lines with --json. A filter shows the entries of the calls that match."""
     with filled(directory, config_path) as index:
         marks = index.marks()
@@ -303,7 +305,7 @@ def tail(lines: int, follow: bool, wanted: Filter, directory: Path | None, as_js
                 return
 
 
-def _follow(index: Index, marks: dict[int, int], wanted: Filter, *, as_json: bool) -> None:
+def _follow(index: RecordIndex, marks: dict[int, int], wanted: RecordFilter, *, as_json: bool) -> None:
     told: set[str] = set()
     while True:
         for fault in index.fill().faults:

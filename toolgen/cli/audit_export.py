@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from toolgen import __version__
-from toolgen.audit.index.index import Cursor, Index
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.index import Cursor, RecordIndex
+from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.reports import COLUMNS, OCSF_VERSION, csv_line, ocsf_event
 from toolgen.cli.audit_reports import dir_option, filled, filters
 from toolgen.cli.options import config
@@ -40,7 +40,7 @@ _PAGE = 1000
 @filters
 @dir_option
 @config
-def export(form: str, output: Path | None, wanted: Filter, directory: Path | None, config_path: str) -> None:
+def export(form: str, output: Path | None, wanted: RecordFilter, directory: Path | None, config_path: str) -> None:
     """Export the calls that match, newest first, or their entries."""
     with filled(directory, config_path) as index:
         effects = _effects(config_path) if form == "ocsf" and directory is None else {}
@@ -54,7 +54,7 @@ def export(form: str, output: Path | None, wanted: Filter, directory: Path | Non
             file.writelines(lines)
 
 
-def _lines(index: Index, form: str, wanted: Filter, effects: Mapping[str, str]) -> Iterator[str]:
+def _lines(index: RecordIndex, form: str, wanted: RecordFilter, effects: Mapping[str, str]) -> Iterator[str]:
     if form == "csv":
         yield csv_line(COLUMNS, printable)
     for row in _rows(index, wanted, entries=form == "jsonl"):
@@ -67,7 +67,7 @@ def _lines(index: Index, form: str, wanted: Filter, effects: Mapping[str, str]) 
                 yield json_line(row)
 
 
-def _rows(index: Index, wanted: Filter, *, entries: bool) -> Iterator[dict[str, Any]]:
+def _rows(index: RecordIndex, wanted: RecordFilter, *, entries: bool) -> Iterator[dict[str, Any]]:
     after: Cursor | None = None
     while True:
         page = (index.entries if entries else index.calls)(wanted, limit=_PAGE, after=after)

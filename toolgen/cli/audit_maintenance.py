@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from toolgen.audit.index.database import remove
-from toolgen.audit.index.index import Index
+from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.keys import PRIVATE, make_key, public_keys, signing_key
 from toolgen.cli.audit_reports import opened
 from toolgen.cli.lazy import CommandGroup
@@ -58,7 +58,7 @@ def index(way: str | None, config_path: str) -> None:
     sys.exit(1 if faults else 0)
 
 
-def _index(config_path: str, *, rebuild: bool) -> Index:
+def _index(config_path: str, *, rebuild: bool) -> RecordIndex:
     """A file that is no index cannot be opened; made again, it need not be."""
     try:
         return opened(None, config_path)

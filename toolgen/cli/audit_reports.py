@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import click
 
 from toolgen.audit.index.database import SqliteDatabase
-from toolgen.audit.index.index import Index
-from toolgen.audit.index.row import STATUSES, VERDICTS, Filter
+from toolgen.audit.index.index import RecordIndex
+from toolgen.audit.index.row import STATUSES, VERDICTS, RecordFilter
 from toolgen.audit.reports import Group, Stats, stats_of
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import counted, print_json, print_table, printable
@@ -83,7 +83,7 @@ def filters(function: F) -> F:
 
     def command(*arguments: Any, **given: Any) -> Any:
         names = ("since", "until", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session")
-        wanted = Filter(**{name: given.pop(name) for name in (*names, "call_id", "text")})
+        wanted = RecordFilter(**{name: given.pop(name) for name in (*names, "call_id", "text")})
         return function(*arguments, wanted=wanted, **given)
 
     command.__doc__ = function.__doc__
@@ -94,15 +94,15 @@ def filters(function: F) -> F:
     return command  # type: ignore[return-value]
 
 
-def opened(directory: Path | None, config_path: str) -> Index:
+def opened(directory: Path | None, config_path: str) -> RecordIndex:
     """The index of the project's log, or of another directory's, not yet filled."""
     if directory is not None:
-        return Index(SqliteDatabase(None), directory)
+        return RecordIndex(SqliteDatabase(None), directory)
     return index_of(load_settings(config_path))
 
 
 @contextmanager
-def filled(directory: Path | None, config_path: str) -> Iterator[Index]:
+def filled(directory: Path | None, config_path: str) -> Iterator[RecordIndex]:
     """The index, brought up to date. What keeps it from showing all there is goes to standard error, and makes the exit code 1."""
     with opened(directory, config_path) as index:
         with counted("entries indexed") as step:
@@ -130,7 +130,7 @@ _MAX_LABEL_LENGTH = 40
 @dir_option
 @as_json
 @config
-def stats(plot: Path | None, wanted: Filter, directory: Path | None, as_json: bool, config_path: str) -> None:
+def stats(plot: Path | None, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str) -> None:
     """Count calls and their endings, with percentiles of how long they took, by tool and by principal."""
     if plot is not None and plot.suffix.lower() not in {".png", ".svg"}:
         raise click.BadParameter("takes a file that ends with .png or .svg", param_hint="--plot")

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from toolgen.audit.index.index import Found
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.index import FoundEntry
+from toolgen.audit.index.row import RecordFilter
 from toolgen.cli.audit_reports import dir_option, filled
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, print_json, print_table, printable
@@ -38,7 +38,7 @@ def show(which: str, stream: str, directory: Path | None, as_json: bool, config_
         if numbered:
             entries = [_the_one(index.find(int(which), stream), int(which))]
         else:
-            found = index.entries(Filter(call_id=which, stream=stream), limit=_MAX_ENTRIES).rows
+            found = index.entries(RecordFilter(call_id=which, stream=stream), limit=_MAX_ENTRIES).rows
             entries = sorted(found, key=lambda entry: (entry["time"], entry["seq"]))
             if not entries:
                 raise AuditError(
@@ -55,7 +55,7 @@ def show(which: str, stream: str, directory: Path | None, as_json: bool, config_
             print_table(("field", "value"), [(name, cell(value)) for name, value in entry.items()])
 
 
-def _the_one(found: Sequence[Found], seq: int) -> dict[str, Any]:
+def _the_one(found: Sequence[FoundEntry], seq: int) -> dict[str, Any]:
     if not found:
         raise AuditError(f"there is no entry {seq}", suggestion="`toolgen audit list` shows the numbers")
     if len(found) > 1:

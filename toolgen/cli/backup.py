@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from toolgen.audit.verify import Report
+from toolgen.audit.verify import VerificationReport
 from toolgen.cli.options import config
 from toolgen.config.settings import Settings
 from toolgen.config.settings import load as load_settings
-from toolgen.gateway.backup import Kept, back_up, restore
+from toolgen.gateway.backup import BackupContents, back_up, restore
 
 _folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 
@@ -56,7 +56,7 @@ def restore_command(folder: Path, config_path: str) -> None:
     _judge(report)
 
 
-def _counted(kept: Kept) -> str:
+def _counted(kept: BackupContents) -> str:
     return f"{kept.entries} entries in {kept.streams} stream{'' if kept.streams == 1 else 's'}"
 
 
@@ -65,7 +65,7 @@ def _say_where_redis_is(settings: Settings) -> None:
         click.echo("warning: what is in Redis (waiting calls, counts) is backed up by Redis itself", err=True)
 
 
-def _judge(report: Report) -> None:
+def _judge(report: VerificationReport) -> None:
     for fault in report.faults:
         click.echo(f"toolgen: {fault.to_dict()}", err=True)
     if not report.ok:

@@ -49,7 +49,7 @@ __all__ = ["build_project"]
 
 if TYPE_CHECKING:
     from toolgen.builder.build import Built
-    from toolgen.cli.build_summary import Asked
+    from toolgen.cli.build_summary import ServerListing
     from toolgen.cli.pins import Refresher
 
 
@@ -317,7 +317,7 @@ def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
     }
 
 
-def _asked(refresher: Refresher | None) -> Mapping[str, Asked]:
+def _asked(refresher: Refresher | None) -> Mapping[str, ServerListing]:
     return {} if refresher is None else refresher.asked
 
 

@@ -24,7 +24,7 @@ from toolgen.cli.problems import problem_lines
 from toolgen.emit.formats import remarks, render
 from toolgen.emit.schema_budget import as_listed, cost, shares_definitions
 from toolgen.emit.tokens import tokens
-from toolgen.emit.writer import MANIFEST, Record, Row
+from toolgen.emit.writer import MANIFEST, BuildRecord, SourceRow
 from toolgen.errors import CanonicalError
 from toolgen.model.manifest import Manifest, Problem, SourceInfo
 from toolgen.model.mcp import parts_of, read_listing
@@ -33,13 +33,13 @@ from toolgen.sources.pins import Pin
 
 if TYPE_CHECKING:
     from toolgen.builder.build import Built
-    from toolgen.emit.diff import Difference
+    from toolgen.emit.diff import ManifestDiff
 
 __all__ = [
     "AS_PINNED",
     "NOT_ASKED",
     "PINNED_NOW",
-    "Asked",
+    "ServerListing",
     "Summary",
     "changed_since",
     "failures",
@@ -58,7 +58,7 @@ NOT_ASKED = "not asked: the pinned copy"
 PINNED_NOW = "pinned now"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ServerListing(Struct, frozen=True, kw_only=True):
     """How many seconds a server took to list its tools, and what changed since they were pinned, in a few words."""
 
     seconds: float
@@ -94,12 +94,12 @@ class Summary(Struct, frozen=True, kw_only=True):
     """
 
     digest: str
-    rows: tuple[Row, ...]
+    rows: tuple[SourceRow, ...]
     problems: Sequence[Problem]
     changed: Sequence[str]
     seconds: float
     remarks: Mapping[str, tuple[str, ...]]
-    difference: Difference | None = None
+    difference: ManifestDiff | None = None
 
 
 def summarize(
@@ -107,8 +107,8 @@ def summarize(
     formats: Sequence[str],
     changed: Sequence[str],
     started: float,
-    difference: Difference | None,
-    asked: Mapping[str, Asked] = MappingProxyType({}),
+    difference: ManifestDiff | None,
+    asked: Mapping[str, ServerListing] = MappingProxyType({}),
     credentials: Mapping[str, Container[str]] = MappingProxyType({}),
     listed: Iterable[Tool] | None = None,
 ) -> Summary:
@@ -131,7 +131,7 @@ def summarize(
         by_source[tool.source].append(tool)
     problems = Counter(problem.source for problem in manifest.problems)
     rows = tuple(
-        Row(
+        SourceRow(
             source=name,
             operations=built.operations[name],
             tools=len(tools),
@@ -171,7 +171,9 @@ def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tup
     return tuple(said)
 
 
-def summarize_unchanged(last: Record, started: float, asked: Mapping[str, Asked] = MappingProxyType({})) -> Summary:
+def summarize_unchanged(
+    last: BuildRecord, started: float, asked: Mapping[str, ServerListing] = MappingProxyType({})
+) -> Summary:
     """The summary of a build that would do what the last one did: nothing was read, in no seconds."""
     return Summary(
         digest=last.digest,
@@ -260,7 +262,7 @@ def _server(info: SourceInfo) -> str:
     return f"{info.title} {info.version}".strip() if info.kind == "mcp" else ""
 
 
-def _with_asked(rows: Iterable[Row], asked: Mapping[str, Asked]) -> tuple[Row, ...]:
+def _with_asked(rows: Iterable[SourceRow], asked: Mapping[str, ServerListing]) -> tuple[SourceRow, ...]:
     return tuple(
         msgspec.structs.replace(row, seconds=round(row.seconds + one.seconds, 3), since_pin=one.since_pin)
         if (one := asked.get(row.source))
@@ -269,7 +271,7 @@ def _with_asked(rows: Iterable[Row], asked: Mapping[str, Asked]) -> tuple[Row, .
     )
 
 
-def _cells(row: Row) -> tuple[object, ...]:
+def _cells(row: SourceRow) -> tuple[object, ...]:
     return (
         row.source, row.operations, row.tools, row.skipped, row.problems, f"{row.tokens:,}", f"{row.seconds:.2f}"
     )  # fmt: skip

@@ -30,10 +30,10 @@ from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.policy.arguments import repair
 
-__all__ = ["Caller", "caller"]
+__all__ = ["CommandCaller", "caller"]
 
 
-class Caller(Struct, frozen=True, kw_only=True):
+class CommandCaller(Struct, frozen=True, kw_only=True):
     """Who a command acts as, as its options say it."""
 
     name: str | None
@@ -57,7 +57,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 def caller(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--as` and `--on-behalf-of`, each with the claims that make somebody of a user of an issuer; the command is given a `Caller`."""
+    """Add `--as` and `--on-behalf-of`, each with claims for users of an issuer; the command is given a `CommandCaller`."""
 
     @functools.wraps(function)
     def with_caller(
@@ -68,7 +68,7 @@ def caller(function: Callable[..., Any]) -> Callable[..., Any]:
         user_claims: str | None,
         **others: Any,
     ) -> Any:
-        who = Caller(
+        who = CommandCaller(
             name=principal,
             user=on_behalf_of,
             claims=json_object(claims, "--claims"),
@@ -105,7 +105,7 @@ def command(
     tool: str,
     pairs: tuple[str, ...],
     given: str | None,
-    caller: Caller,
+    caller: CommandCaller,
     dry_run: bool,
     as_json: bool,
     config_path: str,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolgen.cli.json_text import loads, put, removed
 from toolgen.errors import ConfigError
 
-__all__ = ["CLIENTS", "Client", "Server", "contains", "edited"]
+__all__ = ["CLIENTS", "McpClientConfig", "Server", "contains", "edited"]
 
 _PASTE = "paste what --print shows"
 
@@ -30,7 +30,7 @@ class Server(Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-class Client(Struct, frozen=True, kw_only=True):
+class McpClientConfig(Struct, frozen=True, kw_only=True):
     """One client. `path` finds its file, `section` is where servers stand in it, `reference` says how it writes a variable, "" where it
     cannot. `form` makes an entry. `note` is for the person who installs."""
 
@@ -38,14 +38,14 @@ class Client(Struct, frozen=True, kw_only=True):
     path: Callable[[], Path]
     section: str
     reference: str
-    form: Callable[[Client, Server], dict[str, Any]]
+    form: Callable[[McpClientConfig, Server], dict[str, Any]]
     note: str = ""
 
     def refer(self, variable: str) -> str:
         return self.reference.format(variable)
 
 
-def edited(client: Client, text: str, name: str, server: Server | None, where: str) -> str:
+def edited(client: McpClientConfig, text: str, name: str, server: Server | None, where: str) -> str:
     """The text of a client's file with an entry of this name, or without one where `server` is None; all else in it stays.
 
     Raises `ConfigError` for a file that cannot be read as what it should be.
@@ -56,7 +56,7 @@ def edited(client: Client, text: str, name: str, server: Server | None, where: s
     return _edited_json(client, text, name, entry, where)
 
 
-def contains(client: Client, text: str, name: str) -> bool:
+def contains(client: McpClientConfig, text: str, name: str) -> bool:
     """Whether a client's file has an entry of this name."""
     try:
         whole: Any = tomllib.loads(text) if client.section == "mcp_servers" else loads(text)
@@ -66,7 +66,7 @@ def contains(client: Client, text: str, name: str) -> bool:
     return isinstance(servers, dict) and name in servers
 
 
-def _edited_json(client: Client, text: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
+def _edited_json(client: McpClientConfig, text: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
     """JSON as text, so that comments, order and indentation stay. What came of it is read again before it is believed."""
     text = text if text.strip() else "{}\n"
     before = _object(text, where)
@@ -105,7 +105,7 @@ def _is_ours(asked: object, name: str) -> bool:
 
 
 def _proved(
-    client: Client,
+    client: McpClientConfig,
     result: str,
     after: Mapping[str, Any],
     before: Mapping[str, Any],
@@ -122,7 +122,7 @@ def _proved(
     return result
 
 
-def _edited_toml(client: Client, text: str, name: str, entry: Mapping[str, Any] | None, where: str) -> str:
+def _edited_toml(client: McpClientConfig, text: str, name: str, entry: Mapping[str, Any] | None, where: str) -> str:
     """TOML as text, as above: our table goes and comes at the end."""
     try:
         before = tomllib.loads(text)
@@ -147,7 +147,7 @@ def _edited_toml(client: Client, text: str, name: str, entry: Mapping[str, Any] 
     return _proved(client, result, after, before, name, entry, where)
 
 
-def _without(client: Client, whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _without(client: McpClientConfig, whole: Mapping[str, Any], name: str) -> dict[str, Any]:
     """What of a client's file is not ours."""
     servers = {key: value for key, value in (whole.get(client.section) or {}).items() if key != name}
     inputs = [one for one in whole.get("inputs") or [] if not _is_ours(one, name)]
@@ -155,7 +155,7 @@ def _without(client: Client, whole: Mapping[str, Any], name: str) -> dict[str, A
     return {**rest, client.section: servers, "inputs": inputs}
 
 
-def _plain(client: Client, server: Server) -> dict[str, Any]:
+def _plain(client: McpClientConfig, server: Server) -> dict[str, Any]:
     """`{command, args, env}`, or `{type, url, headers}`."""
     if server.url:
         header = f"Bearer {client.refer(server.key)}"
@@ -165,25 +165,25 @@ def _plain(client: Client, server: Server) -> dict[str, Any]:
     return entry | ({"env": {name: client.refer(name) for name in variables}} if variables else {})
 
 
-def _typed(client: Client, server: Server) -> dict[str, Any]:
+def _typed(client: McpClientConfig, server: Server) -> dict[str, Any]:
     return {**({} if server.url else {"type": "stdio"}), **_plain(client, server)}
 
 
-def _gemini(client: Client, server: Server) -> dict[str, Any]:
+def _gemini(client: McpClientConfig, server: Server) -> dict[str, Any]:
     entry = _plain(client, server)
     if server.url:
         return {"httpUrl": entry["url"], "headers": entry["headers"]}
     return entry
 
 
-def _codex(_: Client, server: Server) -> dict[str, Any]:
+def _codex(_: McpClientConfig, server: Server) -> dict[str, Any]:
     if server.url:
         return {"url": f"{server.url}/mcp", "bearer_token_env_var": server.key}
     entry: dict[str, Any] = {"command": server.command[0], "args": list(server.command[1:])}
     return entry | ({"env_vars": list(server.variables)} if server.variables else {})
 
 
-def _desktop(_: Client, server: Server) -> dict[str, Any]:
+def _desktop(_: McpClientConfig, server: Server) -> dict[str, Any]:
     if server.url:
         raise ConfigError("Claude Desktop starts its servers itself", suggestion="leave --url out")
     return {"command": server.command[0], "args": list(server.command[1:])}
@@ -205,11 +205,11 @@ def _here(*parts: str) -> Callable[[], Path]:
     return lambda: Path.cwd().joinpath(*parts)
 
 
-CLIENTS: Mapping[str, Client] = {
-    "claude-code": Client(
+CLIENTS: Mapping[str, McpClientConfig] = {
+    "claude-code": McpClientConfig(
         title="Claude Code", path=_here(".mcp.json"), section="mcpServers", reference="${{{}}}", form=_typed
     ),
-    "claude-desktop": Client(
+    "claude-desktop": McpClientConfig(
         title="Claude Desktop",
         path=_desktop_file,
         section="mcpServers",
@@ -217,19 +217,19 @@ CLIENTS: Mapping[str, Client] = {
         form=_desktop,
         note="It does not pass on the variables of your shell: refer to secrets as ${file:/path} or ${keyring:service/name}.",
     ),
-    "cursor": Client(
+    "cursor": McpClientConfig(
         title="Cursor", path=_at(".cursor", "mcp.json"), section="mcpServers", reference="${{env:{}}}", form=_plain
     ),
-    "vscode": Client(
+    "vscode": McpClientConfig(
         title="VS Code", path=_here(".vscode", "mcp.json"), section="servers", reference="${{env:{}}}", form=_typed
     ),
-    "codex": Client(
+    "codex": McpClientConfig(
         title="Codex", path=_at(".codex", "config.toml"), section="mcp_servers", reference="{}", form=_codex
     ),
-    "gemini": Client(
+    "gemini": McpClientConfig(
         title="Gemini CLI", path=_at(".gemini", "settings.json"), section="mcpServers", reference="${}", form=_gemini
     ),
-    "mcp-json": Client(
+    "mcp-json": McpClientConfig(
         title="the client that reads mcp.json",
         path=_here("mcp.json"),
         section="mcpServers",

@@ -11,7 +11,7 @@ import click
 
 from toolgen.cli.options import as_json
 from toolgen.cli.output import print_json
-from toolgen.emit.diff import Difference, compare, lines
+from toolgen.emit.diff import ManifestDiff, compare, lines
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import ManifestError
 from toolgen.model.manifest import Manifest
@@ -40,7 +40,7 @@ def command(old: str, new: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-def print_difference(difference: Difference, *, err: bool = False) -> None:
+def print_difference(difference: ManifestDiff, *, err: bool = False) -> None:
     """One line a change, and one that counts them; on standard error where something else is the result."""
     for line in lines(difference):
         click.echo(line, err=err)

@@ -12,7 +12,7 @@ import click
 from toolgen.cli.install import connections
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import no_warnings, print_json
-from toolgen.doctor.examination import Report, examine
+from toolgen.doctor.examination import DoctorReport, examine
 from toolgen.gateway.service import Gateway
 from toolgen.units import in_words
 
@@ -51,7 +51,7 @@ def command(as_json: bool, config_path: str) -> None:
     sys.exit(0 if report.ok else 1)
 
 
-def _print(report: Report) -> None:
+def _print(report: DoctorReport) -> None:
     for trial in report.trials:
         click.echo(f"{'ok' if trial.ok else 'FAILED'}: {trial.name}: {_clean(trial.detail)}")
     for reference in report.references:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.row import RecordFilter
 from toolgen.cli.clients import CLIENTS, Server, contains, edited
 from toolgen.cli.completed import PRINCIPAL_NAME
 from toolgen.cli.options import KEY_VARIABLE, config, default_principal
@@ -205,7 +205,7 @@ def _last_call(settings: Settings, principal: str) -> str:
     try:
         with index_of(settings) as index:
             index.fill()
-            rows = index.entries(Filter(principal=principal, event="intent"), limit=100).rows
+            rows = index.entries(RecordFilter(principal=principal, event="intent"), limit=100).rows
     except ToolgenError:
         return ""
     return max((str(row["time"]) for row in rows if row.get("client", "") != "toolgen-cli"), default="")

@@ -18,7 +18,7 @@ _LINE_END = re.compile(r"[ \t]*\r?\n")
 _DECODER = json.JSONDecoder()
 
 
-class _Entry(NamedTuple):
+class _Member(NamedTuple):
     """A member of an object, or an item of an array, by its index: where it begins, where its value does, and where it ends."""
 
     key: str | int
@@ -91,7 +91,7 @@ def _strict(plain: str) -> str:
     return _TRAILING_COMMAS.sub(lambda found: " " if found[0] == "," else found[0], plain)
 
 
-def _entries(strict: str, path: Sequence[str | int]) -> tuple[int, list[_Entry]]:
+def _entries(strict: str, path: Sequence[str | int]) -> tuple[int, list[_Member]]:
     """Where the object or array at a path begins, and what it has."""
     at = _past_blank(strict, 0)
     for step in path:
@@ -102,8 +102,8 @@ def _entries(strict: str, path: Sequence[str | int]) -> tuple[int, list[_Entry]]
     return at, _children(strict, at)
 
 
-def _children(strict: str, at: int) -> list[_Entry]:
-    is_object, found = strict[at] == "{", list[_Entry]()
+def _children(strict: str, at: int) -> list[_Member]:
+    is_object, found = strict[at] == "{", list[_Member]()
     at = _past_blank(strict, at + 1)
     while strict[at] not in "}]":
         start, key = at, len(found)
@@ -111,14 +111,14 @@ def _children(strict: str, at: int) -> list[_Entry]:
             key, at = _DECODER.raw_decode(strict, at)
             at = _past_blank(strict, _past_blank(strict, at) + 1)
         _, end = _DECODER.raw_decode(strict, at)
-        found.append(_Entry(key, start, at, end))
+        found.append(_Member(key, start, at, end))
         at = _past_blank(strict, end)
         if strict[at] == ",":
             at = _past_blank(strict, at + 1)
     return found
 
 
-def _named(entries: Sequence[_Entry], key: str | int) -> _Entry | None:
+def _named(entries: Sequence[_Member], key: str | int) -> _Member | None:
     """The last of this name: that is the one that readers take."""
     return next((one for one in reversed(entries) if one.key == key), None)
 

@@ -31,13 +31,13 @@ from toolgen.errors import ConfigError, PolicyError, ToolgenError
 from toolgen.files import read_file
 from toolgen.gateway.project_files import catalog_of
 from toolgen.model.names import nearest
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import load as load_policy
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.document.principals import instant
 from toolgen.policy.key_list import add_key, new_key
 from toolgen.policy.key_list import revoke as add_revocation
-from toolgen.yaml_file import Document, read
+from toolgen.yaml_file import YamlDocument, read
 
 __all__ = []
 
@@ -87,7 +87,7 @@ def _fingerprint(path: Path) -> str:
 _USUAL = "policies/"
 
 
-def _policies(document: Document) -> object:
+def _policies(document: YamlDocument) -> object:
     """`policies:` as the file and the environment say it, whatever is wrong with the rest of either. Raises `ConfigError`."""
     data = document.data if isinstance(document.data, dict) else {}
     alone = replace(document, data={key: value for key, value in data.items() if key == "policies"})
@@ -164,7 +164,7 @@ class Revoker:
         except PolicyError as error:
             click.echo(f"warning: the policy cannot be used as it stands: {error}", err=True)
 
-    def _credentials(self) -> Credentials | None:
+    def _credentials(self) -> PolicyCredentials | None:
         try:
             return load_credentials(self.directory)
         except PolicyError:
@@ -335,7 +335,7 @@ def revoke(
         sys.exit(1)
 
 
-def _rows(credentials: Credentials, name: str, revoked: frozenset[str]) -> list[dict[str, str | None]]:
+def _rows(credentials: PolicyCredentials, name: str, revoked: frozenset[str]) -> list[dict[str, str | None]]:
     return [
         {
             "id": key.id,

@@ -15,7 +15,7 @@ from toolgen.cli.output import print_json
 from toolgen.config.settings import SourceSettings, from_specs
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
-from toolgen.lint.check import Finding, check
+from toolgen.lint.check import LintFinding, check
 from toolgen.lint.report import accepted, render, sarif
 from toolgen.lint.rule import Level
 from toolgen.model.names import SOURCE_NAME
@@ -84,9 +84,9 @@ def _sources(specs: Sequence[str], config_path: str) -> tuple[Mapping[str, Sourc
     return {name: settings.sources[name] for name in wanted}, settings.overrides
 
 
-def _print(findings: Sequence[Finding], known: int) -> None:
+def _print(findings: Sequence[LintFinding], known: int) -> None:
     """Grouped by rule: where and what for each finding, what to do once."""
-    groups: dict[str, list[Finding]] = {}
+    groups: dict[str, list[LintFinding]] = {}
     for finding in findings:
         groups.setdefault(finding.rule, []).append(finding)
     shown = 0
@@ -104,7 +104,7 @@ def _print(findings: Sequence[Finding], known: int) -> None:
     click.echo(f"{total}{f', and {known} known' if known else ''}")
 
 
-def _where(finding: Finding) -> str:
+def _where(finding: LintFinding) -> str:
     place = f"{finding.file}:{finding.line}" if finding.line else finding.file or finding.source
     return _clean(" ".join(part for part in (place, finding.tool or finding.origin) if part))
 

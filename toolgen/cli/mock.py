@@ -10,7 +10,7 @@ from toolgen.cli.options import config
 from toolgen.config.settings import SourceSettings, from_specs
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
-from toolgen.mock.description import Description
+from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, serve_mock
 from toolgen.model.names import SOURCE_NAME, nearest
 
@@ -35,7 +35,7 @@ def command(spec: str, host: str, port: int, config_path: str) -> None:
     are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Point `server:` in toolgen.yaml at
     the address and say `auth: none` there, and every tool can be tried, governed and without credentials.
     """
-    description = Description(_source(spec, config_path).config)
+    description = MockDescription(_source(spec, config_path).config)
     if description.skipped:
         click.echo(f"warning: {description.skipped} operation(s) are too broken to be served", err=True)
     serve_mock(MockApp(description), host=host, port=port, title=f"{description.size} operations of {spec}")

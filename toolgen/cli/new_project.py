@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from toolgen.audit.keys import PRIVATE, make_key, public_path, signing_key
 from toolgen.builder.build import Built, build_sources
-from toolgen.builder.starter import GITIGNORE, Entry, policy_text, project_text, variables
+from toolgen.builder.starter import GITIGNORE, StarterSource, policy_text, project_text, variables
 from toolgen.cli.pins import Refresher
 from toolgen.config.bare_specs import described_as, name_for, title_name
 from toolgen.config.json_schema import json_schema
@@ -63,7 +63,7 @@ class NewProject(Unprinted, frozen=True, kw_only=True):
 class _Source(Struct, frozen=True, kw_only=True):
     """A source that is looked for: its entry, what a build reads, and the file that is copied into the project, or None."""
 
-    entry: Entry
+    entry: StarterSource
     given: dict[str, Any]
     copied: Path | None = None
 
@@ -99,7 +99,7 @@ def make_sample(root: Path) -> NewProject:
         path = Path(folder) / "notes.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(_SAMPLE)
-        entry = Entry(name="notes", kind="sql", location="sqlite:///specs/notes.db")
+        entry = StarterSource(name="notes", kind="sql", location="sqlite:///specs/notes.db")
         source = _Source(entry=entry, given={"sql": f"sqlite:///{path}"}, copied=path)
         sources = from_mapping({"notes": source.given}, root.resolve())
         return _write(root, [source], [entry], (build_sources(sources), sources), without=("private_notes",))
@@ -140,7 +140,7 @@ def _source(spec: str, root: Path, name: str, server: str) -> _Source:
         raise ConfigError("there is no such file", where=spec, suggestion=url)
     kind, location = described_as(spec, Path.cwd())
     given: dict[str, Any] = {kind: location}
-    entry = Entry(name=name, kind=kind, location=location, server=server)
+    entry = StarterSource(name=name, kind=kind, location=location, server=server)
     if server and kind not in {"openapi", "graphql"}:
         raise ConfigError(f"--server does not belong to {kind} sources", where=spec)
     if server:
@@ -160,13 +160,13 @@ def _source(spec: str, root: Path, name: str, server: str) -> _Source:
     )
 
 
-def _without_password(entry: Entry) -> Entry:
+def _without_password(entry: StarterSource) -> StarterSource:
     """A database's entry with the name of a variable where its password was."""
     location, password = part_password(entry.location)
     return replace(entry, location=location, password=bool(password)) if entry.kind == "sql" else entry
 
 
-def _placed(source: _Source, root: Path, alone: bool) -> Entry:
+def _placed(source: _Source, root: Path, alone: bool) -> StarterSource:
     """The entry with the file where it will be: a copy below specs/, or where it is, if descriptions are made of several files."""
     if source.copied is None:
         return source.entry
@@ -185,7 +185,7 @@ def _built(sources: Mapping[str, SourceSettings], folder: Path) -> tuple[Built, 
 def _write(
     root: Path,
     found: Sequence[_Source],
-    entries: Sequence[Entry],
+    entries: Sequence[StarterSource],
     built: tuple[Built, Mapping[str, SourceSettings]],
     *,
     without: Sequence[str] = (),

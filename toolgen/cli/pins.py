@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.builder.build import Built, build_sources
-from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, Asked, changed_since
+from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, ServerListing, changed_since
 from toolgen.cli.diff import print_difference
 from toolgen.config.settings import SourceSettings
-from toolgen.emit.diff import Difference, compare, printable
+from toolgen.emit.diff import ManifestDiff, compare, printable
 from toolgen.errors import DescriptionError, ToolgenError
 from toolgen.model.prompt_injection import INVISIBLE, SPELLED
 from toolgen.sources.base import SourceConfig, is_networked, is_remote
@@ -88,7 +88,7 @@ class Drift(Struct, frozen=True, kw_only=True):
 
     source: str
     urls: tuple[str, ...]
-    difference: Difference | None
+    difference: ManifestDiff | None
     spelled: tuple[str, ...] = ()
 
 
@@ -107,7 +107,7 @@ class Refresher:
         self.staged: set[str] = set()
         self.unlisted: dict[str, DescriptionError] = {}
         self.drifts: list[Drift] = []
-        self.asked: dict[str, Asked] = {}
+        self.asked: dict[str, ServerListing] = {}
 
     def refresh(self, sources: Sources) -> Sources:
         """The sources with what their URLs say now. What cannot be reached is read from its pinned copy, with a warning.
@@ -145,7 +145,7 @@ class Refresher:
         config, changed = self._description(name, old)
         if config.kind == "mcp" and config.pin is not None and name not in self.unlisted:
             since = self._since_pin(old.config.pin, config.pin, listed=name not in self._copied)
-            self.asked[name] = Asked(seconds=perf_counter() - started, since_pin=since)
+            self.asked[name] = ServerListing(seconds=perf_counter() - started, since_pin=since)
         references: dict[str, Pin] = {}
         for url, pin in old.config.references.items():
             if not is_below(url, config.refs):
@@ -228,7 +228,7 @@ class Refresher:
     def _use_copy(self, error: DescriptionError) -> None:
         click.echo(f"warning: {error.where}: {error.message}; using the pinned copy", err=True)
 
-    def _difference(self, name: str, old: SourceSettings, new: SourceSettings) -> Difference | None:
+    def _difference(self, name: str, old: SourceSettings, new: SourceSettings) -> ManifestDiff | None:
         try:
             before = build_sources({name: replace(old, config=_as_pinned(old.config))}).manifest
             after, _ = self.completed({name: new}, build_sources)
@@ -262,9 +262,9 @@ def _listed(source: SourceSettings) -> Fetched:
 
 
 def _without_tools() -> Fetched:
-    from toolgen.model.mcp import Listing, write_listing  # noqa: PLC0415 - only where a server failed
+    from toolgen.model.mcp import ServerTools, write_listing  # noqa: PLC0415 - only where a server failed
 
-    return Fetched(filename="tools.json", data=write_listing(Listing(server="", version="", tools=())))
+    return Fetched(filename="tools.json", data=write_listing(ServerTools(server="", version="", tools=())))
 
 
 def _credentials(source: SourceSettings) -> dict[str, str]:

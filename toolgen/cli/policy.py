@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from toolgen.audit.log import AuditLog
-from toolgen.cli.call import Caller, caller, read_arguments
+from toolgen.cli.call import CommandCaller, caller, read_arguments
 from toolgen.cli.completed import TOOL_NAME
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config, operator
@@ -136,7 +136,7 @@ def explain_call(
     tool: str,
     pairs: tuple[str, ...],
     given: str | None,
-    caller: Caller,
+    caller: CommandCaller,
     at: str | None,
     earlier: tuple[str, ...],
     as_json: bool,

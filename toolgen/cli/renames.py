@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolgen.errors import PolicyError
 from toolgen.policy.document.policy_files import read_files
 from toolgen.sources.assigned_names import Assignments
-from toolgen.yaml_file import Document, parse_bytes
+from toolgen.yaml_file import YamlDocument, parse_bytes
 
 __all__ = ["Renaming", "new_words", "policy_documents", "print_renames", "renames"]
 
@@ -54,7 +54,7 @@ def renames(old: Names, new: Names) -> tuple[Renaming, ...]:
     )
 
 
-def print_renames(found: Iterable[Renaming], old: Names, new: Names, documents: Iterable[Document]) -> None:
+def print_renames(found: Iterable[Renaming], old: Names, new: Names, documents: Iterable[YamlDocument]) -> None:
     """Lists renamed tools, names that went to other operations, and the lines of policies and toolgen.yaml that mean others now."""
     listed = tuple(found)
     before = {one.name: f"{source}: {identity}" for source, names in old.items() for identity, one in names.items()}
@@ -78,7 +78,7 @@ def print_renames(found: Iterable[Renaming], old: Names, new: Names, documents: 
         click.echo("no tool has another name", err=True)
 
 
-def policy_documents(directory: Path) -> list[Document]:
+def policy_documents(directory: Path) -> list[YamlDocument]:
     """The files of a policy directory, as far as they can be read."""
     try:
         files = read_files(directory)
@@ -92,7 +92,7 @@ def policy_documents(directory: Path) -> list[Document]:
 
 
 def _changed(
-    document: Document, before: Mapping[str, str], after: Mapping[str, str]
+    document: YamlDocument, before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[tuple[str, str, list[str], list[str]]]:
     """Where a text of a document is a tool's name, or a glob for some, that means others than before: place, text, lost, gained."""
     moved = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}

@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from toolgen.cli.call import Caller, caller
+from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.greeting import greeting
 from toolgen.cli.install import note_client
 from toolgen.cli.options import config, logs
@@ -31,7 +31,7 @@ from toolgen.server.supervisor import check_workers, serve_workers
 def command(
     stdio: bool,
     client: str,
-    caller: Caller,
+    caller: CommandCaller,
     host: str | None,
     port: int | None,
     workers: int | None,

@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from toolgen.cli.call import Caller, caller
+from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.lazy import CommandGroup
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json
@@ -53,7 +53,7 @@ def check(
     sql: str,
     dialect: DialectName | None,
     source: str | None,
-    caller: Caller,
+    caller: CommandCaller,
     parameters: str | None,
     as_json: bool,
     config_path: str,
@@ -117,7 +117,7 @@ def _scope(gateway: Project, dialect: DialectName | None, source: str | None) ->
     return database, scope
 
 
-def _principal(gateway: Administration, caller: Caller, scope: SqlScope) -> Principal:
+def _principal(gateway: Administration, caller: CommandCaller, scope: SqlScope) -> Principal:
     """Who asks; nobody in particular when no row filter wants to know."""
     if caller.name is None and not row_attributes(scope):
         return Principal(id="")

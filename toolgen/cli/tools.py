@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from toolgen.cli.call import Caller, caller
+from toolgen.cli.call import CommandCaller, caller
 from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table
 from toolgen.config.settings import Settings
@@ -50,7 +50,7 @@ _MIN_DESCRIPTION = 11  # as wide as its title
 @as_json
 @config
 def command(
-    caller: Caller,
+    caller: CommandCaller,
     everything: bool,
     text: str | None,
     format_name: str | None,
@@ -79,7 +79,7 @@ def command(
 
 
 def _load(
-    caller: Caller, directory: str | None, config_path: str, *, whole: bool
+    caller: CommandCaller, directory: str | None, config_path: str, *, whole: bool
 ) -> tuple[Settings | None, Manifest, Sequence[Tool], int]:
     """The tools to print, and how many others the policy hides from the caller."""
     if directory is not None:

@@ -27,7 +27,7 @@ from toolgen.errors import ConfigError
 from toolgen.gateway.policy_reloader import file_states
 from toolgen.gateway.project_files import catalog_of
 from toolgen.gateway.service import Gateway
-from toolgen.mock.description import Description
+from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, mocked
 from toolgen.model.manifest import Manifest
 from toolgen.model.secret import Unprinted
@@ -137,7 +137,8 @@ def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
         if not described:
             raise ConfigError("no source is described by OpenAPI, and no other can be mocked", where=str(settings.path))
         yield {
-            name: stack.enter_context(mocked(MockApp(Description(source.config)))) for name, source in described.items()
+            name: stack.enter_context(mocked(MockApp(MockDescription(source.config))))
+            for name, source in described.items()
         }
 
 
@@ -156,13 +157,13 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
 
     files = read_files(settings.policies)
 
-    class Reader(PolicyReader):
+    class RunPolicyReader(PolicyReader):
         """Policy of the project, with the keys of this run."""
 
         def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
             return _policy(super().read(files, manifest), settings, keys, services)
 
-    reader, state = Reader(settings.policies, settings.labels), replace(state, files=files)
+    reader, state = RunPolicyReader(settings.policies, settings.labels), replace(state, files=files)
     return Gateway(
         settings=settings, manifest=manifest, policy=reader.read(files, manifest), state=state, reader=reader
     )

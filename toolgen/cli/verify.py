@@ -14,7 +14,7 @@ from toolgen.config.settings import SourceSettings, from_specs, password_of
 from toolgen.config.settings import load as load_settings
 from toolgen.errors import ConfigError
 from toolgen.model.names import nearest
-from toolgen.verify import Failed, SourceReport, Unproven, verify_source
+from toolgen.verify import FailedTool, SourceReport, Unproven, verify_source
 
 _SHOWN = 20
 
@@ -87,7 +87,7 @@ def _print(reports: list[SourceReport]) -> None:
     for report in reports:
         for one in report.tools:
             match one.verdict:
-                case Failed(arguments=arguments, reason=reason, sent=sent, pointer=pointer):
+                case FailedTool(arguments=arguments, reason=reason, sent=sent, pointer=pointer):
                     click.echo(f"\n{one.tool} ({_line(pointer or one.origin)}): {_line(reason)}")
                     click.echo(f"  arguments  {_line(repr(dict(arguments)))}")
                     if sent:

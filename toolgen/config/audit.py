@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from toolgen.audit.config import Plan
+from toolgen.audit.config import AuditPlan
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
+from toolgen.execute.secrets import SecretReference, SecretResolver, parse_reference
 from toolgen.model.database_url import ServerLocation, parse_location, part_password
 from toolgen.units import parse_size
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["AuditSettings", "CheckpointPlace", "GivenAudit", "IndexSettings", "read_audit"]
 
@@ -93,7 +93,7 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
     `index` is None where a file of the project is the index.
     """
 
-    plan: Plan = field(default_factory=Plan)
+    plan: AuditPlan = field(default_factory=AuditPlan)
     places: tuple[CheckpointPlace, ...] = ()
     index: IndexSettings | None = None
 
@@ -106,10 +106,10 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
 
     def secret(self) -> str:
         """The password as it is now, "" where there is none. Raises `SecretError`."""
-        return "" if self.password is None else Secrets().resolve(self.password).reveal()
+        return "" if self.password is None else SecretResolver().resolve(self.password).reveal()
 
 
-def read_audit(given: GivenAudit, document: Document, root: Path, warnings: list[str]) -> AuditSettings:
+def read_audit(given: GivenAudit, document: YamlDocument, root: Path, warnings: list[str]) -> AuditSettings:
     """What `audit:` says. Raises `ConfigError` with file and line; what a person should know goes to `warnings`."""
     checkpoints, segments, keep = given.checkpoints, given.segments, given.keep
     size = _size(segments.size, document.where("audit", "segments", "size"))
@@ -122,7 +122,7 @@ def read_audit(given: GivenAudit, document: Document, root: Path, warnings: list
         raise ConfigError(
             "required: needs a place under to:, or nothing could ever arrive", where=document.where(*where)
         )
-    plan = Plan(
+    plan = AuditPlan(
         segment_bytes=size,
         segment_s=_age(segments.age, document.where("audit", "segments", "age")),
         compress=segments.compress,

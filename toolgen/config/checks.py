@@ -16,7 +16,7 @@ from toolgen.model.names import nearest
 from toolgen.model.secret import SecretReference, parse_reference
 from toolgen.policy.detectors.tokens import KIND
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, apart, decode
+from toolgen.yaml_file import YamlDocument, apart, decode
 
 __all__ = [
     "DecisionPoint",
@@ -142,13 +142,13 @@ SHIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...], Action, str]] = {
 
 
 def read_middleware(
-    document: Document, given: Sequence[object], root: Path, warnings: list[str]
+    document: YamlDocument, given: Sequence[object], root: Path, warnings: list[str]
 ) -> tuple[MiddlewareSettings, ...]:
     """The entries in their order, the first outermost. Raises `ConfigError`."""
     return tuple(_middleware(document, index, root, warnings) for index in range(len(given)))
 
 
-def _middleware(document: Document, index: int, root: Path, warnings: list[str]) -> MiddlewareSettings:
+def _middleware(document: YamlDocument, index: int, root: Path, warnings: list[str]) -> MiddlewareSettings:
     path = ("middleware", index)
     where = document.where(*path)
     entry = document.data["middleware"][index]
@@ -181,7 +181,7 @@ def _middleware(document: Document, index: int, root: Path, warnings: list[str])
 
 
 def _point(
-    document: Document, path: tuple[str | int, ...], kind: Kind, root: Path, warnings: list[str]
+    document: YamlDocument, path: tuple[str | int, ...], kind: Kind, root: Path, warnings: list[str]
 ) -> DecisionPoint:
     inside = (*path, kind)
     if kind == "cedar":
@@ -220,7 +220,7 @@ def _python(text: str, where: str) -> str:
 
 
 def _seconds(
-    text: str | None, default: float, least: float, most: float, document: Document, path: tuple[str | int, ...]
+    text: str | None, default: float, least: float, most: float, document: YamlDocument, path: tuple[str | int, ...]
 ) -> float:
     if text is None:
         return default
@@ -232,7 +232,7 @@ def _seconds(
     return seconds
 
 
-def _label(text: str, document: Document, path: tuple[str | int, ...]) -> str:
+def _label(text: str, document: YamlDocument, path: tuple[str | int, ...]) -> str:
     if not _LABEL.match(text):
         raise ConfigError(
             f"'{text[:60]}' is no label: a letter, then letters, digits, - or _", where=document.where(*path)
@@ -240,14 +240,14 @@ def _label(text: str, document: Document, path: tuple[str | int, ...]) -> str:
     return text
 
 
-def read_inspection(document: Document, given: Sequence[object], root: Path) -> InspectionSettings | None:
+def read_inspection(document: YamlDocument, given: Sequence[object], root: Path) -> InspectionSettings | None:
     """What is looked for in answers; None where nothing is. Raises `ConfigError`."""
     if not given:
         return None
     return InspectionSettings(detectors=tuple(_detector(document, index) for index in range(len(given))), root=root)
 
 
-def _check_tokens(document: Document, path: tuple[str | int, ...], given: GivenDetector) -> None:
+def _check_tokens(document: YamlDocument, path: tuple[str | int, ...], given: GivenDetector) -> None:
     """A token stands for a value of a kind that is known before: what is an order to a model is given back to nobody."""
     if given.detector in _ORDERS:
         raise ConfigError(
@@ -269,7 +269,7 @@ def _check_tokens(document: Document, path: tuple[str | int, ...], given: GivenD
             )
 
 
-def _detector(document: Document, index: int) -> DetectorSettings:
+def _detector(document: YamlDocument, index: int) -> DetectorSettings:
     path = ("inspect_results", index)
     where = document.where(*path)
     entry = document.data["inspect_results"][index]
@@ -308,7 +308,7 @@ def _detector(document: Document, index: int) -> DetectorSettings:
     )
 
 
-def _check_options(document: Document, path: tuple[str | int, ...], given: GivenDetector) -> None:
+def _check_options(document: YamlDocument, path: tuple[str | int, ...], given: GivenDetector) -> None:
     """What only one detector takes."""
     for name, owner, said in (
         ("countries", "national_ids", bool(given.countries)),

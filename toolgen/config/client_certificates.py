@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolgen.config.gateway import Networks, contains, read_networks
 from toolgen.config.sources import short
 from toolgen.errors import ConfigError
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["ClientCertificates", "GivenClientCertificates", "read_client_certificates"]
 
@@ -38,7 +38,9 @@ class ClientCertificates(Struct, frozen=True, kw_only=True):
         return contains(self.proxies, peer)
 
 
-def read_client_certificates(document: Document, given: GivenClientCertificates | None) -> ClientCertificates | None:
+def read_client_certificates(
+    document: YamlDocument, given: GivenClientCertificates | None
+) -> ClientCertificates | None:
     """What is said of them, None where nothing is. Raises `ConfigError`."""
     if given is None:
         return None

@@ -7,7 +7,7 @@ import msgspec
 from toolgen.errors import ConfigError
 from toolgen.model.tool import CodeBinding
 from toolgen.units import parse_duration, parse_size
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["CodeKeys", "read_code"]
 
@@ -26,7 +26,7 @@ class CodeKeys(msgspec.Struct, forbid_unknown_fields=True):
     output: str = "64KiB"
 
 
-def read_code(keys: CodeKeys, document: Document, source: str) -> CodeBinding:
+def read_code(keys: CodeKeys, document: YamlDocument, source: str) -> CodeBinding:
     """The limits of a sandbox. Raises `ConfigError`, with the line, for what is none."""
     path = ("sources", source, "code")
     time_s, memory, output = parse_duration(keys.time), parse_size(keys.memory), parse_size(keys.output)

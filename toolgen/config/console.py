@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["ConsoleSettings", "GivenConsole", "SignIn", "read_console"]
 
@@ -67,7 +67,7 @@ class ConsoleSettings(Struct, frozen=True, kw_only=True):
         return self.over_tls or self.url.startswith("https://")
 
 
-def read_console(given: GivenConsole, document: Document) -> ConsoleSettings:
+def read_console(given: GivenConsole, document: YamlDocument) -> ConsoleSettings:
     """What a project says of its console. Raises `ConfigError` with file and line."""
     where = document.where("console")
     idle, expires = (
@@ -96,14 +96,14 @@ def read_console(given: GivenConsole, document: Document) -> ConsoleSettings:
     )
 
 
-def _seconds(text: str, name: str, document: Document) -> float:
+def _seconds(text: str, name: str, document: YamlDocument) -> float:
     seconds = parse_duration(text)
     if seconds is None:
         raise ConfigError(f"{name}: takes a time like 30m or 8h", where=document.where("console", name))
     return seconds
 
 
-def _url(text: str, document: Document) -> str:
+def _url(text: str, document: YamlDocument) -> str:
     if not _is_origin(text, path=""):
         raise ConfigError(
             "url: takes the origin of the gateway, with https unless it is this machine",
@@ -113,7 +113,7 @@ def _url(text: str, document: Document) -> str:
     return text.rstrip("/")
 
 
-def _sign_in(given: _SignIn, document: Document) -> SignIn:
+def _sign_in(given: _SignIn, document: YamlDocument) -> SignIn:
     where = document.where("console", "sign_in")
     if not _is_origin(given.issuer, path=None):
         raise ConfigError("issuer: takes the https address that the provider's tokens have as iss", where=where)

@@ -20,7 +20,7 @@ from toolgen.model.auth import PLAIN
 from toolgen.model.auth_schemes import HEADERS
 from toolgen.model.database_url import part_password
 from toolgen.model.names import nearest
-from toolgen.yaml_file import Document, parse
+from toolgen.yaml_file import YamlDocument, parse
 
 __all__ = ["PREFIX", "InForce", "in_force", "is_secret"]
 
@@ -58,7 +58,7 @@ _LOCATIONS: tuple[_Path, ...] = (("state",), ("audit", "index"), ("sources", _AN
 class InForce(Struct, frozen=True, kw_only=True):
     """A file with what the environment says in it. `origins` are the variables that values come from, by path."""
 
-    document: Document
+    document: YamlDocument
     origins: Mapping[_Path, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def outside(self, warnings: Sequence[str]) -> tuple[str, ...]:
@@ -77,11 +77,11 @@ def is_secret(path: _Path) -> bool:
     return _below(path, _SECRETS) and path[-2:] != ("aws", "region")
 
 
-def in_force(document: Document, root: type[msgspec.Struct], environment: Mapping[str, str]) -> InForce:
+def in_force(document: YamlDocument, root: type[msgspec.Struct], environment: Mapping[str, str]) -> InForce:
     """The file as it counts here. Raises `ConfigError` with the line, or the variable, that is wrong."""
     if not isinstance(document.data, dict):
         return InForce(document=document)
-    reader = _Reader(document, structure_of(root), environment)
+    reader = _EnvironmentReader(document, structure_of(root), environment)
     reader.override()
     reader.fill((), reader.data)
     lines = {path: line for path, line in document.lines.items() if path not in reader.placed}
@@ -89,10 +89,10 @@ def in_force(document: Document, root: type[msgspec.Struct], environment: Mappin
     return InForce(document=changed, origins=MappingProxyType({**reader.filled, **reader.placed}))
 
 
-class _Reader:
+class _EnvironmentReader:
     """`placed` are the paths that a variable of ours set, `filled` those with a `${env:…}`."""
 
-    def __init__(self, document: Document, root: inspect.StructType, environment: Mapping[str, str]) -> None:
+    def __init__(self, document: YamlDocument, root: inspect.StructType, environment: Mapping[str, str]) -> None:
         self._document = document
         self._root = root
         self._environment = environment

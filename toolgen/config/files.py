@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolgen.errors import ConfigError
 from toolgen.model.files import DEFAULT_SHOWN, FileBudget
 from toolgen.units import parse_duration, parse_size
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["FileSettings", "GivenFiles", "read_files"]
 
@@ -38,7 +38,7 @@ class FileSettings(Struct, frozen=True, kw_only=True):
     roots: tuple[Path, ...] = ()
 
 
-def read_files(given: GivenFiles, document: Document, root: Path) -> FileSettings:
+def read_files(given: GivenFiles, document: YamlDocument, root: Path) -> FileSettings:
     """The settings of files; `root` is the project's folder. Raises `ConfigError`."""
 
     def size(key: str, text: str, least: int, most: int, spelled: str) -> int:

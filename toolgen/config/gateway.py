@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.errors import ConfigError, SecretError
-from toolgen.execute.secrets import SecretReference, Secrets, parse_reference
+from toolgen.execute.secrets import SecretReference, SecretResolver, parse_reference
 from toolgen.model.database_url import part_password
 from toolgen.model.names import nearest
 from toolgen.state.redis_connection import RedisLocation
 from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = [
     "GivenCors",
@@ -152,7 +152,7 @@ def read_tls(given: GivenTls | None, root: Path, where: str) -> TlsFiles | None:
     return TlsFiles(certificate=root / given.certificate, key=root / given.key, client_ca=authorities, where=where)
 
 
-def read_networks(given: Sequence[str], document: Document, *path: str, danger: str) -> Networks:
+def read_networks(given: Sequence[str], document: YamlDocument, *path: str, danger: str) -> Networks:
     """The networks of a list like `["10.0.0.0/8"]`. Raises `ConfigError`; `danger` is what could happen if everybody were in one."""
     networks = []
     for index, text in enumerate(given):
@@ -173,7 +173,7 @@ class GivenCors(msgspec.Struct, forbid_unknown_fields=True):
     origins: list[str] = []
 
 
-def read_origins(given: GivenCors, document: Document) -> frozenset[str]:
+def read_origins(given: GivenCors, document: YamlDocument) -> frozenset[str]:
     """The origins of web pages that may call the gateway, as browsers write them (RFC 6454, section 6.2). Raises `ConfigError`."""
     return frozenset(
         _origin(text, document.where("gateway", "cors", "origins", index)) for index, text in enumerate(given.origins)
@@ -239,7 +239,7 @@ class StateSettings(Struct, frozen=True, kw_only=True):
 
     def secret(self) -> str:
         """The password as it is now, "" where there is none. Raises `SecretError`."""
-        return "" if self.password is None else Secrets().resolve(self.password).reveal()
+        return "" if self.password is None else SecretResolver().resolve(self.password).reveal()
 
 
 def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateSettings | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, get_args
 
 from msgspec import inspect
 
-from toolgen.config.keys import FORMS, FileKind, Key, described, name_of, root_of, structures
+from toolgen.config.keys import FORMS, ConfigKey, FileKind, described, name_of, root_of, structures
 from toolgen.config.structure import alternatives
 from toolgen.sources.base import SourceKind
 
@@ -67,7 +67,7 @@ class _Builder:
             built["oneOf"] = [{"required": [kind], "properties": {kind: is_one}} for kind, is_one in present.items()]
         return built
 
-    def _key(self, structure: str, key: Key) -> _Schema:
+    def _key(self, structure: str, key: ConfigKey) -> _Schema:
         takes_environment = self._kind == "toolgen.yaml" and structure not in _READ_AS_TEXT
         options = [_narrowed(self._type(one), key) for one in alternatives(key.type)]
         if takes_environment and any(_is_narrow(one) for one in options):
@@ -124,7 +124,7 @@ def _is_narrow(schema: _Schema) -> bool:
     return schema.get("type") in {"integer", "number", "boolean"} or "enum" in schema or "pattern" in schema
 
 
-def _narrowed(schema: _Schema, key: Key) -> _Schema:
+def _narrowed(schema: _Schema, key: ConfigKey) -> _Schema:
     """A type with what the key's limits say of it."""
     kind = _KINDS.get(schema.get("type", ""), "")
     narrow = {name: value for name, value in key.keywords.items() if name in _KEYWORDS.get(kind, ())}
@@ -134,7 +134,7 @@ def _narrowed(schema: _Schema, key: Key) -> _Schema:
     return {**schema, **form, **narrow}
 
 
-def _description(key: Key) -> str:
+def _description(key: ConfigKey) -> str:
     limits = [f"from {key.least}" if key.least else "", f"to {key.most}" if key.most else ""]
     said = " ".join(part for part in limits if part)
     kinds = f"Of {' and '.join(key.kinds)} sources." if key.kinds else ""

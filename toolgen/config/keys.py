@@ -17,7 +17,7 @@ from toolgen.errors import ConfigError
 from toolgen.policy.document.schema import FileShape
 from toolgen.yaml_file import read
 
-__all__ = ["FORMS", "FileKind", "Key", "described", "name_of", "places", "root_of", "structures"]
+__all__ = ["FORMS", "ConfigKey", "FileKind", "described", "name_of", "places", "root_of", "structures"]
 
 FileKind: TypeAlias = Literal["toolgen.yaml", "policy"]
 FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -48,7 +48,7 @@ _EXCEPTIONS = {
 }
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class ConfigKey(Struct, frozen=True, kw_only=True):
     """One key of a mapping.
 
     `form` is one of `FORMS` or "". `kinds` are the kinds of sources that take it, () for all. `needs` are keys beside it that its example
@@ -117,7 +117,7 @@ def places(kind: FileKind) -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
-def described(kind: FileKind) -> Mapping[str, tuple[Key, ...]]:
+def described(kind: FileKind) -> Mapping[str, tuple[ConfigKey, ...]]:
     """The keys of every mapping, by the name of the mapping.
 
     Raises `ConfigError` where a key has no text, or a text no key: the texts are part of the program, and a test reads them all.
@@ -125,7 +125,7 @@ def described(kind: FileKind) -> Mapping[str, tuple[Key, ...]]:
     texts: dict[str, dict[str, dict[str, Any]]] = {}
     for name in _TEXTS[kind]:
         texts |= read(_FOLDER / name, name, ConfigError).data
-    found: dict[str, tuple[Key, ...]] = {}
+    found: dict[str, tuple[ConfigKey, ...]] = {}
     for structure in structures(kind):
         name = name_of(structure)
         said = texts.pop(name, {})
@@ -137,10 +137,10 @@ def described(kind: FileKind) -> Mapping[str, tuple[Key, ...]]:
     return MappingProxyType(found)
 
 
-def _key(name: str, one: inspect.Field, said: dict[str, Any] | None) -> Key:
+def _key(name: str, one: inspect.Field, said: dict[str, Any] | None) -> ConfigKey:
     if not said or "text" not in said or "example" not in said:
         raise ConfigError(f"{name}.{one.encode_name} has no text and example", where="described/")
-    return Key(
+    return ConfigKey(
         name=one.encode_name,
         type=one.type,
         required=one.required,

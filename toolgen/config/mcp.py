@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolgen.errors import ConfigError
 from toolgen.model.auth import AuthError, parsed_auth
 from toolgen.model.secret import SecretReference
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["McpKeys", "McpServer", "read_mcp"]
 
@@ -39,7 +39,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, SecretReference] = {}
 
 
-def read_mcp(keys: McpKeys, document: Document, source: str, warnings: list[str], has_auth: bool) -> McpServer:
+def read_mcp(keys: McpKeys, document: YamlDocument, source: str, warnings: list[str], has_auth: bool) -> McpServer:
     """The server of a source. Raises `ConfigError`, with the line, for what is none."""
     path = ("sources", source, "mcp")
     if bool(keys.url) == bool(keys.command):
@@ -68,7 +68,9 @@ def read_mcp(keys: McpKeys, document: Document, source: str, warnings: list[str]
     )
 
 
-def _variable(name: str, value: str, document: Document, path: tuple[str, ...], warnings: list[str]) -> SecretReference:
+def _variable(
+    name: str, value: str, document: YamlDocument, path: tuple[str, ...], warnings: list[str]
+) -> SecretReference:
     where = document.where(*path, "env", name)
     if not _VARIABLE.match(name):
         raise ConfigError("env: takes names of environment variables", where=where)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolgen.errors import ConfigError, SecretError
 from toolgen.execute.secrets import SecretReference, parse_reference
 from toolgen.model.webhook import key_of, url_fault
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["NO_NOTIFICATIONS", "Format", "GivenNotify", "NotifyEvent", "NotifySettings", "Webhook", "read_notify"]
 
@@ -73,7 +73,7 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
 NO_NOTIFICATIONS = NotifySettings(webhooks=MappingProxyType({}), console="")
 
 
-def read_notify(given: Mapping[str, Any], document: Document, console: str, warnings: list[str]) -> NotifySettings:
+def read_notify(given: Mapping[str, Any], document: YamlDocument, console: str, warnings: list[str]) -> NotifySettings:
     """What a project says of its webhooks. `console` is "" where nobody said how browsers reach it. Raises `ConfigError` with file and
     line, and without what stands in an address or a secret."""
     if given and not console:
@@ -88,7 +88,7 @@ def read_notify(given: Mapping[str, Any], document: Document, console: str, warn
     return NotifySettings(webhooks=MappingProxyType(found), console=console)
 
 
-def _webhook(name: str, document: Document, warnings: list[str]) -> Webhook:
+def _webhook(name: str, document: YamlDocument, warnings: list[str]) -> Webhook:
     path = ("notify", name)
     where = document.where(*path)
     if not _NAME.match(name):

@@ -13,7 +13,7 @@ from toolgen.errors import ConfigError
 from toolgen.execute.base import AnswerPlace, PollConfig, StatusPost
 from toolgen.model.field_mask import Mask
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["NEVER", "PollKeys", "read_poll"]
 
@@ -82,9 +82,9 @@ class PollKeys(msgspec.Struct, forbid_unknown_fields=True):
     post: StatusPostKeys | None = None
 
 
-def read_poll(given: PollKeys, document: Document, path: tuple[str, ...]) -> PollConfig:
+def read_poll(given: PollKeys, document: YamlDocument, path: tuple[str, ...]) -> PollConfig:
     """What stands below `poll:`. Raises `ConfigError` with its line."""
-    reader = _Reader(document, path)
+    reader = _PollReader(document, path)
     places = [given.url] if isinstance(given.url, str) else given.url
     if len(places) > _MAX_PLACES:
         reader.refuse(f"takes up to {_MAX_PLACES} places", "url")
@@ -126,10 +126,10 @@ def read_poll(given: PollKeys, document: Document, path: tuple[str, ...]) -> Pol
     )
 
 
-class _Reader:
+class _PollReader:
     """Reads values, and says where what is wrong stands."""
 
-    def __init__(self, document: Document, path: tuple[str, ...]) -> None:
+    def __init__(self, document: YamlDocument, path: tuple[str, ...]) -> None:
         self._document = document
         self._path = path
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolgen.errors import ConfigError
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["Adopted", "PythonKeys", "read_python", "short"]
 
@@ -29,7 +29,7 @@ class PythonKeys(msgspec.Struct, forbid_unknown_fields=True):
     langchain: str = ""
 
 
-def read_python(given: str | PythonKeys, document: Document, source: str) -> tuple[str, Adopted]:
+def read_python(given: str | PythonKeys, document: YamlDocument, source: str) -> tuple[str, Adopted]:
     """The module, or `module:name` of what another framework made, and which one. Raises `ConfigError`, with the line."""
     where = document.where("sources", source, "python")
     if isinstance(given, str):

@@ -13,7 +13,7 @@ from toolgen.execute.base import BreakerConfig, ResilienceConfig, Retries, Timeo
 from toolgen.model.http import NO_KEY_HEADER, is_gateway_header
 from toolgen.sources.graphql_options import GraphKeys
 from toolgen.units import parse_duration, parse_size
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["FailureKeys", "read_resilience"]
 
@@ -81,7 +81,7 @@ class FailureKeys(GraphKeys, forbid_unknown_fields=True):
     answers: _Answers | None = None
 
 
-def read_resilience(given: FailureKeys, document: Document, path: tuple[str, ...], kind: str) -> ResilienceConfig:
+def read_resilience(given: FailureKeys, document: YamlDocument, path: tuple[str, ...], kind: str) -> ResilienceConfig:
     """What stands below a source, `command` for an MCP server that is one. Raises `ConfigError` with its line, also for what would have
     no effect there."""
     for key in _KEYS:
@@ -91,7 +91,7 @@ def read_resilience(given: FailureKeys, document: Document, path: tuple[str, ...
                 where=document.where(*path, key),
                 suggestion=_INSTEAD.get(kind, ""),
             )
-    reader = _Reader(document, path)
+    reader = _ResilienceReader(document, path)
     return ResilienceConfig(
         timeouts=reader.timeouts(given.timeouts or _Timeouts()),
         retries=reader.retries(given.retries if given.retries is not None else _Retries()),
@@ -111,10 +111,10 @@ def _belongs(key: str) -> str:
     return "openapi and graphql sources" + (" and MCP servers with a URL" if key in _EFFECTIVE["mcp"] else "")
 
 
-class _Reader:
+class _ResilienceReader:
     """Reads values, and says where what is wrong stands."""
 
-    def __init__(self, document: Document, path: tuple[str, ...]) -> None:
+    def __init__(self, document: YamlDocument, path: tuple[str, ...]) -> None:
         self._document = document
         self._path = path
 

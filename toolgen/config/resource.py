@@ -10,7 +10,7 @@ import msgspec
 
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.functions.resource import ResourceKind, read_resource
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["of_resource"]
 
@@ -20,7 +20,7 @@ _NOT = ("overlay", "refs", "constants", "formats", "include", "exclude", "prefix
 
 
 def of_resource(
-    source: Given, written: str, kinds: Iterable[str], document: Document, name: str, root: Path
+    source: Given, written: str, kinds: Iterable[str], document: YamlDocument, name: str, root: Path
 ) -> tuple[Given, str]:
     """The source as one of the kind that its resource is of, and the resource's path. Raises `ConfigError`, with file and line."""
     where = document.where("sources", name, "resource")

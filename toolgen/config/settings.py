@@ -47,14 +47,14 @@ from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings,
 from toolgen.config.sources import Auth, GivenSource, SourceSettings, read_source, short
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.errors import ConfigError
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.tool import Effect
 from toolgen.sources.assigned_names import names_of_manifest
 from toolgen.sources.base import SourceConfig, is_remote, is_served
 from toolgen.sources.graphql_options import GraphOptions
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.pins import read_pins
-from toolgen.yaml_file import Document, apart, decode, read
+from toolgen.yaml_file import YamlDocument, apart, decode, read
 
 __all__ = [
     "Auth",
@@ -214,12 +214,12 @@ def read_file(file: Path, environment: Mapping[str, str]) -> InForce:
 
 def from_data(data: Mapping[str, Any], path: Path) -> Settings:
     """The settings that toolgen.yaml at `path` would give, were this in it. Raises `ConfigError` as `load` does."""
-    return _settings(Document(path.name, dict(data), {}), path)
+    return _settings(YamlDocument(path.name, dict(data), {}), path)
 
 
 def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceSettings]:
     """The sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
-    document = Document("sources", {"sources": dict(sources)}, {})
+    document = YamlDocument("sources", {"sources": dict(sources)}, {})
     return _pinned({name: read_source(document, name, root, []) for name in document.data["sources"]}, root)
 
 
@@ -311,10 +311,10 @@ def build_options(
 def password_of(source: SourceSettings) -> str:
     """The password of a database, for a reader of its schema; "" when it has none. Raises `SecretError` when it cannot be had."""
     reference = source.auth.get("password")
-    return Secrets().resolve(reference).reveal() if isinstance(reference, SecretReference) else ""
+    return SecretResolver().resolve(reference).reveal() if isinstance(reference, SecretReference) else ""
 
 
-def _settings(document: Document, path: Path) -> Settings:
+def _settings(document: YamlDocument, path: Path) -> Settings:
     file = decode(document, (), GivenFile, ConfigError)
     root = path.parent
     if not file.sources:
@@ -373,7 +373,7 @@ def _settings(document: Document, path: Path) -> Settings:
     )
 
 
-def _number_or_never(document: Document, key: str, given: int | str, *, least: int, takes: str) -> float:
+def _number_or_never(document: YamlDocument, key: str, given: int | str, *, least: int, takes: str) -> float:
     """A number of the gateway's, or infinity for `never`."""
     if given == "never":
         return math.inf
@@ -418,7 +418,7 @@ def _named(
     )
 
 
-def _override(document: Document, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:
+def _override(document: YamlDocument, key: str) -> tuple[ToolOverride | None, ToolSettings | None]:
     """What an entry says about the tool, and about its calls. Only the former is part of a build."""
     path = ("tools", key)
     given = decode(document, path, _Override, ConfigError)

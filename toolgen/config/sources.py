@@ -32,7 +32,7 @@ from toolgen.sources.graphql_options import check_headers, graph_options
 from toolgen.sources.openapi_options import openapi_options
 from toolgen.sources.pins import LOCK
 from toolgen.sources.references import UnsafeUrlError, canonical, is_loopback
-from toolgen.yaml_file import Document, apart, decode
+from toolgen.yaml_file import YamlDocument, apart, decode
 
 __all__ = ["Auth", "GivenSource", "SourceSettings", "read_source", "short"]
 
@@ -107,7 +107,7 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     )  # the same of single tools, by their names in a catalog
 
 
-def read_source(document: Document, name: str, root: Path, warnings: list[str]) -> SourceSettings:
+def read_source(document: YamlDocument, name: str, root: Path, warnings: list[str]) -> SourceSettings:
     """What stands below `sources.<name>`; what a person should know goes to `warnings`. Raises `ConfigError` with its line."""
     where = document.where("sources", name)
     source, kind, resource = _decoded(document, name, root)
@@ -160,7 +160,7 @@ def read_source(document: Document, name: str, root: Path, warnings: list[str]) 
     )
 
 
-def _decoded(document: Document, name: str, root: Path) -> tuple[GivenSource, SourceKind, str]:
+def _decoded(document: YamlDocument, name: str, root: Path) -> tuple[GivenSource, SourceKind, str]:
     """What is written of a source, which kind it is of, once no key belongs to another kind, and the file of its resource."""
     here = partial(document.where, "sources", name)
     if not SOURCE_NAME.match(name):
@@ -190,12 +190,12 @@ def _decoded(document: Document, name: str, root: Path) -> tuple[GivenSource, So
     return source, kind, resource
 
 
-def _poll(document: Document, name: str) -> PollConfig:
+def _poll(document: YamlDocument, name: str) -> PollConfig:
     path = ("sources", name, "poll")
     return read_poll(decode(document, path, PollKeys, ConfigError), document, path)
 
 
-def _overlays(document: Document, name: str, source: GivenSource, root: Path) -> tuple[str, ...]:
+def _overlays(document: YamlDocument, name: str, source: GivenSource, root: Path) -> tuple[str, ...]:
     given = [source.overlay] if isinstance(source.overlay, str) else source.overlay
     for path in given:
         if not path or "://" in path:
@@ -203,7 +203,7 @@ def _overlays(document: Document, name: str, source: GivenSource, root: Path) ->
     return tuple(str(root / path) for path in given)
 
 
-def _queries(document: Document, name: str, source: GivenSource, root: Path) -> tuple[QueryFiles, ...]:
+def _queries(document: YamlDocument, name: str, source: GivenSource, root: Path) -> tuple[QueryFiles, ...]:
     """Which files hold named queries. What the globs match is a matter of the build: a gateway serves what was built."""
     path = ("sources", name, "queries")
     given = source.queries
@@ -229,7 +229,7 @@ def _queries(document: Document, name: str, source: GivenSource, root: Path) -> 
     return tuple(files)
 
 
-def _refs(document: Document, name: str, given: list[str], kind: SourceKind) -> tuple[str, ...]:
+def _refs(document: YamlDocument, name: str, given: list[str], kind: SourceKind) -> tuple[str, ...]:
     """Where a description may pull documents in from, in their one spelling."""
     found = []
     for index, url in enumerate(given):
@@ -325,7 +325,7 @@ def _check_remote(kind: SourceKind, url: str, where: str) -> None:
         )
 
 
-def _is_anonymous(document: Document, source: str, auth: Mapping[str, Any] | str, kind: SourceKind) -> bool:
+def _is_anonymous(document: YamlDocument, source: str, auth: Mapping[str, Any] | str, kind: SourceKind) -> bool:
     """`auth: none` stands alone: as one word beside nothing else, which YAML itself sees to."""
     if not isinstance(auth, str):
         return False
@@ -341,7 +341,7 @@ def _is_anonymous(document: Document, source: str, auth: Mapping[str, Any] | str
     return True
 
 
-def _auth(document: Document, source: str, auth: Mapping[str, Any], warnings: list[str], kind: SourceKind) -> Auth:
+def _auth(document: YamlDocument, source: str, auth: Mapping[str, Any], warnings: list[str], kind: SourceKind) -> Auth:
     parsed: dict[str, SecretReference | Mapping[str, Any]] = {}
     for scheme, value in auth.items():
         path = ("sources", source, "auth", scheme)

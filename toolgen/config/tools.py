@@ -18,7 +18,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, apart, decode
+from toolgen.yaml_file import YamlDocument, apart, decode
 
 __all__ = ["CacheFor", "Fallback", "PagesBy", "ToolKeys", "ToolSettings", "names", "of_tools", "read_tool"]
 
@@ -87,7 +87,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     poll: PollConfig | None = None
 
 
-def read_tool(given: ToolKeys, document: Document, key: str, name: str) -> ToolSettings | None:
+def read_tool(given: ToolKeys, document: YamlDocument, key: str, name: str) -> ToolSettings | None:
     """What stands below `tools.<key>`, None where nothing of it is about calls. Raises `ConfigError` with its line."""
     if given.cache is None and given.fallback is None and given.pages is None and given.poll is None:
         return None
@@ -114,7 +114,7 @@ def read_tool(given: ToolKeys, document: Document, key: str, name: str) -> ToolS
     )
 
 
-def _poll(given: object, document: Document, key: str) -> PollConfig:
+def _poll(given: object, document: YamlDocument, key: str) -> PollConfig:
     path = ("tools", key, "poll")
     if isinstance(given, str):
         if given != "never":
@@ -216,7 +216,7 @@ def names(tool: Tool) -> Mapping[str, object]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _seconds(text: str, document: Document, key: str, path: tuple[str, ...], *, least: float) -> float:
+def _seconds(text: str, document: YamlDocument, key: str, path: tuple[str, ...], *, least: float) -> float:
     found = parse_duration(text)
     if found is None or not least <= found <= _MAX_DURATION_S:
         raise ConfigError(

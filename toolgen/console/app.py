@@ -16,14 +16,14 @@ from msgspec import Struct
 from toolgen.clock import Clock, SystemClock
 from toolgen.console import calls, grants, keys, limits, live, overview, policies, policy_history, sources, tools
 from toolgen.console.http import ConsoleContext, Person, Verification, Visit, asset, form_of, page, person_of, redirect
-from toolgen.console.records import IndexRecords, Records
+from toolgen.console.records import CallRecords, IndexRecords
 from toolgen.console.sign_in import Provider, SignInPages
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.asgi.authentication import Authentication
-from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, too_crowded
+from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, too_crowded
 from toolgen.gateway.kept_principals import of_party
 from toolgen.gateway.protocol import Administration
-from toolgen.state.sessions import Session, Sessions
+from toolgen.state.sessions import SignInSession, SignInSessions
 from toolgen.wiring.identity_providers import make_asker
 
 __all__ = ["ROOT", "Console", "console_of"]
@@ -112,14 +112,14 @@ class Console:
         gateway: Administration,
         authentication: Authentication,
         *,
-        records: Records,
+        records: CallRecords,
         provider: Provider | None = None,
         clock: Clock = _CLOCK,
     ) -> None:
         self._gateway = gateway
         self._settings = gateway.settings.console
         self._clock = clock
-        self._sessions = Sessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
+        self._sessions = SignInSessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
         self._verification = Verification(gateway.settings.audit_dir, clock)
         self._context = ConsoleContext(
             gateway=gateway, records=records, verification=self._verification, clock=clock, began=clock.now()
@@ -137,7 +137,7 @@ class Console:
         """Ends what browsers listen to."""
         self._live.end()
 
-    async def handle(self, request: Request) -> Response | Stream:
+    async def handle(self, request: Request) -> Response | EventStream:
         """The answer to a request that was checked as every request to the gateway is."""
         try:
             return await self._answer(request)
@@ -151,7 +151,7 @@ class Console:
         """The answer where something is wrong with the gateway itself."""
         return _rejected(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
 
-    async def _answer(self, request: Request) -> Response | Stream:
+    async def _answer(self, request: Request) -> Response | EventStream:
         path = request.path.removeprefix(ROOT)
         if request.crowded is not None and await self._signed_in(request) is None:
             raise too_crowded(request.crowded)
@@ -176,7 +176,7 @@ class Console:
             return redirect(f"{ROOT}/{'overview' if person.viewer else 'approvals' if person.approver else 'tools'}")
         return await self._routed(request, person, session)
 
-    async def _routed(self, request: Request, person: Person, session: Session) -> Response | Stream:
+    async def _routed(self, request: Request, person: Person, session: SignInSession) -> Response | EventStream:
         if request.path == _EVENTS:
             request.take("GET")
             _check_may(person, _viewer)
@@ -200,7 +200,7 @@ class Console:
         self,
         request: Request,
         person: Person,
-        session: Session,
+        session: SignInSession,
         *,
         part: str = "",
         form: Mapping[str, str] = _NOTHING,
@@ -221,7 +221,7 @@ class Console:
             waiting=waiting,
         )
 
-    async def _signed_in(self, request: Request) -> tuple[Person, Session] | None:
+    async def _signed_in(self, request: Request) -> tuple[Person, SignInSession] | None:
         """Who is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
         token = self._sign_in.token_of(request)
         session = await self._sessions.of(token) if token else None
@@ -242,7 +242,7 @@ def _check_may(person: Person, may: Callable[[Person], bool]) -> None:
         raise Rejected(403, "forbidden", "your roles do not open this page", suggestion=f"you are: {person.words}")
 
 
-def _check_form(session: Session, form: dict[str, str] | object) -> dict[str, str]:
+def _check_form(session: SignInSession, form: dict[str, str] | object) -> dict[str, str]:
     """The fields of a form that a page of this very session had. Raises `Rejected` for any other."""
     fields = dict(form) if isinstance(form, dict) else {}
     if not hmac.compare_digest(fields.pop("form_token", "").encode(), session.form_token.encode()):

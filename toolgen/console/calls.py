@@ -19,13 +19,12 @@ from toolgen.console.policies import RuleText, rule_text
 from toolgen.console.records import STATUSES, Filters, Row
 from toolgen.console.seen_calls import seen_calls
 from toolgen.errors import ConfigError
-from toolgen.gateway.approval_terms import Terms, Wish
+from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH
 from toolgen.gateway.approvers import in_words
 from toolgen.gateway.asgi.request import Rejected, Response
-from toolgen.gateway.call_rows import Row as ValueRow
-from toolgen.gateway.call_rows import argument_rows, below_first_screen, in_schema_order, request_rows
+from toolgen.gateway.call_rows import ValueRow, argument_rows, below_first_screen, in_schema_order, request_rows
 from toolgen.gateway.policy_replay import hidden_note
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.result import Error
@@ -253,7 +252,7 @@ async def answer(visit: Visit) -> Response:
         raise Rejected(409, "conflict", "this is not the call that was on your page", suggestion="look at it again")
     if len(note) > MAX_NOTE_LENGTH:
         return await _shown(visit, known, fault=f"The note has more than {MAX_NOTE_LENGTH} characters.", note=note)
-    terms = Terms(digest=known.digest, shown=visit.form.get("shown", ""), channel="console")
+    terms = DecisionOptions(digest=known.digest, shown=visit.form.get("shown", ""), channel="console")
     if decision != "deny" and visit.form.get("remember"):
         wish = _wish(visit.form)
         if wish is None:
@@ -281,14 +280,14 @@ async def answer(visit: Visit) -> Response:
     return answered.page("answered.html", at="approvals", known=told, decision=decision)
 
 
-def _wish(form: Mapping[str, str]) -> Wish | None:
+def _wish(form: Mapping[str, str]) -> GrantRequest | None:
     """For which later calls the form says that the answer counts; None for what is no number."""
     minutes, calls = (form.get(name, "").strip() for name in ("minutes", "calls"))
     if not all(
         text == "" or (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_NUMBER) for text in (minutes, calls)
     ):
         return None
-    return Wish(
+    return GrantRequest(
         seconds=60.0 * int(minutes) if minutes else None,
         calls=int(calls) if calls else None,
         session=form.get("session") == "yes",

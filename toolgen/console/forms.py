@@ -11,14 +11,14 @@ from msgspec import Struct
 from toolgen.gateway.json_body import Malformed, decode
 from toolgen.model.schema import JsonObject, Schema
 
-__all__ = ["Field", "FormError", "arguments_of", "fields_of"]
+__all__ = ["FormError", "FormField", "arguments_of", "fields_of"]
 
 _PREFIX = "argument."
 _MAX_CHOICES = 200
 _LONG_TEXT = 200
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class FormField(Struct, frozen=True, kw_only=True):
     """One argument: how its value is typed (`text`, `number`, `boolean`, `choice`, `json`), and what is said about it."""
 
     name: str
@@ -40,7 +40,7 @@ class FormError(ValueError):
     """A form whose fields are no arguments. The text says which, and what to do."""
 
 
-def fields_of(schema: Schema, form: Mapping[str, str]) -> tuple[Field, ...]:
+def fields_of(schema: Schema, form: Mapping[str, str]) -> tuple[FormField, ...]:
     """The fields of a form, what is required first, with what was typed before."""
     required = frozenset(schema.get("required", ()))
     found = [
@@ -78,7 +78,7 @@ def _typed(schema: Schema, form: Mapping[str, str]) -> Iterator[tuple[str, Any]]
                 yield field.name, _json(text, field.name)
 
 
-def _field(name: str, part: Mapping[str, Any], *, required: bool, value: str) -> Field:
+def _field(name: str, part: Mapping[str, Any], *, required: bool, value: str) -> FormField:
     kinds = part.get("type")
     kind = next((item for item in kinds if item != "null"), "") if isinstance(kinds, list) else kinds
     choices = part.get("enum")
@@ -89,7 +89,7 @@ def _field(name: str, part: Mapping[str, Any], *, required: bool, value: str) ->
         form = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}.get(str(kind), "json")
         listed = ()
     longest = part.get("maxLength")
-    return Field(
+    return FormField(
         name=name,
         kind=form,
         required=required,

@@ -22,17 +22,17 @@ from markupsafe import Markup
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolgen.audit.verify import Report, verify
+from toolgen.audit.verify import VerificationReport, verify
 from toolgen.clock import Clock
 from toolgen.config.console import ConsoleSettings
-from toolgen.console.records import Records
+from toolgen.console.records import CallRecords
 from toolgen.errors import AuditError, place_of
 from toolgen.gateway.asgi.request import Rejected, Request, Response
 from toolgen.gateway.call_rows import escaped
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.prompt_injection import ANY_INVISIBLE, spelled
-from toolgen.state.sessions import Session
+from toolgen.state.sessions import SignInSession
 from toolgen.units import in_words
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ _logger = logging.getLogger("toolgen.console")
 class Verified(Struct, frozen=True, kw_only=True):
     """What verifying came to: a report, or why there is none; when it began, and how many seconds it took."""
 
-    report: Report | None
+    report: VerificationReport | None
     fault: str
     began: float
     took_s: float
@@ -330,7 +330,7 @@ class ConsoleContext(Struct, frozen=True, kw_only=True):
     """What pages are made from."""
 
     gateway: Administration
-    records: Records
+    records: CallRecords
     verification: Verification
     clock: Clock
     began: float
@@ -342,7 +342,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     request: Request
     person: Person
-    session: Session
+    session: SignInSession
     context: ConsoleContext
     again: Callable[[], Awaitable[Person | None]]
     part: str = ""

@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from toolgen.console.http import Visit
 from toolgen.gateway.asgi.request import Response
-from toolgen.policy.credentials import ApiKey, Credentials
+from toolgen.policy.credentials import ApiKey, PolicyCredentials
 
-__all__ = ["Key", "keys_of", "listed"]
+__all__ = ["ApiKeyView", "keys_of", "listed"]
 
 _SOON_S = 14 * 86_400.0
 _ORDER = ("expiring", "accepted", "expired", "revoked")
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class ApiKeyView(Struct, frozen=True, kw_only=True):
     """One API key as people know it. Times are seconds since the epoch, None where nobody knows or there is none."""
 
     id: str
@@ -49,11 +49,11 @@ async def listed(visit: Visit) -> Response:
     )
 
 
-def keys_of(credentials: Credentials, uses: Mapping[str, float], now: float) -> tuple[Key, ...]:
+def keys_of(credentials: PolicyCredentials, uses: Mapping[str, float], now: float) -> tuple[ApiKeyView, ...]:
     """All keys, those first that somebody should do something about."""
     revoked = credentials.keys_revoked()
     found = [
-        Key(
+        ApiKeyView(
             id=key.id,
             principal=name,
             state=_state(key.sha256 in revoked, key.expires, now),
@@ -67,7 +67,7 @@ def keys_of(credentials: Credentials, uses: Mapping[str, float], now: float) -> 
     ]
     gone = {ApiKey(sha256=text).id for text in credentials.revoked_keys} - {key.id for key in found}
     found += [
-        Key(id=name, principal="", state="revoked", created=None, expires=None, used=uses.get(name), where="")
+        ApiKeyView(id=name, principal="", state="revoked", created=None, expires=None, used=uses.get(name), where="")
         for name in gone
     ]
     return tuple(
@@ -83,7 +83,7 @@ def _state(revoked: bool, expires: float | None, now: float) -> str:
     return "expiring" if expires > now else "expired"
 
 
-def _others(credentials: Credentials) -> tuple[tuple[str, str], ...]:
+def _others(credentials: PolicyCredentials) -> tuple[tuple[str, str], ...]:
     """Who shows something else than a key, and what."""
     found = []
     for name, entry in sorted(credentials.principals.items()):

@@ -11,10 +11,10 @@ from toolgen.console.http import Visit
 from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.request import Response
 from toolgen.model.call import Principal
-from toolgen.policy.limits import ATTRIBUTE, Charge, Limit, bucket_key
+from toolgen.policy.limits import ATTRIBUTE, Limit, LimitCharge, bucket_key
 from toolgen.state.rate_limits import Level
 
-__all__ = ["Bucket", "Shown", "listed"]
+__all__ = ["BucketUsage", "LimitView", "listed"]
 
 _LOOK_BACK_S = 86_400.0
 _MAX_CALLS = 500
@@ -22,7 +22,7 @@ _MAX_BUCKETS = 1000
 _MAX_SHOWN = 20
 
 
-class Bucket(Struct, frozen=True, kw_only=True):
+class BucketUsage(Struct, frozen=True, kw_only=True):
     """One bucket of a limit of which something is used."""
 
     name: str
@@ -32,12 +32,12 @@ class Bucket(Struct, frozen=True, kw_only=True):
     full_in_s: float
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class LimitView(Struct, frozen=True, kw_only=True):
     """A limit as the policy writes it, and its buckets, the fullest first. `more` is how many are not shown."""
 
     limit: Limit
     written: Mapping[str, Any]
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[BucketUsage, ...]
     more: int
 
 
@@ -47,7 +47,7 @@ async def listed(visit: Visit) -> Response:
     policy = visit.gateway.policy
     charges = await _charges(visit)
     levels = await visit.gateway.monitoring.levels(charges)
-    used: dict[str, list[Bucket]] = {}
+    used: dict[str, list[BucketUsage]] = {}
     for charge, level in zip(charges, levels or (), strict=False):
         if (bucket := _bucket(charge, level)) is not None:
             used.setdefault(charge.limit.id, []).append(bucket)
@@ -60,7 +60,7 @@ async def listed(visit: Visit) -> Response:
     for limit in policy.limits:
         found = sorted(used.get(limit.id, ()), key=lambda bucket: (-bucket.share, bucket.name))
         shown.append(
-            Shown(
+            LimitView(
                 limit=limit,
                 written=written.get(limit.id, {}),
                 buckets=tuple(found[:_MAX_SHOWN]),
@@ -70,14 +70,14 @@ async def listed(visit: Visit) -> Response:
     return visit.page("limits.html", at="limits", limits=shown, asked=levels is not None)
 
 
-async def _charges(visit: Visit) -> tuple[Charge, ...]:
+async def _charges(visit: Visit) -> tuple[LimitCharge, ...]:
     """One for each bucket that calls like those of the last day draw on."""
     limits, gateway = visit.gateway.policy.limits, visit.gateway
     if not limits:
         return ()
     pairs = await visit.context.records.pairs(since=visit.now - _LOOK_BACK_S, most=_MAX_CALLS)
     wanted = dict.fromkeys([*pairs, *((name, "") for name in gateway.callers.principals)])
-    found: dict[tuple[str, ...], Charge] = {}
+    found: dict[tuple[str, ...], LimitCharge] = {}
     for name, tool_name in wanted:
         try:
             who = gateway.callers.named(name)
@@ -88,7 +88,7 @@ async def _charges(visit: Visit) -> tuple[Charge, ...]:
             if limit.tools is not None and tool is not None and tool.name not in limit.tools:
                 continue
             key = bucket_key(limit, who, "" if tool is None else tool.name, "" if tool is None else tool.source)
-            found.setdefault(key, Charge(limit, key))
+            found.setdefault(key, LimitCharge(limit, key))
     return tuple(found.values())[:_MAX_BUCKETS]
 
 
@@ -100,7 +100,7 @@ def _counting(limits: tuple[Limit, ...], who: Principal, *, named: bool) -> Iter
             yield limit
 
 
-def _bucket(charge: Charge, level: Level) -> Bucket | None:
+def _bucket(charge: LimitCharge, level: Level) -> BucketUsage | None:
     limit = charge.limit
     tokens, flying = level
     used = max(0.0, limit.burst - tokens) if limit.burst else 0.0
@@ -110,7 +110,7 @@ def _bucket(charge: Charge, level: Level) -> Bucket | None:
         used / limit.burst if limit.burst else 0.0,
         flying / limit.concurrency if limit.concurrency else 0.0,
     )
-    return Bucket(
+    return BucketUsage(
         name=" · ".join(part or "–" for part in charge.key[1:]) or "everybody together",
         used=used,
         in_flight=flying,

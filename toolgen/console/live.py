@@ -16,9 +16,9 @@ from msgspec import Struct, field
 from toolgen.background import cancel
 from toolgen.console.calls import filters_of
 from toolgen.console.http import Visit, render
-from toolgen.console.records import STATUSES, Filters, Records
+from toolgen.console.records import STATUSES, CallRecords, Filters
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.asgi.request import Rejected, Response, Stream
+from toolgen.gateway.asgi.request import EventStream, Rejected, Response
 
 __all__ = ["Live", "newest"]
 
@@ -63,20 +63,20 @@ class _Watched(Struct):
 class Live:
     """Looks once a second for everybody who watches, while anybody does."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: CallRecords) -> None:
         self._records = records
         self._open: Counter[str] = Counter()
         self._watched: dict[Filters, _Watched] = {}  # as many as there are streams, at most
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
 
-    def events(self, visit: Visit) -> Stream:
+    def events(self, visit: Visit) -> EventStream:
         """The rows, at once and whenever they change. Raises `Rejected` where too many watch."""
         filters = filters_of(visit.request.parameters(*_FIELDS))
         who = visit.person.principal.id
         if self._open[who] >= _MAX_EACH or self._open.total() >= _MAX_OPEN:
             raise Rejected(429, "rate_limited", "too many live pages are open", suggestion="close some of them")
-        return Stream(events=self._listened(visit, who, filters))
+        return EventStream(events=self._listened(visit, who, filters))
 
     def end(self) -> None:
         """Ends every stream: the gateway goes."""

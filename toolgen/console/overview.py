@@ -24,7 +24,7 @@ from toolgen.console.records import STATUSES, Figures, Filters
 from toolgen.errors import AuditError, ConfigError
 from toolgen.gateway.asgi.request import Response
 
-__all__ = ["SPANS", "Bars", "Lines", "Tick", "bars", "lines", "pause", "resume", "show", "verify"]
+__all__ = ["SPANS", "Bars", "PercentileLines", "Tick", "bars", "lines", "pause", "resume", "show", "verify"]
 
 WIDTH, HEIGHT = 720.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 8.0, 10.0, 24.0
@@ -57,7 +57,7 @@ class Bars(Struct, frozen=True, kw_only=True):
     up: tuple[Tick, ...]
 
 
-class Lines(Struct, frozen=True, kw_only=True):
+class PercentileLines(Struct, frozen=True, kw_only=True):
     """A line for each percentile, as the `points` of polylines: one for each run of steps that have values."""
 
     lines: tuple[tuple[str, tuple[str, ...]], ...]
@@ -90,7 +90,7 @@ def bars(figures: Figures) -> Bars:
     return Bars(bars=tuple(found), across=_across(figures), up=_scale(top, ""))
 
 
-def lines(figures: Figures) -> Lines:
+def lines(figures: Figures) -> PercentileLines:
     """How long calls took."""
     values = [getattr(bucket, name) for bucket in figures.buckets for name in _PERCENTILES]
     top = _nice(max((value for value in values if value is not None), default=0))
@@ -105,7 +105,7 @@ def lines(figures: Figures) -> Lines:
             else:
                 runs[-1].append(f"{_LEFT + slot * (index + 0.5):.1f},{_up(value, top):.1f}")
         drawn.append((name, tuple(" ".join(_visible(run, slot)) for run in runs if run)))
-    return Lines(lines=tuple(drawn), across=_across(figures), up=_scale(top, " ms"))
+    return PercentileLines(lines=tuple(drawn), across=_across(figures), up=_scale(top, " ms"))
 
 
 def _visible(run: Sequence[str], slot: float) -> Sequence[str]:
@@ -222,7 +222,7 @@ def _page(visit: Visit, *, status: int = 200, fault: str = "") -> Response:
     )
 
 
-class _Stream(Struct, frozen=True, kw_only=True):
+class _StreamFigures(Struct, frozen=True, kw_only=True):
     name: str
     files: int
     bytes: int
@@ -251,14 +251,14 @@ async def verify(visit: Visit) -> Response:
     return redirect("/console/record")
 
 
-def _disk(folder: Path) -> tuple[tuple[_Stream, ...], tuple[str, ...]]:
+def _disk(folder: Path) -> tuple[tuple[_StreamFigures, ...], tuple[str, ...]]:
     """The streams of a log and the public keys beside it; nothing where there is no log yet."""
     try:
         found = []
         for name in stream_names(folder):
             with segments(folder, name) as files:
                 sizes = [segment.path.stat().st_size for segment, _ in files]
-            found.append(_Stream(name=name, files=len(sizes), bytes=sum(sizes)))
+            found.append(_StreamFigures(name=name, files=len(sizes), bytes=sum(sizes)))
         return tuple(found), tuple(sorted(public_keys((), folder)))
     except (AuditError, OSError):
         return (), ()

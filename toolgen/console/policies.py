@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from toolgen.console.forms import Field, FormError, arguments_of, fields_of
+from toolgen.console.forms import FormError, FormField, arguments_of, fields_of
 from toolgen.console.http import Visit
 from toolgen.errors import ConfigError
 from toolgen.files import read_file
@@ -23,7 +23,7 @@ from toolgen.model.tool import Tool
 from toolgen.pipeline.input_validation import meant
 from toolgen.pipeline.stages.access import imagined
 from toolgen.policy.document.policy import Policy
-from toolgen.policy.explain import Considered, Judgement, SelfTest, explain, readings_shown
+from toolgen.policy.explain import Considered, Explanation, SelfTest, explain, readings_shown
 
 __all__ = ["RuleText", "explain_form", "explained", "listed", "rule_text"]
 
@@ -132,7 +132,7 @@ def _page(
     form: Mapping[str, str],
     *,
     fault: str = "",
-    judged: Judgement | None = None,
+    judged: Explanation | None = None,
     rules: tuple[Considered, ...] = (),
     readings: Mapping[str, list[Json]] | None = None,
 ) -> Response:
@@ -170,5 +170,5 @@ def _by_source(tools: Iterable[Tool]) -> Mapping[str, list[str]]:
     return found
 
 
-def _fields(tool: Tool | None, form: Mapping[str, str]) -> tuple[Field, ...]:
+def _fields(tool: Tool | None, form: Mapping[str, str]) -> tuple[FormField, ...]:
     return () if tool is None else fields_of(tool.input_schema, form)

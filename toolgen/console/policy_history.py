@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolgen.console.http import Visit
 from toolgen.gateway.asgi.request import Rejected, Response
 
-__all__ = ["Changed", "Known", "changes", "listed", "one"]
+__all__ = ["DiffLine", "Known", "changes", "listed", "one"]
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _CONTEXT = 3
@@ -39,7 +39,7 @@ class Known(Struct, frozen=True, kw_only=True):
         return self.digest.removeprefix("sha256:")[:12]
 
 
-class Changed(Struct, frozen=True, kw_only=True):
+class DiffLine(Struct, frozen=True, kw_only=True):
     """A line of a difference: of both (`same`), of the older policy (`gone`) or the newer one (`new`), or which file follows (`file`)."""
 
     kind: str
@@ -97,22 +97,22 @@ async def _known(visit: Visit) -> tuple[Known, ...]:
     return tuple(sorted(found, key=lambda known: (known.first, known.last, known.digest), reverse=True))
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Changed, ...]:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[DiffLine, ...]:
     """What is otherwise in some files of a policy, file by file and in its own words; nothing where they say the same."""
-    found: list[Changed] = []
+    found: list[DiffLine] = []
     for name in sorted(before.keys() | after.keys()):
         lines = [_yaml(files[name]).splitlines() if name in files else [] for files in (before, after)]
         if lines[0] != lines[1]:
-            found += [Changed(kind="file", text=name), *_lines(*lines)]
+            found += [DiffLine(kind="file", text=name), *_lines(*lines)]
     return tuple(found[:_MAX_LINES])
 
 
-def _lines(before: list[str], after: list[str]) -> Iterator[Changed]:
+def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
     for line in list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]:
         if line.startswith("@@"):
-            yield Changed(kind="gap", text="…")
+            yield DiffLine(kind="gap", text="…")
         else:
-            yield Changed(kind={"-": "gone", "+": "new"}.get(line[0], "same"), text=line[1:])
+            yield DiffLine(kind={"-": "gone", "+": "new"}.get(line[0], "same"), text=line[1:])
 
 
 def _yaml(data: Any) -> str:

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from toolgen.audit.index.filler import Filler
-from toolgen.audit.index.index import Index, PolicyUse
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.index import PolicyUse, RecordIndex
+from toolgen.audit.index.row import RecordFilter
 from toolgen.clock import Clock
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, SecretError
@@ -26,16 +26,16 @@ from toolgen.wiring.audit_index import index_of
 
 __all__ = [
     "STATUSES",
-    "Bucket",
-    "Call",
+    "CallPage",
+    "CallRecords",
+    "CallTally",
     "Figures",
     "Filters",
-    "Found",
     "IndexRecords",
-    "Kept",
-    "Records",
+    "RecordedCall",
     "Row",
-    "Tally",
+    "TallyCache",
+    "TimeBucket",
 ]
 
 Row = Mapping[str, Any]
@@ -55,14 +55,14 @@ class Filters(Struct, frozen=True, kw_only=True):
     until: float | None = None
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class CallPage(Struct, frozen=True, kw_only=True):
     """A page of calls, the newest first, and where the next one begins ("" at the end)."""
 
     rows: tuple[Row, ...]
     cursor: str
 
 
-class Bucket(Struct, frozen=True, kw_only=True):
+class TimeBucket(Struct, frozen=True, kw_only=True):
     """The calls that began in one step of time: how many by status, and how long they took, in milliseconds."""
 
     start: float
@@ -91,20 +91,20 @@ class Figures(Struct, frozen=True, kw_only=True):
     since: float
     until: float
     step: float
-    buckets: tuple[Bucket, ...]
-    whole: Bucket
+    buckets: tuple[TimeBucket, ...]
+    whole: TimeBucket
     tools: tuple[Share, ...]
     principals: tuple[Share, ...]
     every_tool: tuple[Share, ...] = ()
 
 
-class Records(Protocol):
+class CallRecords(Protocol):
     """The record, read. Each method raises `AuditError` when it cannot be read."""
 
     def warnings(self) -> tuple[str, ...]:
         """What keeps the record from being shown whole, in sentences: it is still being read, say."""
 
-    async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> Found:
+    async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> CallPage:
         """Calls that fit. Raises `ValueError` for a cursor that is none."""
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
@@ -130,7 +130,7 @@ _MAX_STEPS = 5000
 _MINUTE, _HALF_HOUR = 60.0, 1800.0
 
 
-class Call(Protocol):
+class RecordedCall(Protocol):
     """What a figure is made of. `time` is in microseconds since the epoch."""
 
     @property
@@ -145,7 +145,7 @@ class Call(Protocol):
     def duration_ms(self) -> float | None: ...
 
 
-class Tally(Struct):
+class CallTally(Struct):
     """Calls, counted. Two tallies add up to that of all their calls."""
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -153,7 +153,7 @@ class Tally(Struct):
     tools: Counter[tuple[str, str]] = field(default_factory=Counter)
     principals: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def count(self, call: Call) -> None:
+    def count(self, call: RecordedCall) -> None:
         """Counts one call."""
         status = call.status
         self.statuses[status] += 1
@@ -162,16 +162,16 @@ class Tally(Struct):
         if call.duration_ms is not None and status != "pending":  # one that waits for a person has not ended
             self.durations[round(math.log(max(call.duration_ms, _MIN_MS), _BASE))] += 1
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: CallTally) -> None:
         """Counts the calls of another tally too."""
         self.statuses.update(other.statuses)
         self.durations.update(other.durations)
         self.tools.update(other.tools)
         self.principals.update(other.principals)
 
-    def bucket(self, start: float) -> Bucket:
+    def bucket(self, start: float) -> TimeBucket:
         """The same as a step of a chart."""
-        return Bucket(
+        return TimeBucket(
             start=start,
             counts=dict(self.statuses),
             p50=self._percentile(50),
@@ -199,18 +199,18 @@ def _shares(counts: Counter[tuple[str, str]], length: int = _MAX_SHARES) -> tupl
     )
 
 
-class Kept:
+class TallyCache:
     """Tallies of minutes and of half hours, made of calls when they are first asked for.
 
     A step is made again while it is not over; where a call in it has not ended, at most once a minute and two such steps at a time.
     `calls` is asked for those that began from one time up to another, in seconds. One thread at a time may use it.
     """
 
-    def __init__(self, calls: Callable[[float, float], Iterable[Call]], clock: Clock) -> None:
+    def __init__(self, calls: Callable[[float, float], Iterable[RecordedCall]], clock: Clock) -> None:
         self._calls = calls
         self._clock = clock
-        self._steps: dict[tuple[float, int], tuple[Tally, float]] = {}
-        self._sums: dict[tuple[float, int, int], tuple[list[Tally], Tally]] = {}
+        self._steps: dict[tuple[float, int], tuple[CallTally, float]] = {}
+        self._sums: dict[tuple[float, int, int], tuple[list[CallTally], CallTally]] = {}
 
     def figures(self, since: float, until: float, steps: int) -> Figures:
         """What happened from `since` up to `until`, which are multiples of a step's length."""
@@ -221,7 +221,7 @@ class Kept:
         grain = _HALF_HOUR if step % _HALF_HOUR == 0 else _MINUTE
         first, each = round(since / grain), max(1, round(step / grain))
         self._make(grain, range(first, first + each * steps))
-        whole, buckets = Tally(), []
+        whole, buckets = CallTally(), []
         for index in range(steps):
             tally = self._together(grain, first + index * each, each)
             buckets.append(tally.bucket(since + index * step))
@@ -245,7 +245,7 @@ class Kept:
         if grain == _HALF_HOUR:  # the newest are made of their minutes, of which few change
             due = [number for number in due if not self._make_of_minutes(number, now)]
         for start, end in _runs(sorted([*due, *again[:_MAX_AGAIN]])):
-            made = {number: Tally() for number in range(start, end)}
+            made = {number: CallTally() for number in range(start, end)}
             for call in self._calls(start * grain, end * grain):
                 made[min(end - 1, max(start, int(call.time / 1e6 // grain)))].count(call)
             self._steps |= {(grain, number): (tally, now) for number, tally in made.items()}
@@ -259,7 +259,7 @@ class Kept:
         self._steps[_HALF_HOUR, number] = (self._together(_MINUTE, number * each, each), now)
         return True
 
-    def _together(self, grain: float, first: int, each: int) -> Tally:
+    def _together(self, grain: float, first: int, each: int) -> CallTally:
         """The sum of some neighbouring steps, which is kept while they stay what they are."""
         steps = [self._steps[grain, number][0] for number in range(first, first + each)]
         if each == 1:
@@ -267,7 +267,7 @@ class Kept:
         known = self._sums.get((grain, first, each))
         if known is not None and all(one is other for one, other in zip(known[0], steps, strict=True)):
             return known[1]
-        total = Tally()
+        total = CallTally()
         for tally in steps:
             total.add(tally)
         self._sums[grain, first, each] = (steps, total)
@@ -309,18 +309,18 @@ class IndexRecords:
         self._settings = settings
         self._filler = filler
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="console")
-        self._index: Index | None = None
-        self._kept = Kept(self._samples, clock)
+        self._index: RecordIndex | None = None
+        self._kept = TallyCache(self._samples, clock)
         self._marks: dict[int, int] = {}
         self._policies: dict[str, PolicyUse] = {}  # of what the marks are behind
 
     def warnings(self) -> tuple[str, ...]:
         return self._filler.warnings
 
-    async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> Found:
+    async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> CallPage:
         """The cursor is the index's own numbers."""
         after = _numbers(cursor) if cursor else None
-        wanted = Filter(
+        wanted = RecordFilter(
             principal=filters.principal,
             tool=filters.tool,
             status=filters.status,
@@ -330,9 +330,9 @@ class IndexRecords:
             until=_micros(filters.until),
         )
 
-        def read(index: Index) -> Found:
+        def read(index: RecordIndex) -> CallPage:
             page = index.calls(wanted, limit=limit, after=after)
-            return Found(rows=tuple(page.rows), cursor="-".join(map(str, page.next or ())))
+            return CallPage(rows=tuple(page.rows), cursor="-".join(map(str, page.next or ())))
 
         return await self._run(read)
 
@@ -340,7 +340,7 @@ class IndexRecords:
         return await self._run(lambda index: tuple(index.story(call_id)))
 
     async def policies(self) -> tuple[PolicyUse, ...]:
-        def read(index: Index) -> tuple[PolicyUse, ...]:
+        def read(index: RecordIndex) -> tuple[PolicyUse, ...]:
             there = index.marks()
             if any(there.get(number, 0) < mark for number, mark in self._marks.items()):  # it was made again
                 self._marks, self._policies = {}, {}
@@ -358,15 +358,15 @@ class IndexRecords:
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
         return await self._run(lambda _: self._kept.figures(since, until, steps))
 
-    def _samples(self, since: float, until: float) -> Iterable[Call]:
+    def _samples(self, since: float, until: float) -> Iterable[RecordedCall]:
         if self._index is None:
             raise AuditError("the index of the log is not open")
-        return self._index.samples(Filter(since=_micros(since), until=_micros(until)))
+        return self._index.samples(RecordFilter(since=_micros(since), until=_micros(until)))
 
-    async def _run(self, read: Callable[[Index], T]) -> T:
+    async def _run(self, read: Callable[[RecordIndex], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, read)
 
-    def _work(self, read: Callable[[Index], T]) -> T:
+    def _work(self, read: Callable[[RecordIndex], T]) -> T:
         self._filler.bring_up()
         try:
             opened = index_of(self._settings)

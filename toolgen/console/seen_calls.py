@@ -13,7 +13,7 @@ from toolgen.console.http import Visit
 from toolgen.console.records import Row as Entry
 from toolgen.errors import CanonicalError, ConfigError
 from toolgen.gateway.approval_view import arguments_as_shown, recorded_rows, request_now, without_bound
-from toolgen.gateway.call_rows import Row
+from toolgen.gateway.call_rows import ValueRow
 
 __all__ = ["SeenCall", "seen_calls"]
 
@@ -36,10 +36,10 @@ class SeenCall(Struct, frozen=True, kw_only=True):
     by: str
     verdict: str
     where: str
-    arguments: tuple[Row, ...]
+    arguments: tuple[ValueRow, ...]
     as_shown: bool
     hidden: bool
-    request: tuple[Row, ...]
+    request: tuple[ValueRow, ...]
     request_state: State
 
 
@@ -84,7 +84,7 @@ async def _seen(visit: Visit, call: Entry, entry: Entry, said: Mapping[str, Any]
 
 async def _request(
     visit: Visit, call: Entry, said: Mapping[str, Any], bound: tuple[str, ...]
-) -> tuple[State, tuple[Row, ...]]:
+) -> tuple[State, tuple[ValueRow, ...]]:
     """The request, made again as a dry run makes it under the policy in force now."""
     wanted = said["shown"].get("request")
     if not wanted:

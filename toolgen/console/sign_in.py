@@ -24,7 +24,7 @@ from toolgen.gateway.kept_principals import party_of
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
 from toolgen.model.secret import Secret
-from toolgen.state.sessions import Attempt, Session, Sessions
+from toolgen.state.sessions import SignInAttempt, SignInSession, SignInSessions
 
 __all__ = ["Ask", "Provider", "SignInPages"]
 
@@ -48,7 +48,7 @@ class Provider:
         self._found: Mapping[str, str] | None = None
         self.name = urlsplit(settings.issuer).hostname or settings.issuer
 
-    async def begin(self, attempt: Attempt) -> str:
+    async def begin(self, attempt: SignInAttempt) -> str:
         """The address to send the browser to. Raises `ProviderError`."""
         where = (await self._endpoints())["authorization_endpoint"]
         challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode("ascii")).digest()).rstrip(b"=")
@@ -69,7 +69,7 @@ class Provider:
         if said and said != self._settings.issuer:
             raise ProviderError("the answer came from somebody else")
 
-    async def token(self, code: str, attempt: Attempt) -> str:
+    async def token(self, code: str, attempt: SignInAttempt) -> str:
         """The id token for a code, which is this attempt's; whose it is, is for `Identity` to verify. Raises `ProviderError`."""
         where = (await self._endpoints())["token_endpoint"]
         if len(code) > _MAX_CODE_LENGTH:
@@ -100,7 +100,7 @@ class Provider:
         self._check(claims, attempt)
         return token
 
-    def _check(self, claims: Mapping[str, Any], attempt: Attempt) -> None:
+    def _check(self, claims: Mapping[str, Any], attempt: SignInAttempt) -> None:
         """What `Identity` does not look at: that the token answers this attempt, by this provider, for the console alone.
 
         It came from the provider itself, and its signature is verified afterwards (OpenID Connect Core 1.0, section 3.1.3.7).
@@ -168,7 +168,7 @@ class SignInPages:
         self,
         gateway: Administration,
         authentication: Authentication,
-        sessions: Sessions,
+        sessions: SignInSessions,
         *,
         provider: Provider | None,
         clock: Clock,
@@ -278,7 +278,7 @@ class SignInPages:
             )
         now = self._clock.now()
         expires = min(now + self._settings.expires_s, self._key_expires(principal), until)
-        session = Session(
+        session = SignInSession(
             principal=party_of(principal), form_token=secrets.token_urlsafe(24), begun=now, expires=expires
         )
         before = self.token_of(request)
@@ -301,7 +301,7 @@ class SignInPages:
     async def _elsewhere(self, request: Request) -> Response:
         """Sends the browser to the provider (OpenID Connect Core 1.0, section 3.1.2.1; RFC 7636)."""
         provider = self._configured()
-        attempt = Attempt(
+        attempt = SignInAttempt(
             state=secrets.token_urlsafe(24),
             nonce=secrets.token_urlsafe(24),
             verifier=secrets.token_urlsafe(48),

@@ -23,7 +23,7 @@ from toolgen.gateway.asgi.request import Rejected, Response
 from toolgen.model.manifest import Manifest, Problem
 from toolgen.model.secret import SecretReference
 
-__all__ = ["Credential", "SourceView", "credentials_of", "health_of", "listed", "one"]
+__all__ = ["Credential", "SourceSummary", "credentials_of", "health_of", "listed", "one"]
 
 _DAY_S = 86_400.0
 _STEPS = 48
@@ -44,7 +44,7 @@ class Credential(Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
-class SourceView(Struct, frozen=True, kw_only=True):
+class SourceSummary(Struct, frozen=True, kw_only=True):
     """One source on a page."""
 
     name: str
@@ -126,14 +126,14 @@ def _changed(path: Path) -> float | None:
         return None
 
 
-def _view(visit: Visit, name: str, figures: Figures, built: float | None) -> SourceView:
+def _view(visit: Visit, name: str, figures: Figures, built: float | None) -> SourceSummary:
     manifest, settings = visit.gateway.manifest, visit.gateway.settings.sources.get(name)
     info = manifest.sources[name]
     tools = {tool.name: tool for tool in manifest.tools.values() if tool.source == name}
     shares = [share for share in figures.every_tool if share.name in tools]
     calls, refused, failed = (sum(getattr(share, part) for share in shares) for part in ("total", "refused", "failed"))
     systems = visit.gateway.monitoring.systems().get(name, ())
-    return SourceView(
+    return SourceSummary(
         name=name,
         kind=info.kind,
         title=info.title,

@@ -5,39 +5,39 @@ from __future__ import annotations
 from typing import Any, Final
 
 from toolgen.audit.log import AuditLog
-from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Attempts, Guard, Scratch, UselessError, without
+from toolgen.doctor.scratch_gateway import CANARY, ONE, SOURCE, Guard, RefusalChecks, Scratch, UselessError, without
 from toolgen.errors import AuditError
 from toolgen.model.call import Call
 from toolgen.model.result import Result
 from toolgen.model.verdict import Allow
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.access import RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.guards import ArgumentsStage, PauseStage
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.pipeline.stages.rate_limit import LimitStage, TurnStage
 from toolgen.pipeline.stages.record import AuditRedaction, Record
-from toolgen.policy.access import Access, Judgement
-from toolgen.policy.binding import Bound
+from toolgen.policy.access import Access, Decision
+from toolgen.policy.binding import BoundArguments
 
 __all__ = ["CALL_ATTEMPTS", "free_pass"]
 
-CALL_ATTEMPTS: Final = Attempts()
+CALL_ATTEMPTS: Final = RefusalChecks()
 """In the order of the pipeline."""
 
 _ALLOW: Final = Allow(rule="doctor")
 
 
-async def _passes(_self: object, call: Call, trail: Trail, proceed: Next) -> Result:
+async def _passes(_self: object, call: Call, trail: CallContext, proceed: Next) -> Result:
     return await proceed(call, trail)
 
 
-async def _lets_on(_self: object, call: Call, _trail: Trail) -> Call:
+async def _lets_on(_self: object, call: Call, _trail: CallContext) -> Call:
     return call
 
 
-def _allows(*_: object) -> Judgement:
-    return Judgement(verdict=_ALLOW)
+def _allows(*_: object) -> Decision:
+    return Decision(verdict=_ALLOW)
 
 
 def free_pass() -> Guard:
@@ -45,8 +45,8 @@ def free_pass() -> Guard:
     return Guard(Access, "judge", _allows)
 
 
-def _unbound(_self: object, _principal: object, _tool: object, arguments: Any) -> Bound:
-    return Bound(arguments=arguments)
+def _unbound(_self: object, _principal: object, _tool: object, arguments: Any) -> BoundArguments:
+    return BoundArguments(arguments=arguments)
 
 
 @CALL_ATTEMPTS.add_in_scratch(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.config.settings import SourceSettings, password_of
 from toolgen.errors import ToolgenError
-from toolgen.model.database import Database, DialectName, Grant, Rights, Sequence, Table
+from toolgen.model.database import Database, DialectName, Rights, Sequence, Table, TablePrivilege
 from toolgen.model.database_url import ServerLocation, parse_location
 from toolgen.policy.sql.filters import columns_of, read_filter
 from toolgen.policy.sql.grants import (
@@ -28,7 +28,7 @@ from toolgen.policy.sql.grants import (
 )
 from toolgen.sources.sql.read import read_rights
 
-__all__ = ["DatabaseReport", "Finding", "examined"]
+__all__ = ["AccountFinding", "DatabaseReport", "examined"]
 
 _MAX_NAMES = 20
 _PROCESSES = 5  # of gateways that use an account at once, each with its pool
@@ -36,7 +36,7 @@ _TEMPORARY_FILES = "256MB"
 _TAKEN = {"sessions": "memory", "temporary files": "disk"}
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class AccountFinding(Struct, frozen=True, kw_only=True):
     """One thing about an account. `too_much` is what makes doctor fail; the rest only needs to be known."""
 
     code: str
@@ -64,7 +64,7 @@ class DatabaseReport(Struct, frozen=True, kw_only=True):
     source: str
     dialect: DialectName
     account: str = ""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AccountFinding, ...] = ()
     grants: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
@@ -114,10 +114,10 @@ def examined(source: SourceSettings, database: Database, opened: SqlScope | None
     )
 
 
-def _excess(rights: Rights, needed: frozenset[Grant], database: Database) -> list[Finding]:
+def _excess(rights: Rights, needed: frozenset[TablePrivilege], database: Database) -> list[AccountFinding]:
     """What the account can do and need not: powers first, then grants by table and privilege."""
     found = [
-        Finding(code=power.code, message=power.message, too_much=not power.harmless, remedy=power.remedy)
+        AccountFinding(code=power.code, message=power.message, too_much=not power.harmless, remedy=power.remedy)
         for power in rights.powers
     ]
     tables = {full_name(table): table for table in database.tables}
@@ -129,7 +129,7 @@ def _excess(rights: Rights, needed: frozenset[Grant], database: Database) -> lis
     for (table, privilege), names in columns.items():
         what = f" ({_listed(names)})" if any(names) else ""
         found.append(
-            Finding(
+            AccountFinding(
                 code=f"grant-{privilege.lower().replace(' ', '-')}",
                 message=f"may {privilege} {table}{what}, which the policy does not open",
             )
@@ -137,7 +137,9 @@ def _excess(rights: Rights, needed: frozenset[Grant], database: Database) -> lis
     return found
 
 
-def _beyond(grant: Grant, needed: frozenset[Grant], table: Table | None, owners: dict[str, str]) -> Iterator[str]:
+def _beyond(
+    grant: TablePrivilege, needed: frozenset[TablePrivilege], table: Table | None, owners: dict[str, str]
+) -> Iterator[str]:
     """The columns of a grant that are not needed; "" for a grant that has no use for any column."""
     if grant.privilege == "USAGE":
         owner = owners.get(grant.table)
@@ -154,17 +156,17 @@ def _beyond(grant: Grant, needed: frozenset[Grant], table: Table | None, owners:
         yield from (column.name for column in table.columns if column.name not in mine)
 
 
-def _lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
+def _lacking(rights: Rights, needed: frozenset[TablePrivilege]) -> list[AccountFinding]:
     """What the policy opens and the account cannot do: a statement of it fails at the database."""
     wide = rights.unlimited or any(power.code in {"database", "global"} for power in rights.powers)
     missing: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     held = {*rights.grants}
     for need in sorted(needed):
-        whole = Grant(table=need.table, privilege=need.privilege)
+        whole = TablePrivilege(table=need.table, privilege=need.privilege)
         if not wide and need not in held and whole not in held:
             missing[need.table, need.privilege].append(need.column)
     return [
-        Finding(
+        AccountFinding(
             code="lacking",
             message=f"may not {privilege} {table}{f' ({_listed(names)})' if any(names) else ''}, which the policy opens",
             too_much=False,
@@ -173,10 +175,10 @@ def _lacking(rights: Rights, needed: frozenset[Grant]) -> list[Finding]:
     ]
 
 
-def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[Finding]:
+def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[AccountFinding]:
     """What an account may take any amount of, so that statements of an agent could take the server's memory and disk."""
     for what in rights.unbounded:
-        yield Finding(
+        yield AccountFinding(
             code="memory",
             message=f"may take any amount of {what}, and so of the server's {_TAKEN[what]}",
             too_much=False,
@@ -207,7 +209,7 @@ def _memory_hint(dialect: DialectName, account: str) -> str:
     )
 
 
-def _cascading(database: Database, scope: SqlScope) -> list[Finding]:
+def _cascading(database: Database, scope: SqlScope) -> list[AccountFinding]:
     """What statements that the policy opens set off in the database, as the build found it: refused, or run uncounted or unfiltered."""
     found = []
     for name, entry in scope.tables.items():
@@ -216,7 +218,9 @@ def _cascading(database: Database, scope: SqlScope) -> list[Finding]:
         if own:
             done = "the policy opens with cascades: true" if entry.cascades else "such statements are refused"
             found.append(
-                Finding(code="cascades", message=f"changing {name} sets off {_listed(own)}: {done}", too_much=False)
+                AccountFinding(
+                    code="cascades", message=f"changing {name} sets off {_listed(own)}: {done}", too_much=False
+                )
             )
     return found
 
@@ -233,7 +237,7 @@ _PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
 def _fitting_account(
     location: ServerLocation,
     database: Database,
-    needed: frozenset[Grant],
+    needed: frozenset[TablePrivilege],
     sequences: tuple[Sequence, ...],
     account: str,
 ) -> list[str]:
@@ -279,7 +283,7 @@ def _row_hints(database: Database, scope: SqlScope) -> Iterator[str]:
 
 
 def _on_table(
-    table: Table, location: ServerLocation, dialect: DialectName, needed: frozenset[Grant], account: str
+    table: Table, location: ServerLocation, dialect: DialectName, needed: frozenset[TablePrivilege], account: str
 ) -> Iterator[str]:
     columns: defaultdict[str, set[str]] = defaultdict(set)
     for grant in needed:
@@ -304,9 +308,9 @@ def _quoted(name: str, dialect: DialectName) -> str:
 _BY_COLUMN = {"insert": "INSERT", "update": "UPDATE"}
 
 
-def _needs(database: Database, scope: SqlScope) -> frozenset[Grant]:
-    """One `Grant` a column, and one a table for DELETE."""
-    found: set[Grant] = set()
+def _needs(database: Database, scope: SqlScope) -> frozenset[TablePrivilege]:
+    """One `TablePrivilege` a column, and one a table for DELETE."""
+    found: set[TablePrivilege] = set()
     for name, table_scope in scope.tables.items():
         table = find_table(database, name)
         if table is not None:
@@ -314,21 +318,21 @@ def _needs(database: Database, scope: SqlScope) -> frozenset[Grant]:
     return frozenset(found)
 
 
-def _of_table(table: Table, scope: TableScope, dialect: DialectName) -> set[Grant]:
+def _of_table(table: Table, scope: TableScope, dialect: DialectName) -> set[TablePrivilege]:
     """Reading takes the columns that are opened and those the row filter asks about; a masked one is never read."""
     name = full_name(table)
     opened = visible_columns(table, scope, dialect)
     asked = columns_of(read_filter(scope.rows, dialect)[0], table, dialect) if scope.rows else ()
     read = ({*opened} - {*scope.masks}) | {*asked}
-    found = {Grant(table=name, privilege="SELECT", column=column) for column in read}
+    found = {TablePrivilege(table=name, privilege="SELECT", column=column) for column in read}
     for kind, privilege in _BY_COLUMN.items():
         if kind in scope.writes:
             # No statement sets a column that the row filter asks about; a new row gets the principal's own value there.
             set_by_statement = _settable(scope, opened, dialect) - {*asked}
             columns = set_by_statement | {*asked} if kind == "insert" else set_by_statement
-            found |= {Grant(table=name, privilege=privilege, column=column) for column in columns}
+            found |= {TablePrivilege(table=name, privilege=privilege, column=column) for column in columns}
     if "delete" in scope.writes:
-        found.add(Grant(table=name, privilege="DELETE"))
+        found.add(TablePrivilege(table=name, privilege="DELETE"))
     return found
 
 

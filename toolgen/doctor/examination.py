@@ -24,14 +24,14 @@ from toolgen.config.audit import AuditSettings
 from toolgen.doctor.call_trials import CALL_ATTEMPTS, free_pass
 from toolgen.doctor.identity_trials import CONSOLE_ATTEMPTS, IDENTITY_ATTEMPTS
 from toolgen.doctor.network_trials import attempts_at_places, attempts_at_the_record
-from toolgen.doctor.scratch_gateway import Attempt, Echo, Guard, Trial, tried
+from toolgen.doctor.scratch_gateway import Echo, Guard, RefusalCheck, Trial, tried
 from toolgen.doctor.webhooks import webhook_faults
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.rotated_tokens import Rotated, rotated_tokens
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.functions.declared import load_tools
-from toolgen.functions.signature import Broken, Offer
+from toolgen.functions.signature import Broken, FunctionTool
 from toolgen.gateway.service import Gateway
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
@@ -43,7 +43,7 @@ from toolgen.wiring.executors import make_function_runtime
 if TYPE_CHECKING:
     from toolgen.doctor.database_accounts import DatabaseReport
 
-__all__ = ["Report", "attempts_on", "examine", "run_trials"]
+__all__ = ["DoctorReport", "attempts_on", "examine", "run_trials"]
 
 _IMPORT_S = 30.0
 _NOBODY: Final = Principal(id="toolgen-doctor", roles=frozenset({"toolgen-doctor"}))
@@ -58,10 +58,10 @@ async def run_trials(gateway: Gateway) -> list[Trial]:
     return [await tried(attempt) for attempt in attempts_on(gateway)]
 
 
-def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
+def attempts_on(gateway: Gateway) -> tuple[RefusalCheck, ...]:
     """All attempts, in the order in which they are made and told; without those whose guard is behind an extra that is not installed."""
     guards = (Guard(Access, "visible", lambda *_: True), free_pass())
-    denied = Attempt(
+    denied = RefusalCheck(
         name="denied call",
         shown="a call that no rule of the project allows was refused, and the refusal is in its record",
         guards=guards,
@@ -80,7 +80,7 @@ def attempts_on(gateway: Gateway) -> tuple[Attempt, ...]:
     return tuple(attempt for attempt in attempts if not attempt.module or find_spec(attempt.module) is not None)
 
 
-def _sql_attempts() -> tuple[Attempt, ...]:
+def _sql_attempts() -> tuple[RefusalCheck, ...]:
     if find_spec("sqlglot") is None:
         return ()
     from toolgen.doctor.sql_trials import SQL_ATTEMPTS  # noqa: PLC0415 - behind an extra
@@ -136,7 +136,7 @@ async def check_references(gateway: Gateway) -> tuple[ReferenceReport, ...]:
     def permit(to: Destination) -> Verdict:
         return egress.check_keys(to.host, to.port, to.address)
 
-    secrets = Secrets(permit=permit)
+    secrets = SecretResolver(permit=permit)
     found = []
     for where, reference in _references(gateway):
         try:
@@ -175,7 +175,7 @@ def _inside(where: str, value: object) -> Iterator[tuple[str, SecretReference]]:
             yield from _inside(f"{where}.{key}", inner)
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class DoctorReport(Struct, frozen=True, kw_only=True):
     """What an examination found."""
 
     trials: tuple[Trial, ...]
@@ -204,10 +204,10 @@ class Report(Struct, frozen=True, kw_only=True):
         }
 
 
-async def examine(gateway: Gateway) -> Report:
+async def examine(gateway: Gateway) -> DoctorReport:
     """Examines a project whose gateway is not open. Never raises for what is wrong with a database: that is in the report."""
     trials = await run_trials(gateway)
-    return Report(
+    return DoctorReport(
         trials=tuple(trials),
         databases=tuple(_databases(gateway)),
         references=await check_references(gateway),
@@ -268,7 +268,7 @@ async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_built(tool: Tool, offers: Mapping[str, Offer | Broken]) -> bool:
+def _is_built(tool: Tool, offers: Mapping[str, FunctionTool | Broken]) -> bool:
     binding = tool.binding
     offer = offers.get(binding.function) if isinstance(binding, FunctionBinding) else None
-    return isinstance(offer, Offer) and isinstance(binding, FunctionBinding) and offer.code == binding.code
+    return isinstance(offer, FunctionTool) and isinstance(binding, FunctionBinding) and offer.code == binding.code

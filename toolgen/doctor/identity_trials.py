@@ -21,15 +21,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from toolgen.console import app as console_app
 from toolgen.console.app import console_of
-from toolgen.doctor.scratch_gateway import KEY, Attempts, UselessError, scratch
+from toolgen.doctor.scratch_gateway import KEY, RefusalChecks, UselessError, scratch
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.identity import Identity, KeySets, Unaccepted, principals, token_claims
+from toolgen.gateway.identity import Identity, KeySets, TokenRejected, principals, token_claims
 
 __all__ = ["CONSOLE_ATTEMPTS", "IDENTITY_ATTEMPTS"]
 
-IDENTITY_ATTEMPTS: Final = Attempts()
+IDENTITY_ATTEMPTS: Final = RefusalChecks()
 """Each with credentials that are good but for one thing."""
-CONSOLE_ATTEMPTS: Final = Attempts()
+CONSOLE_ATTEMPTS: Final = RefusalChecks()
 
 _ISSUER: Final = "https://issuer.invalid"
 _AUDIENCE: Final = "doctor"
@@ -64,9 +64,9 @@ async def _bad_keys() -> str:
     }
     async with scratch(policy={"principals": agent, "revoked": revoked, **_NO_RULES}) as place:
         for key, what in tried.items():
-            if not isinstance(await place.gateway.callers.authenticate(key), Unaccepted):
+            if not isinstance(await place.gateway.callers.authenticate(key), TokenRejected):
                 return f"{what} was taken"
-        if isinstance(await place.gateway.callers.authenticate(KEY), Unaccepted):
+        if isinstance(await place.gateway.callers.authenticate(KEY), TokenRejected):
             raise UselessError("a good key was refused too")
     return ""
 
@@ -134,9 +134,9 @@ async def _taken(key: Ed25519PrivateKey, forged: Iterable[tuple[str, str]], good
         policy = {"principals": {"agent": {"jwt": jwt, "roles": ["agent"]}}, **_NO_RULES}
         async with scratch(policy=policy) as place:
             for what, token in forged:
-                if not isinstance(await place.gateway.callers.authenticate(token), Unaccepted):
+                if not isinstance(await place.gateway.callers.authenticate(token), TokenRejected):
                     return f"{what} was taken"
-            if isinstance(await place.gateway.callers.authenticate(good), Unaccepted):
+            if isinstance(await place.gateway.callers.authenticate(good), TokenRejected):
                 raise UselessError("a good token was refused too")
     return ""
 

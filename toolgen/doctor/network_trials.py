@@ -21,7 +21,7 @@ from msgspec import Struct
 from toolgen.audit import segment
 from toolgen.audit import verify as verification
 from toolgen.audit.verify import verify
-from toolgen.doctor.scratch_gateway import ONE, Attempt, Guard, UselessError, scratch, without
+from toolgen.doctor.scratch_gateway import ONE, Guard, RefusalCheck, UselessError, scratch, without
 from toolgen.execute.base import Destination
 from toolgen.execute.http.redirects import moved
 from toolgen.gateway import compiled_policy
@@ -57,11 +57,11 @@ _PLACES: Final[dict[str, tuple[tuple[str, ...], bool]]] = {
 }
 
 
-def attempts_at_places(gateway: Gateway) -> tuple[Attempt, ...]:
+def attempts_at_places(gateway: Gateway) -> tuple[RefusalCheck, ...]:
     """Addresses under the project's own egress rules and under others, then whether those rules are asked, and redirects."""
     check = Guard(Egress, "check", _allows)
     addresses = [
-        Attempt(
+        RefusalCheck(
             name=f"{kind} address",
             shown=f"{len(places)} such addresses were refused, also beside `egress.allow` and to databases and key sets",
             guards=(check,),
@@ -71,31 +71,31 @@ def attempts_at_places(gateway: Gateway) -> tuple[Attempt, ...]:
     ]
     return (
         *addresses,
-        Attempt(
+        RefusalCheck(
             name="public address",
             shown="with `egress.allow`, and with places of a source, a place that is not listed was refused",
             guards=(check,),
             make=_unlisted,
         ),
-        Attempt(
+        RefusalCheck(
             name="call to an address",
             shown="a call whose server is a link-local address was refused before anything was dialled",
             guards=(Guard(compiled_policy, "destination_of", _allows),),
             make=_sent_to_an_address,
         ),
-        Attempt(
+        RefusalCheck(
             name="dialled address",
             shown="a name that leads to a forbidden address was not dialled",
             guards=(Guard(CurrentPolicy, "permit", _allows),),
             make=_dialled,
         ),
-        Attempt(
+        RefusalCheck(
             name="redirect",
             shown="a redirect was not followed where the policy does not say so",
             guards=(Guard(Egress, "check_redirect", _allows),),
             make=partial(_redirected, "none", elsewhere=False),
         ),
-        Attempt(
+        RefusalCheck(
             name="redirect to another origin",
             shown="a redirect to another origin was not followed, whatever the policy says",
             guards=(Guard(sys.modules[moved.__module__], "origin_of", lambda _: ("", "", 0)),),
@@ -203,21 +203,21 @@ async def _listening() -> AsyncIterator[_Listener]:
         yield listener
 
 
-def attempts_at_the_record(directory: Path) -> tuple[Attempt, ...]:
+def attempts_at_the_record(directory: Path) -> tuple[RefusalCheck, ...]:
     """Whether entries are synced before they count, and whether a changed copy of the project's own log is found."""
 
     async def tampered() -> str:
         return _tampered_copies(directory)
 
-    stream = vars(verification)["_Stream"]
+    stream = vars(verification)["_StreamWalk"]
     return (
-        Attempt(
+        RefusalCheck(
             name="fsync",
             shown="the intent was synced to the disk before the call was made, and the outcome before it was answered",
             guards=(Guard(segment, "_fdatasync", lambda _: None),),
             make=_unsynced,
         ),
-        Attempt(
+        RefusalCheck(
             name="tampered audit copy",
             shown="the log verifies; a changed bit, an entry taken out and one put in were found in copies of it",
             guards=(Guard(stream, "run", lambda _: iter(())),),
@@ -270,7 +270,7 @@ def _tampered_copies(directory: Path) -> str:
     return ""
 
 
-def _faults_of(lines: list[bytes], name: str) -> Iterator[verification.Fault]:
+def _faults_of(lines: list[bytes], name: str) -> Iterator[verification.RecordFault]:
     """What verification says of a copy without its beginning, unchanged: that is no fault of the log's."""
     with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as folder:
         (Path(folder) / name).write_bytes(b"".join(lines))

@@ -32,10 +32,10 @@ __all__ = [
     "KEY",
     "ONE",
     "SOURCE",
-    "Attempt",
-    "Attempts",
     "Echo",
     "Guard",
+    "RefusalCheck",
+    "RefusalChecks",
     "Scratch",
     "Trial",
     "UselessError",
@@ -261,7 +261,7 @@ class Guard(Struct, frozen=True):
 _Check: TypeAlias = Callable[[Scratch], Awaitable[str]]
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class RefusalCheck(Struct, frozen=True, kw_only=True):
     """`make` attempts what must be refused, and returns in words what got through, "" where nothing did.
 
     `shown` is what it proves where nothing did. Without the `guards` something must get through: an attempt that says otherwise proves
@@ -278,14 +278,14 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """What is attempted without the guards, where `make` would do real harm then."""
 
 
-class Attempts(list[Attempt]):
+class RefusalChecks(list[RefusalCheck]):
     """Attempts in the order in which they are written down, each above the function that makes it."""
 
     def add(self, name: str, shown: str, *guard: Any, module: str = "") -> Callable[[_Make], _Make]:
         """`guard` is what `Guard` is made of."""
 
         def added(make: _Make) -> _Make:
-            self.append(Attempt(name=name, shown=shown, guards=(Guard(*guard),), make=make, module=module))
+            self.append(RefusalCheck(name=name, shown=shown, guards=(Guard(*guard),), make=make, module=module))
             return make
 
         return added
@@ -306,7 +306,7 @@ class Attempts(list[Attempt]):
         return added
 
 
-async def tried(attempt: Attempt) -> Trial:
+async def tried(attempt: RefusalCheck) -> Trial:
     """The attempt without its guards, then with them. An error in either is a failure: nothing was proved."""
     try:
         with without(attempt.guards):

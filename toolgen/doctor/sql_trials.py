@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolgen.doctor.scratch_gateway import Attempts, Scratch, UselessError
+from toolgen.doctor.scratch_gateway import RefusalChecks, Scratch, UselessError
 from toolgen.model.call import Call, Statement
 from toolgen.pipeline.stages import inspect_guards
 
 __all__ = ["SQL_ATTEMPTS"]
 
-SQL_ATTEMPTS: Final = Attempts()
+SQL_ATTEMPTS: Final = RefusalChecks()
 
 _REFUSED_SQL: Final = {
     "a column that the policy hides": "SELECT ssn FROM customers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolgen.clock import SystemClock
 from toolgen.config.settings import Settings
 from toolgen.errors import SecretError, StateError
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.gateway.shared_state import outbox_of
 from toolgen.model.verdict import Allow
 from toolgen.policy.document.policy import Policy
@@ -23,7 +23,7 @@ async def webhook_faults(settings: Settings, policy: Policy) -> tuple[str, ...]:
     try:
         for name, webhook in settings.notify.webhooks.items():
             try:
-                url = (await Secrets().fetch(webhook.url)).reveal()
+                url = (await SecretResolver().fetch(webhook.url)).reveal()
                 verdict = destination_of(policy.egress, url, "")
                 if not isinstance(verdict, Allow):
                     found.append(f"webhook {name}: {verdict.reason}")

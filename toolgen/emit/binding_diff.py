@@ -23,7 +23,7 @@ from toolgen.model.tool import (
 )
 from toolgen.model.workflow import steps_of
 
-__all__ = ["Change", "Level", "binding_changes", "breaking", "change", "compatible"]
+__all__ = ["BindingChange", "Level", "binding_changes", "breaking", "change", "compatible"]
 
 Level: TypeAlias = Literal["breaking", "compatible"]
 _UNTOLD: Final = "whether it means the same there cannot be told"
@@ -34,7 +34,7 @@ _TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 _MAX_STATEMENT_LENGTH: Final = 300
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class BindingChange(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that changed. `code` is for programs, `message` for people."""
 
     level: Level
@@ -42,22 +42,22 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def change(is_breaking: bool, code: str, message: str) -> Change:
+def change(is_breaking: bool, code: str, message: str) -> BindingChange:
     """A change of either level."""
-    return Change(level="breaking" if is_breaking else "compatible", code=code, message=message)
+    return BindingChange(level="breaking" if is_breaking else "compatible", code=code, message=message)
 
 
-def breaking(code: str, message: str) -> Change:
+def breaking(code: str, message: str) -> BindingChange:
     """A change that can make a call fail, or be another one."""
-    return Change(level="breaking", code=code, message=message)
+    return BindingChange(level="breaking", code=code, message=message)
 
 
-def compatible(code: str, message: str) -> Change:
+def compatible(code: str, message: str) -> BindingChange:
     """A change that breaks nobody."""
-    return Change(level="compatible", code=code, message=message)
+    return BindingChange(level="compatible", code=code, message=message)
 
 
-def binding_changes(old: Tool, new: Tool) -> Iterator[Change]:
+def binding_changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
     """How calls to a tool are made otherwise.
 
     Compatible is what the gateway alone has to know: how a value is written, in which order, with which media type. Where an argument
@@ -69,7 +69,7 @@ def binding_changes(old: Tool, new: Tool) -> Iterator[Change]:
     yield from found or [breaking("binding", "its calls are made in another way, and which cannot be told")]
 
 
-def _changes(old: Tool, new: Tool) -> Iterator[Change]:
+def _changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
     match old.binding, new.binding:
         case HttpBinding() as before, HttpBinding() as after:
             yield from _addresses(before, after)
@@ -102,7 +102,7 @@ def _changes(old: Tool, new: Tool) -> Iterator[Change]:
             yield breaking("binding", f"is now a {after.kind} call (before: {before.kind})")
 
 
-def _told(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
+def _told(old: HttpBinding, new: HttpBinding) -> Iterator[BindingChange]:
     if old.files != new.files:
         yield compatible("files", "may answer with files" if new.files is True else "no longer answers with files")
     if old.html != new.html:
@@ -111,7 +111,7 @@ def _told(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
         yield compatible("help_url", "is documented elsewhere")
 
 
-def _mcp(old: McpBinding, new: McpBinding) -> Iterator[Change]:
+def _mcp(old: McpBinding, new: McpBinding) -> Iterator[BindingChange]:
     if old.url != new.url:
         yield breaking("server", f"calls go to {new.url or 'a command'} (before: {old.url or 'a command'})")
     if old.tool != new.tool:
@@ -121,7 +121,7 @@ def _mcp(old: McpBinding, new: McpBinding) -> Iterator[Change]:
             yield compatible("listed", f"its server gives it another {part}")
 
 
-def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[Change]:
+def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[BindingChange]:
     """Which tools it calls is what a reviewer looks for; all else about its steps is one change."""
     before, after = ([step.use.tool for step in steps_of(one.stages)] for one in (old, new))
     for tool in dict.fromkeys(name for name in after if name not in before):
@@ -136,7 +136,7 @@ def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[Change]:
         yield change(shorter, "timeout", f"the whole may take {times[1]} (before: {times[0]})")
 
 
-def _device(old: DeviceBinding, new: DeviceBinding) -> Iterator[Change]:
+def _device(old: DeviceBinding, new: DeviceBinding) -> Iterator[BindingChange]:
     if old.method != new.method:
         yield breaking("binding", f"now asks a device for {new.method} (before: {old.method})")
     if old.params != new.params:
@@ -161,7 +161,7 @@ def _required(schema: Schema) -> Set[str]:
     return {name for name in schema.get("required") or () if isinstance(name, str)}
 
 
-def _addresses(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
+def _addresses(old: HttpBinding, new: HttpBinding) -> Iterator[BindingChange]:
     """A path's variables are told by the arguments that fill them, so that another name for one is no other path."""
     before, after = _filled(old), _filled(new)
     was, now = (
@@ -189,7 +189,7 @@ def _shown(servers: tuple[str, ...]) -> str:
     return ", then ".join(servers) if any(servers) else "no server"
 
 
-def _parameters(old: HttpBinding, new: HttpBinding, was: Set[str], must: Set[str]) -> Iterator[Change]:
+def _parameters(old: HttpBinding, new: HttpBinding, was: Set[str], must: Set[str]) -> Iterator[BindingChange]:
     before, after = _places(old), _places(new)
     for argument, place in after.items():
         if argument in before and before[argument] != place:
@@ -241,7 +241,7 @@ def _written(parameter: HttpParameter) -> str:
     return ", ".join(words)
 
 
-def _bodies(old: HttpBody | None, new: HttpBody | None) -> Iterator[Change]:
+def _bodies(old: HttpBody | None, new: HttpBody | None) -> Iterator[BindingChange]:
     """How a body is sent; which arguments it has is said by the input's schema."""
     if old is None or new is None:
         if new is not None:
@@ -271,7 +271,7 @@ def _shape(body: HttpBody) -> str:
     return f"the argument `{body.argument}`{', a file' if body.file else ''}"
 
 
-def _security(old: HttpBinding, new: HttpBinding) -> Iterator[Change]:
+def _security(old: HttpBinding, new: HttpBinding) -> Iterator[BindingChange]:
     if (old.security, old.scopes) == (new.security, new.scopes):
         return
     text = f"its credentials are now: {_credentials(new)} (before: {_credentials(old)})"
@@ -304,7 +304,7 @@ def _credentials(binding: HttpBinding) -> str:
     return " or ".join(option or "none" for option in options) or "none"
 
 
-def _graphql(old: GraphQLBinding, new: GraphQLBinding) -> Iterator[Change]:
+def _graphql(old: GraphQLBinding, new: GraphQLBinding) -> Iterator[BindingChange]:
     if old.endpoint != new.endpoint:
         yield breaking("server", f"calls go to {_shown((new.endpoint,))} (before: {_shown((old.endpoint,))})")
     if (old.type, old.field) != (new.type, new.field):

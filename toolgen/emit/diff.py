@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from toolgen.emit.binding_diff import Change, binding_changes, breaking, change, compatible
+from toolgen.emit.binding_diff import BindingChange, binding_changes, breaking, change, compatible
 from toolgen.emit.schema_diff import Path, SchemaChange, schema_changes
 from toolgen.model.argument_names import own_names, with_listed_arguments
 from toolgen.model.database import Column, Database, Table
@@ -15,7 +15,7 @@ from toolgen.model.manifest import Manifest, SourceInfo
 from toolgen.model.prompt_injection import spelled
 from toolgen.model.tool import Effect, Tool
 
-__all__ = ["Change", "Difference", "ToolDifference", "compare", "lines", "printable"]
+__all__ = ["BindingChange", "ManifestDiff", "ToolDifference", "compare", "lines", "printable"]
 
 _SEVERITY = (Effect.READ, Effect.WRITE, Effect.DESTRUCTIVE)
 _MAX_TEXT_LENGTH = 160
@@ -26,14 +26,14 @@ class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     name: str
     status: Literal["added", "removed", "renamed", "changed"]
-    changes: tuple[Change, ...]
+    changes: tuple[BindingChange, ...]
     before: str = ""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestDiff(msgspec.Struct, frozen=True, kw_only=True):
     """Two manifests compared: changes by source, and the tools that are not what they were, in name order."""
 
-    sources: dict[str, tuple[Change, ...]]
+    sources: dict[str, tuple[BindingChange, ...]]
     tools: tuple[ToolDifference, ...]
 
     @property
@@ -51,14 +51,14 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         built: dict[str, object] = msgspec.to_builtins(self)
         return {"breaking": self.breaking, "compatible": self.compatible, **built}
 
-    def _all(self) -> Iterator[Change]:
+    def _all(self) -> Iterator[BindingChange]:
         for changes in self.sources.values():
             yield from changes
         for tool in self.tools:
             yield from tool.changes
 
 
-def compare(old: Manifest, new: Manifest) -> Difference:
+def compare(old: Manifest, new: Manifest) -> ManifestDiff:
     """What somebody who relied on `old` meets in `new`.
 
     Breaking is whatever can make a call fail that worked, mean something else, give what it could not give, do more than it did, or go
@@ -85,10 +85,10 @@ def compare(old: Manifest, new: Manifest) -> Difference:
             found.append(ToolDifference(name=name, status="changed", changes=changes))
     gone = old.tools.keys() - new.tools.keys() - set(renamed.values())
     found += [ToolDifference(name=name, status="removed", changes=(_removed(old.tools[name], new),)) for name in gone]
-    return Difference(sources=_sources(old, new), tools=tuple(sorted(found, key=lambda one: one.name)))
+    return ManifestDiff(sources=_sources(old, new), tools=tuple(sorted(found, key=lambda one: one.name)))
 
 
-def lines(difference: Difference) -> Iterator[str]:
+def lines(difference: ManifestDiff) -> Iterator[str]:
     """The difference as text, one line a change, breaking ones first within a tool; nothing when nothing changed."""
     for name, changes in difference.sources.items():
         yield from (_line(f"source {name}", change) for change in _ranked(changes))
@@ -96,11 +96,11 @@ def lines(difference: Difference) -> Iterator[str]:
         yield from (_line(tool.name, change) for change in _ranked(tool.changes))
 
 
-def _ranked(changes: Iterable[Change]) -> list[Change]:
+def _ranked(changes: Iterable[BindingChange]) -> list[BindingChange]:
     return sorted(changes, key=lambda change: change.level)
 
 
-def _line(name: str, change: Change) -> str:
+def _line(name: str, change: BindingChange) -> str:
     return f"{change.level:<10}  {name}: {printable(change.message)}"
 
 
@@ -122,7 +122,7 @@ def _by_origin(tools: Iterable[Tool]) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _removed(tool: Tool, new: Manifest) -> Change:
+def _removed(tool: Tool, new: Manifest) -> BindingChange:
     for problem in new.problems:
         if problem.source == tool.source and problem.level != "warning" and problem.origin == tool.origin:
             return breaking("removed", f"was removed: {problem.message}")
@@ -130,7 +130,7 @@ def _removed(tool: Tool, new: Manifest) -> Change:
     return breaking("removed", f"was removed{gone}")
 
 
-def _changes(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> list[Change]:
+def _changes(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> list[BindingChange]:
     """Nothing only where nothing differs: what the parts do not name is named as a whole."""
     if old.digest == new.digest and old.digest:
         return []
@@ -151,7 +151,7 @@ def _described(tool: Tool) -> Tool:
     return msgspec.structs.replace(tool, name="", digest="", input_schema={}, output_schema=None)
 
 
-def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterator[Change]:
+def _tool(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> Iterator[BindingChange]:
     yield from _effects(old, new)
     if own_names(new) and not own_names(old):
         old = with_listed_arguments(old)
@@ -190,7 +190,7 @@ def _is(code: str) -> str:
     return "are" if code == "tags" else "is"
 
 
-def _effects(old: Tool, new: Tool) -> Iterator[Change]:
+def _effects(old: Tool, new: Tool) -> Iterator[BindingChange]:
     if old.effect != new.effect:
         raised = _SEVERITY.index(new.effect) > _SEVERITY.index(old.effect)
         verb = "raised" if raised else "lowered"
@@ -200,7 +200,7 @@ def _effects(old: Tool, new: Tool) -> Iterator[Change]:
         yield change(old.idempotent, "idempotent", text)
 
 
-def _outputs(old: Tool, new: Tool) -> Iterator[Change]:
+def _outputs(old: Tool, new: Tool) -> Iterator[BindingChange]:
     match old.output_schema, new.output_schema:
         case None, None:
             return
@@ -225,8 +225,8 @@ def _dotted(path: Path) -> str:
     return ".".join(path).replace(".[]", "[]").replace(".{}", "{}")
 
 
-def _sources(old: Manifest, new: Manifest) -> dict[str, tuple[Change, ...]]:
-    found: dict[str, tuple[Change, ...]] = {}
+def _sources(old: Manifest, new: Manifest) -> dict[str, tuple[BindingChange, ...]]:
+    found: dict[str, tuple[BindingChange, ...]] = {}
     for name in sorted(old.sources.keys() | new.sources.keys()):
         before, after = old.sources.get(name), new.sources.get(name)
         match before, after:
@@ -239,7 +239,7 @@ def _sources(old: Manifest, new: Manifest) -> dict[str, tuple[Change, ...]]:
     return {name: changes for name, changes in found.items() if changes}
 
 
-def _source(old: SourceInfo, new: SourceInfo) -> Iterator[Change]:
+def _source(old: SourceInfo, new: SourceInfo) -> Iterator[BindingChange]:
     if old.kind != new.kind:
         yield breaking("kind", f"is now {new.kind} (before: {old.kind})")
     for code, before, after in (("title", old.title, new.title), ("version", old.version, new.version)):
@@ -262,7 +262,7 @@ def _fields(value: msgspec.Struct) -> str:
     return ", ".join(f"{key} {_quoted(str(item))}" for key, item in written.items())
 
 
-def _database(old: Database, new: Database) -> Iterator[Change]:
+def _database(old: Database, new: Database) -> Iterator[BindingChange]:
     if old.dialect != new.dialect:
         yield breaking("dialect", f"its dialect is now {new.dialect} (before: {old.dialect})")
     for name in sorted({*old.functions, *new.functions}):
@@ -286,7 +286,7 @@ def _table_name(table: Table) -> str:
     return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
-def _table(name: str, old: Table, new: Table) -> Iterator[Change]:
+def _table(name: str, old: Table, new: Table) -> Iterator[BindingChange]:
     before = {column.name: column for column in old.columns}
     after = {column.name: column for column in new.columns}
     for column in [*after, *(column for column in before if column not in after)]:
@@ -305,7 +305,7 @@ def _table(name: str, old: Table, new: Table) -> Iterator[Change]:
         yield compatible("table", f"{name} is now a {'view' if new.view else 'table'}")
 
 
-def _column(name: str, old: Column, new: Column) -> Iterator[Change]:
+def _column(name: str, old: Column, new: Column) -> Iterator[BindingChange]:
     if old.type != new.type:
         yield breaking("column", f"column {name} is now {new.type or 'untyped'} (before: {old.type or 'untyped'})")
     if old.nullable != new.nullable:

@@ -20,9 +20,9 @@ import jsonschema_rs
 from msgspec.structs import replace
 
 from toolgen.emit.schema_equality import Equality, same, text
-from toolgen.emit.schema_forms import Place, Side, forms
+from toolgen.emit.schema_forms import SchemaPair, Side, forms
 from toolgen.emit.schema_keywords import Path, SchemaChange, bounds, notes, texts, types, values
-from toolgen.emit.schema_view import ANNOTATIONS, View, mentioned
+from toolgen.emit.schema_view import ANNOTATIONS, SchemaView, mentioned
 from toolgen.model.schema import Schema
 
 __all__ = ["Path", "SchemaChange", "schema_changes"]
@@ -51,7 +51,7 @@ def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
     What stands in a shared definition is told once, at the first place it is met. Nothing is returned only for schemas that say the same.
     """
     found: dict[tuple[Path, str, str], SchemaChange] = {}
-    for change in Comparison(old, new).compare(old, new, ()):
+    for change in SchemaComparison(old, new).compare(old, new, ()):
         key = (change.path, change.code, change.text)
         other = found.get(key, change)
         found[key] = replace(
@@ -64,7 +64,7 @@ def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
     return list(found.values())
 
 
-class Comparison:
+class SchemaComparison:
     """One comparison, with what was told and what is being compared."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
@@ -78,7 +78,7 @@ class Comparison:
         self._trial: Side | None = None
         self._strict = False  # whether properties nobody named count as well
 
-    def compare(self, old: Any, new: Any, path: Path, around: Place | None = None) -> list[SchemaChange]:
+    def compare(self, old: Any, new: Any, path: Path, around: SchemaPair | None = None) -> list[SchemaChange]:
         """The changes from one schema to another. `around` is given where both are forms of a place rather than places of their own."""
         if old in (True, {}) and new in (True, {}):
             return []
@@ -93,9 +93,9 @@ class Comparison:
             self._told[key] = None
         self._depth += 1
         try:
-            place = Place(
-                View(old, self._old),
-                View(new, self._new),
+            place = SchemaPair(
+                SchemaView(old, self._old),
+                SchemaView(new, self._new),
                 path,
                 around.was if around else mentioned(old, self._old),
                 around.now if around else mentioned(new, self._new),
@@ -105,7 +105,7 @@ class Comparison:
             self._depth -= 1
             self._active.pop()
 
-    def holds(self, old: Any, new: Any, side: Side, around: Place | None) -> bool:
+    def holds(self, old: Any, new: Any, side: Side, around: SchemaPair | None) -> bool:
         """Whether nothing between two schemas breaks a side. Where `around` is missing, properties nobody named count as well."""
         if self._trials >= _MAX_TRIAL_DEPTH or self._tried > _MAX_TRIED:
             return False
@@ -129,13 +129,13 @@ class Comparison:
 
     def disjoint(self, one: Any, other: Any) -> bool:
         """Whether it is plain that no value conforms to both an old and a new schema."""
-        return self._disjoint(View(one, self._old), View(other, self._new), 4)
+        return self._disjoint(SchemaView(one, self._old), SchemaView(other, self._new), 4)
 
     def same(self, old: Any, new: Any) -> bool:
         """Whether an old and a new schema say the same."""
         return self._equality.holds(old, new)
 
-    def _key(self, old: Any, new: Any, around: Place | None) -> object:
+    def _key(self, old: Any, new: Any, around: SchemaPair | None) -> object:
         """What tells one comparison from another, where a schema may come back to itself."""
         if not any(
             isinstance(schema, Mapping) and {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys() for schema in (old, new)
@@ -150,7 +150,7 @@ class Comparison:
         self._tried += 1
         return self._tried > _MAX_TRIED
 
-    def _changes(self, place: Place) -> list[SchemaChange]:
+    def _changes(self, place: SchemaPair) -> list[SchemaChange]:
         old, new, path = place.old, place.new, place.path
         found = [*types(old, new, path), *values(old, new, path), *bounds(old, new, path), *texts(old, new, path)]
         found += self._within("object", place, self._properties(place))
@@ -160,7 +160,7 @@ class Comparison:
         found += notes(old, new, path)
         return found
 
-    def _proved(self, place: Place, changes: list[SchemaChange], mark: int) -> list[SchemaChange]:
+    def _proved(self, place: SchemaPair, changes: list[SchemaChange], mark: int) -> list[SchemaChange]:
         """The same changes, those of a side held harmless for which the whole is proved to be, however its keywords read."""
         sides: tuple[Side, ...] = (self._trial,) if self._trial else ("writer", "reader")
         for side in sides:
@@ -169,7 +169,7 @@ class Comparison:
                 self._forget(mark)
         return changes
 
-    def _within(self, kind: str, place: Place, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
+    def _within(self, kind: str, place: SchemaPair, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
         """What is said of values of one type breaks nobody where the other side has none."""
         mark = len(self._told)
         found = list(changes)
@@ -187,7 +187,7 @@ class Comparison:
         for key in list(self._told)[mark:]:
             del self._told[key]
 
-    def _implied(self, place: Place, side: Side) -> bool:
+    def _implied(self, place: SchemaPair, side: Side) -> bool:
         inner = place.old if side == "writer" else place.new
         if not inner.types:
             return True
@@ -199,7 +199,7 @@ class Comparison:
             return bool(branches) and all(self.holds(one, place.new.schema, side, place) for one in branches)
         return bool(branches) and all(self.holds(place.old.schema, one, side, place) for one in branches)
 
-    def _properties(self, place: Place) -> Iterator[SchemaChange]:
+    def _properties(self, place: SchemaPair) -> Iterator[SchemaChange]:
         old, new, path = place.old, place.new, place.path
         for name in [*new.names(), *(name for name in old.names() if name not in new.names())]:
             here = (*path, name)
@@ -219,32 +219,32 @@ class Comparison:
                 yield from self._required(place, name)
         yield from self._unnamed(place)
 
-    def _required(self, place: Place, name: str) -> Iterator[SchemaChange]:
+    def _required(self, place: SchemaPair, name: str) -> Iterator[SchemaChange]:
         was, must = name in place.old.required(), name in place.new.required()
         if was != must:
             said = "is now required" if must else "is no longer required"
             here = (*place.path, name)
             yield SchemaChange(path=here, code="required", text=said, breaks_writer=must, breaks_reader=was)
 
-    def _added(self, place: Place, name: str) -> Iterator[SchemaChange]:
+    def _added(self, place: SchemaPair, name: str) -> Iterator[SchemaChange]:
         here = (*place.path, name)
         was, required = name in place.old.required(), name in place.new.required()
         before, after = place.old.property(name), place.new.property(name)
-        closed = not View(before, self._old).types
+        closed = not SchemaView(before, self._old).types
         said = "is new and required" if required else "is new"
         yield SchemaChange(
             path=here,
             code="added",
             text=f"{said}, where no others were taken" if closed else said,
             breaks_writer=required and not was,
-            breaks_reader=closed and bool(View(after, self._new).types),
+            breaks_reader=closed and bool(SchemaView(after, self._new).types),
         )
         if was and not required:
             yield from self._required(place, name)
         if (place.was.others or self._strict or was) and not closed:
             yield from self.compare(before, after, here)
 
-    def _unnamed(self, place: Place) -> Iterator[SchemaChange]:
+    def _unnamed(self, place: SchemaPair) -> Iterator[SchemaChange]:
         """Properties nobody named, for each set of patterns that a name may match."""
         old, new, path = place.old, place.new, place.path
         patterns = sorted(old.patterns() | new.patterns())
@@ -261,7 +261,7 @@ class Comparison:
             yield SchemaChange(path=path, code="additional_properties", text=said)
 
     def _open(self, old: Any, new: Any, path: Path) -> Iterator[SchemaChange]:
-        was, now = View(old, self._old).types, View(new, self._new).types
+        was, now = SchemaView(old, self._old).types, SchemaView(new, self._new).types
         if was and not now:
             said = "no longer takes other properties"
             yield SchemaChange(path=path, code="additional_properties", text=said, breaks_writer=True)
@@ -271,7 +271,7 @@ class Comparison:
         elif was:
             yield from self.compare(old, new, (*path, "{}"))
 
-    def _items(self, place: Place) -> Iterator[SchemaChange]:
+    def _items(self, place: SchemaPair) -> Iterator[SchemaChange]:
         old, new, here = place.old, place.new, (*place.path, "[]")
         fixed = (old.fixed_items(), new.fixed_items())
         if fixed[0] != fixed[1]:
@@ -284,7 +284,7 @@ class Comparison:
             said = "says that they may be anything" if states else "no longer says that they may be anything"
             yield SchemaChange(path=here, code="items", text=said)
 
-    def _others(self, place: Place) -> Iterator[SchemaChange]:
+    def _others(self, place: SchemaPair) -> Iterator[SchemaChange]:
         """What is compared only as it is: demands that stay are the same ones, and of the rest nothing can be told."""
         before, after = list(_demands(place.old)), list(_demands(place.new))
         left = [one for one in before if not any(one[0] == other[0] and self.same(one[1], other[1]) for other in after)]
@@ -296,7 +296,7 @@ class Comparison:
             kinds = _DOMAINS.get(keyword)
             yield from self._within(kinds, place, [found]) if kinds else [found]
 
-    def _disjoint(self, one: View, other: View, depth: int) -> bool:
+    def _disjoint(self, one: SchemaView, other: SchemaView, depth: int) -> bool:
         shared = one.types & other.types
         if not shared:
             return True
@@ -304,14 +304,16 @@ class Comparison:
         if finite is not None and len(finite) <= _MAX_VALUES:
             return not _accepted(_accepted(finite, one), other)
         if depth and (branches := one.split()):
-            return all(self._disjoint(View(branch, one.root), other, depth - 1) for branch in branches)
+            return all(self._disjoint(SchemaView(branch, one.root), other, depth - 1) for branch in branches)
         if depth and (branches := other.split()):
-            return all(self._disjoint(one, View(branch, other.root), depth - 1) for branch in branches)
+            return all(self._disjoint(one, SchemaView(branch, other.root), depth - 1) for branch in branches)
         return (
             bool(depth)
             and shared == {"object"}
             and any(
-                self._disjoint(View(one.property(name), one.root), View(other.property(name), other.root), depth - 1)
+                self._disjoint(
+                    SchemaView(one.property(name), one.root), SchemaView(other.property(name), other.root), depth - 1
+                )
                 for name in {**one.required(), **other.required()}
             )
         )
@@ -324,7 +326,7 @@ _DOMAINS: Final[Mapping[str, str]] = {
 }
 
 
-def _demands(view: View) -> Iterator[tuple[str, Any]]:
+def _demands(view: SchemaView) -> Iterator[tuple[str, Any]]:
     """Keyword by keyword, as schemas: what one that is judged nowhere else demands, and what belongs to it."""
     yield from view.unevaluated
     for part in view.parts:
@@ -338,7 +340,7 @@ def _demands(view: View) -> Iterator[tuple[str, Any]]:
                 yield keyword, {keyword: value}
 
 
-def _unnamed_of(view: View) -> Schema:
+def _unnamed_of(view: SchemaView) -> Schema:
     keywords = ("patternProperties", "additionalProperties")
     return {"allOf": [{key: part[key] for key in keywords if key in part} for part in view.parts]}
 
@@ -355,7 +357,7 @@ def _harmless(change: SchemaChange, side: Side) -> SchemaChange:
     return replace(change, breaks_writer=False) if side == "writer" else replace(change, breaks_reader=False)
 
 
-def _accepted(values: list[Any], view: View) -> list[Any]:
+def _accepted(values: list[Any], view: SchemaView) -> list[Any]:
     """Those of some values that a schema accepts; all of them where no validator takes it."""
     definitions = {key: view.root[key] for key in ("$defs", "definitions") if key in view.root}
     try:
@@ -365,7 +367,7 @@ def _accepted(values: list[Any], view: View) -> list[Any]:
     return [value for value in values if validator.is_valid(value)]
 
 
-def _all_accepted(values: list[Any], inner: View, outer: View) -> bool:
+def _all_accepted(values: list[Any], inner: SchemaView, outer: SchemaView) -> bool:
     found = _accepted(values, inner)
     definitions = {key: outer.root[key] for key in ("$defs", "definitions") if key in outer.root}
     try:

@@ -9,34 +9,34 @@ from msgspec import Struct
 
 from toolgen.emit.schema_equality import text
 from toolgen.emit.schema_keywords import Path, SchemaChange
-from toolgen.emit.schema_view import Names, View
+from toolgen.emit.schema_view import Names, SchemaView
 
-__all__ = ["Place", "Side", "forms"]
+__all__ = ["SchemaPair", "Side", "forms"]
 
 Side: TypeAlias = Literal["writer", "reader"]
 _MAX_PAIRS: Final = 2_500  # of forms that are held against each other
 
 
-class Place(Struct, frozen=True):
+class SchemaPair(Struct, frozen=True):
     """One place in both schemas. `was` and `now` are the names that the whole of each has for the value there."""
 
-    old: View
-    new: View
+    old: SchemaView
+    new: SchemaView
     path: Path
     was: Names
     now: Names
 
 
-class Judge(Protocol):
+class SchemaComparer(Protocol):
     """What compares the schemas within."""
 
-    def compare(self, old: Any, new: Any, path: Path, around: Place | None = None) -> list[SchemaChange]: ...
-    def holds(self, old: Any, new: Any, side: Side, around: Place | None) -> bool: ...
+    def compare(self, old: Any, new: Any, path: Path, around: SchemaPair | None = None) -> list[SchemaChange]: ...
+    def holds(self, old: Any, new: Any, side: Side, around: SchemaPair | None) -> bool: ...
     def disjoint(self, old: Any, new: Any) -> bool: ...
     def same(self, old: Any, new: Any) -> bool: ...
 
 
-def forms(judge: Judge, place: Place) -> Iterator[SchemaChange]:
+def forms(judge: SchemaComparer, place: SchemaPair) -> Iterator[SchemaChange]:
     """Unions are pairs where they read the same, else in their order; what is left over must follow from the whole of the other side."""
     left = list(place.old.unions)
     pairs: list[tuple[str, list[Any], list[Any]]] = []
@@ -61,7 +61,7 @@ def forms(judge: Judge, place: Place) -> Iterator[SchemaChange]:
         yield SchemaChange(path=place.path, code=keyword, text=said, breaks_reader=not covered)
 
 
-def _one_covers(judge: Judge, place: Place, keyword: str, branches: list[Any], side: Side) -> bool:
+def _one_covers(judge: SchemaComparer, place: SchemaPair, keyword: str, branches: list[Any], side: Side) -> bool:
     """Whether the whole of one side fits one form of the other's union, and, where it must, no other."""
     for index, branch in enumerate(branches):
         before, after = (place.old.schema, branch) if side == "writer" else (branch, place.new.schema)
@@ -79,7 +79,7 @@ def _one_covers(judge: Judge, place: Place, keyword: str, branches: list[Any], s
 class _Forms:
     """One union of each side. `forward` says for an old form which new one takes all it takes; `back` the same the other way."""
 
-    def __init__(self, judge: Judge, place: Place, keyword: str, old: list[Any], new: list[Any]) -> None:
+    def __init__(self, judge: SchemaComparer, place: SchemaPair, keyword: str, old: list[Any], new: list[Any]) -> None:
         self._judge, self._place, self._keyword = judge, place, keyword
         self._old, self._new = old, new
         self._pairs = _paired(judge, old, new)
@@ -168,7 +168,7 @@ class _Forms:
         )
 
 
-def _paired(judge: Judge, old: list[Any], new: list[Any]) -> list[tuple[int, int]]:
+def _paired(judge: SchemaComparer, old: list[Any], new: list[Any]) -> list[tuple[int, int]]:
     """Pairs read the same (what they refer to may differ), else say the same, else are the one left over on each side."""
     pairs: list[tuple[int, int]] = []
     spelled: dict[str, list[int]] = {}

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from toolgen.emit.schema_equality import text
-from toolgen.emit.schema_view import ALL_TYPES, View, exact
+from toolgen.emit.schema_view import ALL_TYPES, SchemaView, exact
 
 __all__ = ["Path", "SchemaChange", "bounds", "listed", "notes", "texts", "types", "values"]
 
@@ -43,7 +43,7 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
     breaks_reader: bool = False
 
 
-def types(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
+def types(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
     """A union's types count where the other side says its own."""
     whole = bool(old.unions) != bool(new.unions)
     before, after = (old.types, new.types) if whole else (old.declared, new.declared)
@@ -64,7 +64,7 @@ def _type_words(types: frozenset[str]) -> str:
     return " or ".join(sorted(named - {"integer"} if "number" in named else named)) or "nothing"
 
 
-def values(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
+def values(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
     """`enum` and `const`."""
     match old.values, new.values:
         case None, None:
@@ -80,7 +80,7 @@ def values(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
                 yield SchemaChange(path=path, code="enum", text=f"also takes {listed(gained)}", breaks_reader=True)
 
 
-def bounds(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
+def bounds(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
     """Limits of numbers, lengths and counts. One that no value of the other side's types can meet breaks nobody."""
     for low in (True, False):
         before, after = _limit(old, low=low), _limit(new, low=low)
@@ -104,7 +104,12 @@ def bounds(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
 
 
 def _judged(
-    path: Path, code: str, said: str, reach: tuple[Any, Any], views: tuple[View, View], kinds: frozenset[str]
+    path: Path,
+    code: str,
+    said: str,
+    reach: tuple[Any, Any],
+    views: tuple[SchemaView, SchemaView],
+    kinds: frozenset[str],
 ) -> SchemaChange:
     """`reach`: the larger, the fewer values conform."""
     return SchemaChange(
@@ -116,14 +121,14 @@ def _judged(
     )
 
 
-def _limit(view: View, *, low: bool) -> tuple[str, float] | None:
+def _limit(view: SchemaView, *, low: bool) -> tuple[str, float] | None:
     """The keyword and the number that bounds most."""
     keywords = ("minimum", "exclusiveMinimum") if low else ("maximum", "exclusiveMaximum")
     found = [(key, part[key]) for part in view.parts for key in keywords if _is_number(part.get(key))]
     return max(found, key=lambda one: _reach(one, view, low=low), default=None)
 
 
-def _reach(limit: tuple[str, float] | None, view: View, *, low: bool) -> tuple[float, bool]:
+def _reach(limit: tuple[str, float] | None, view: SchemaView, *, low: bool) -> tuple[float, bool]:
     """A bound as something to order by; for whole numbers an exclusive one is the next inclusive one."""
     if limit is None:
         return (-math.inf, False)
@@ -143,13 +148,13 @@ def _bound_words(before: tuple[str, float] | None, after: tuple[str, float] | No
     return _moved(keyword, before[1] if before else None, after[1] if after else None)
 
 
-def _count(view: View, keyword: str, *, low: bool) -> float | None:
+def _count(view: SchemaView, keyword: str, *, low: bool) -> float | None:
     found = [part[keyword] for part in view.parts if _is_number(part.get(keyword))]
     limit = (max if low else min)(found, default=None)
     return None if low and limit == 0 else limit
 
 
-def _multiples(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
+def _multiples(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
     before = [part["multipleOf"] for part in old.parts if _is_number(part.get("multipleOf"))]
     after = [part["multipleOf"] for part in new.parts if _is_number(part.get("multipleOf"))]
     if {*before} != {*after}:
@@ -165,14 +170,14 @@ def _multiples(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
         )
 
 
-def _divides(number: float, others: list[float], view: View) -> bool:
+def _divides(number: float, others: list[float], view: SchemaView) -> bool:
     """Whether every number the other side takes is a multiple of this one. Fractions are compared as written: dividing them rounds."""
     if number in others or (number == 1 and "fraction" not in view.types):
         return True
     return isinstance(number, int) and any(isinstance(one, int) and number and one % number == 0 for one in others)
 
 
-def texts(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
+def texts(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
     """What a text must look like. Formats and patterns are compared as they are written."""
     for keyword in ("pattern", "format"):
         before, after = _written(old, keyword), _written(new, keyword)
@@ -193,7 +198,7 @@ def texts(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
             yield SchemaChange(path=path, code=keyword, text=said, breaks_writer=True, breaks_reader=True)
 
 
-def notes(old: View, new: View, path: Path) -> Iterator[SchemaChange]:
+def notes(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
     """What accepts and refuses nothing. Another default makes a call without the value another call."""
     before, after = old.first("default"), new.first("default")
     stated, states = (any("default" in part for part in view.parts) for view in (old, new))
@@ -219,11 +224,11 @@ def _moved(keyword: str, before: object, after: object) -> str:
     return f"has the {keyword} {_short(after)} (before: {_short(before)})"
 
 
-def _written(view: View, keyword: str) -> dict[str, None]:
+def _written(view: SchemaView, keyword: str) -> dict[str, None]:
     return {part[keyword]: None for part in view.parts if isinstance(part.get(keyword), str)}
 
 
-def _has(view: View, keyword: str, value: object) -> bool:
+def _has(view: SchemaView, keyword: str, value: object) -> bool:
     return any(part.get(keyword) is value for part in view.parts)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolgen.model.schema import Schema, json_type
 
-__all__ = ["ALL_TYPES", "ANNOTATIONS", "Names", "View", "exact", "mentioned", "parts_of", "resolved", "type_of"]
+__all__ = ["ALL_TYPES", "ANNOTATIONS", "Names", "SchemaView", "exact", "mentioned", "parts_of", "resolved", "type_of"]
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "object", "array", "integer", "fraction", "string"})
 """JSON's types, with numbers in two: `integer` (1.0 is one, JSON Schema Validation 6.1.1) and `fraction`, all others."""
@@ -36,7 +36,7 @@ class Names(Struct, frozen=True):
     others: bool
 
 
-class View:
+class SchemaView:
     """What a schema demands of one value.
 
     `parts` are schemas without `$ref` and `allOf` that all hold. `types` no value of another type conforms to; `declared` are those

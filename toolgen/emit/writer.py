@@ -35,8 +35,8 @@ __all__ = [
     "FILES",
     "MANIFEST",
     "OURS",
-    "Record",
-    "Row",
+    "BuildRecord",
+    "SourceRow",
     "build_key",
     "check",
     "load",
@@ -216,7 +216,7 @@ _MAX_SIZE = 1 << 30
 _CODE = Path(__file__).parent.parent
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SourceRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one source, as a build's summary shows it. `server` is the name and version of an MCP server, `since_pin` what
     changed since its tools were pinned."""
 
@@ -231,14 +231,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     since_pin: str = ""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One build. `key` stands for everything that went into it but the files; both maps go from a path or name to `sha256:…`."""
 
     format: int = _FORMAT
     key: str
     inputs: dict[str, str]
     outputs: dict[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[SourceRow, ...]
     digest: str  # of the manifest
     problems: tuple[Problem, ...]
     remarks: dict[str, tuple[str, ...]]  # by format
@@ -256,10 +256,10 @@ def build_key(options: object) -> str:
     return digest({"options": options, "code": _digest_of(_CODE), "python": sys.version, "packages": packages})
 
 
-def load(directory: Path) -> Record | None:
+def load(directory: Path) -> BuildRecord | None:
     """The record of the last build into a directory, if there is one that can be read."""
     try:
-        return msgspec.json.decode(_place(directory).read_bytes(), type=Record)
+        return msgspec.json.decode(_place(directory).read_bytes(), type=BuildRecord)
     except (OSError, RuntimeError, msgspec.DecodeError, RecursionError):
         return None
 
@@ -270,11 +270,11 @@ def save(
     inputs: Mapping[str, str],
     files: Mapping[str, bytes],
     manifest: Manifest,
-    rows: Iterable[Row],
+    rows: Iterable[SourceRow],
     remarks: Mapping[str, tuple[str, ...]],
 ) -> None:
     """Records a build; where that is not possible (a home that cannot be written), the next one does the whole work."""
-    record = Record(
+    record = BuildRecord(
         key=key,
         inputs=dict(inputs),
         outputs={name: _sha256(content) for name, content in files.items()},
@@ -291,7 +291,7 @@ def save(
         os.replace(temporary, place)
 
 
-def unchanged(directory: Path, record: Record, key: str) -> bool:
+def unchanged(directory: Path, record: BuildRecord, key: str) -> bool:
     """Whether a build would read and write exactly what it did: every file is read again, no time stamp is believed."""
     if record.format != _FORMAT or record.key != key or MANIFEST not in record.outputs:
         return False

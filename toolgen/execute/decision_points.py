@@ -20,7 +20,7 @@ from toolgen.clock import Clock
 from toolgen.errors import CanonicalError, SecretError
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.json_codec import encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.middleware import Before, CallView, Middleware, PrincipalView, Refuse
@@ -76,7 +76,7 @@ class DecisionPointMiddleware(Middleware):
 class _Remote(Struct, frozen=True, kw_only=True):
     url: str
     via: Via
-    secrets: Secrets
+    secrets: SecretResolver
     token: SecretReference | None
 
     async def asked(self, body: Mapping[str, Any]) -> Any:

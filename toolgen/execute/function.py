@@ -20,13 +20,13 @@ import msgspec
 
 from toolgen.errors import DescriptionError, place_of
 from toolgen.execute.base import FunctionCounts, InnerCalls
-from toolgen.execute.function_threads import Crowded, Escaped, FunctionLoop, FunctionThreads, Shares, Watch
+from toolgen.execute.function_threads import Escaped, FunctionLoop, FunctionThreads, LoopWatch, Shares, ThreadsBusy
 from toolgen.execute.inner_calls import UnderWay
 from toolgen.execute.work_folder import MAX_FILES, MAX_SIZE, CallFolder, WorkFolders
 from toolgen.functions.context import ToolContext
 from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Retry, ToolError
 from toolgen.functions.pydantic_types import is_model
-from toolgen.functions.signature import Broken, Offer, load_offers
+from toolgen.functions.signature import Broken, FunctionTool, load_offers
 from toolgen.json_codec import MAX_DEPTH, TooDeepError, carried, deeper_than, encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
@@ -39,14 +39,14 @@ from toolgen.model.tool import FunctionBinding
 __all__ = ["FunctionExecutor", "FunctionRuntime"]
 
 _MAX_LOST_LOOPS = 4
-_WATCH = Watch()
+_WATCH = LoopWatch()
 _SHARES = Shares()
 
 
 class FunctionRuntime:
     """One for all functions of a gateway: what they share, a client of a database say, lives on the one loop of them all."""
 
-    def __init__(self, shares: Shares = _SHARES, watch: Watch = _WATCH, folder: Path | None = None) -> None:
+    def __init__(self, shares: Shares = _SHARES, watch: LoopWatch = _WATCH, folder: Path | None = None) -> None:
         self.folders = WorkFolders(folder)
         self.inner: InnerCalls | None = None
         """How functions call other tools, in a gateway."""
@@ -68,8 +68,8 @@ class FunctionRuntime:
             loops_blocked=self._blocked,
         )
 
-    async def run(self, offer: Offer, arguments: dict[str, Any], *, who: str, name: str) -> Any:
-        """What the function answers. Raises what it raises, `Escaped` for what is no error, and `Crowded`."""
+    async def run(self, offer: FunctionTool, arguments: dict[str, Any], *, who: str, name: str) -> Any:
+        """What the function answers. Raises what it raises, `Escaped` for what is no error, and `ThreadsBusy`."""
         work = partial(offer.function, **arguments)
         if offer.is_async:
             return await self._loop_now().run(who, name, work)
@@ -109,7 +109,7 @@ class FunctionRuntime:
         self._loops = [loop for loop in self._loops if loop.alive]
         if not self._loops or self._loops[-1].lost:
             if len(self._loops) >= _MAX_LOST_LOOPS:
-                raise Crowded
+                raise ThreadsBusy
             self._loops.append(FunctionLoop(self._watch, self._found))
         return self._loops[-1]
 
@@ -131,12 +131,12 @@ class FunctionExecutor:
         module: str,
         root: str,
         runtime: FunctionRuntime,
-        load: Callable[[], Mapping[str, Offer | Broken]] | None = None,
+        load: Callable[[], Mapping[str, FunctionTool | Broken]] | None = None,
     ) -> None:
         self._module = module
         self._load_tools = load or partial(load_offers, module, root)
         self._runtime = runtime
-        self._offers: Mapping[str, Offer | Broken] | None = None
+        self._offers: Mapping[str, FunctionTool | Broken] | None = None
         self._promised: dict[str, jsonschema_rs.Validator] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
@@ -146,7 +146,7 @@ class FunctionExecutor:
         if self._offers is None and (refused := await self._load(call)) is not None:
             return refused
         offer = (self._offers or {}).get(binding.function)
-        if not isinstance(offer, Offer) or offer.code != binding.code:
+        if not isinstance(offer, FunctionTool) or offer.code != binding.code:
             return Refused(
                 error=Error(
                     code="handler_error",
@@ -167,7 +167,7 @@ class FunctionExecutor:
         try:
             async with self._runtime.time_limit(_IMPORT_S):
                 self._offers = await self._runtime.apart(call.principal.id, call.tool.name, self._load_tools)
-        except Crowded:
+        except ThreadsBusy:
             return _crowded()
         except Escaped as escaped:
             raise DescriptionError(f"importing the module ended in {escaped}", where=self._module) from escaped
@@ -176,7 +176,9 @@ class FunctionExecutor:
             return Refused(error=Error(code="upstream_unavailable", message=message))
         return None
 
-    async def _with_context(self, offer: Offer, arguments: dict[str, Any], call: Call) -> Success | Failed | Refused:
+    async def _with_context(
+        self, offer: FunctionTool, arguments: dict[str, Any], call: Call
+    ) -> Success | Failed | Refused:
         loop, inner, under_way = asyncio.get_running_loop(), self._runtime.inner, UnderWay()
         folder = CallFolder(self._runtime.folders, loop)
         context = arguments[offer.context] = ToolContext(
@@ -196,7 +198,7 @@ class FunctionExecutor:
         return _OVERFULL if folder.overfull else result
 
     async def _carried(
-        self, offer: Offer, arguments: dict[str, Any], call: Call, given: tuple[ToolContext, CallFolder] | None
+        self, offer: FunctionTool, arguments: dict[str, Any], call: Call, given: tuple[ToolContext, CallFolder] | None
     ) -> Success | Failed | Refused:
         try:
             async with self._runtime.time_limit(offer.mark.timeout_s) as time_limit:
@@ -209,7 +211,7 @@ class FunctionExecutor:
                     if given is not None:
                         given[0].limited(None)
             return self._answered(answer, offer, call)
-        except Crowded:
+        except ThreadsBusy:
             return _crowded()
         except InputNeeded:
             return _ASKS
@@ -227,7 +229,7 @@ class FunctionExecutor:
         except Exception as error:  # noqa: BLE001 - whatever somebody's function may raise
             return _broken(error, call.id)
 
-    def _answered(self, answer: Any, offer: Offer, call: Call) -> Success | Failed:
+    def _answered(self, answer: Any, offer: FunctionTool, call: Call) -> Success | Failed:
         """The answer as JSON, held against what the function says that it answers."""
         try:
             data, size = _portable(offer.written(answer, _plain))
@@ -254,7 +256,7 @@ class FunctionExecutor:
         place = "/".join(("", *(bounded(str(step), 40) for step in fault.instance_path))) or "the answer"
         return f"{place} breaks `{fault.kind.name}` of its schema"
 
-    def _too_long(self, offer: Offer) -> Failed:
+    def _too_long(self, offer: FunctionTool) -> Failed:
         message = f"the function did not end within {offer.mark.timeout_s:g} s, and may still be running"
         if self._runtime.leaving:
             message = "the gateway stopped before the function had ended"

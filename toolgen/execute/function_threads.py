@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from toolgen.model.client_channel import InputNeeded
 
-__all__ = ["Crowded", "Escaped", "FunctionLoop", "FunctionThreads", "Shares", "Watch", "telling"]
+__all__ = ["Escaped", "FunctionLoop", "FunctionThreads", "LoopWatch", "Shares", "ThreadsBusy", "telling"]
 
 
-class Crowded(Exception):  # noqa: N818 - a state of things, as `Unasked` is
+class ThreadsBusy(Exception):  # noqa: N818 - a state of things, as `Unasked` is
     """Everything that could run this function is taken by functions that have not ended."""
 
 
@@ -133,13 +133,13 @@ class FunctionThreads:
         return self._lost.total()
 
     async def run(self, who: str, name: str, work: Callable[[], Any]) -> Any:
-        """What `work` comes to, in a thread of its own. Raises `Crowded` at once where there is none for this principal."""
+        """What `work` comes to, in a thread of its own. Raises `ThreadsBusy` at once where there is none for this principal."""
         if self._taken[who] >= self._shares.each or self.running >= self._shares.all:
-            raise Crowded
+            raise ThreadsBusy
         job = Job(name=name, who=who, work=work)
         self._taken[who] += 1
         thread = self._idle.pop() if self._idle else _Thread()
-        counts = _Place(self._taken)
+        counts = _JobState(self._taken)
         thread.take(job, partial(self._ended, thread, job, counts))
         try:
             return await job.done
@@ -153,12 +153,12 @@ class FunctionThreads:
         while self._idle:
             self._idle.pop().end()
 
-    def _lose(self, job: Job, place: _Place) -> None:
+    def _lose(self, job: Job, place: _JobState) -> None:
         self.abandoned += 1
         if self._lost[job.who] < self._shares.lost_each and self.lost < self._shares.lost_all:
             place.move(job.who, self._lost)
 
-    def _ended(self, thread: _Thread, job: Job, place: _Place, value: Any, error: BaseException | None) -> None:
+    def _ended(self, thread: _Thread, job: Job, place: _JobState, value: Any, error: BaseException | None) -> None:
         place.move(job.who, None)
         if len(self._idle) < self._shares.all:
             self._idle.append(thread)
@@ -167,7 +167,7 @@ class FunctionThreads:
         job.settle(value, error)
 
 
-class _Place:
+class _JobState:
     """In which of the counts a job stands."""
 
     __slots__ = ("taken",)
@@ -220,7 +220,7 @@ _Outcome: TypeAlias = tuple[Any, BaseException | None]
 _logger = logging.getLogger("toolgen.tools")
 
 
-class Watch(Struct, frozen=True, kw_only=True):
+class LoopWatch(Struct, frozen=True, kw_only=True):
     """How often the loop is asked for a sign of life, after how long without one it is called blocked, and after how long lost."""
 
     every_s: float = 0.5
@@ -234,7 +234,7 @@ class FunctionLoop:
     A loop that is `lost` is given no more work. Where what blocks it ends after all, its calls run to their end, and then it stops.
     """
 
-    def __init__(self, watch: Watch, found: Callable[[], None]) -> None:
+    def __init__(self, watch: LoopWatch, found: Callable[[], None]) -> None:
         self._watch_by = watch
         self._found = found
         self._jobs: dict[Job, asyncio.Task[_Outcome] | None] = {}

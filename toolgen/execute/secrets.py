@@ -25,14 +25,14 @@ from toolgen.execute.outbound.request import (
     OutboundError,
     OutboundRequest,
     OutboundResponse,
-    Tls,
+    TlsMaterial,
     UnreachableError,
     Via,
 )
 from toolgen.files import read_file
 from toolgen.model.secret import MASK, Secret, SecretReference, Unprinted, parse_reference
 
-__all__ = ["MASK", "Secret", "SecretReference", "Secrets", "Vault", "parse_reference"]
+__all__ = ["MASK", "Secret", "SecretReference", "SecretResolver", "VaultClient", "parse_reference"]
 
 _TTL_S = 300.0
 _FAILED_S = 5.0
@@ -45,7 +45,7 @@ _EARLY = 0.9  # of its time, after which a token is asked for again
 log = logging.getLogger("toolgen.secrets")
 
 
-class _Entry(Unprinted, frozen=True):
+class _CachedFields(Unprinted, frozen=True):
     """The fields of one secret, or a sentence about why there are none; both for a time. Fields may be used until `last` where there are
     no others."""
 
@@ -59,7 +59,7 @@ class _LoginError(OutboundError):
     """Vault does not let this gateway in."""
 
 
-class Vault:
+class VaultClient:
     """Reads secrets of one Vault. What was read is remembered for `TOOLGEN_VAULT_TTL` seconds (300), or a shorter lease.
 
     When Vault cannot be reached, what was read before is used for as long again. Whatever else keeps it from being read is a no, and it is
@@ -70,8 +70,8 @@ class Vault:
         self._environment = environment
         self._permit = permit
         self._clock = clock
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._reading: dict[str, asyncio.Task[_Entry]] = {}
+        self._entries: OrderedDict[str, _CachedFields] = OrderedDict()
+        self._reading: dict[str, asyncio.Task[_CachedFields]] = {}
         self._token: tuple[str, float] = ("", 0.0)
 
     def __repr__(self) -> str:
@@ -94,14 +94,14 @@ class Vault:
             task.add_done_callback(lambda _: self._reading.pop(path, None))
         return _field(await asyncio.shield(task), path, key)
 
-    async def _renewed(self, path: str) -> _Entry:
+    async def _renewed(self, path: str) -> _CachedFields:
         old = self._entries.get(path)
         now = self._clock.monotonic()
         try:
             entry = await self._entry(path)
         except OutboundError as error:
             until = self._clock.monotonic() + _FAILED_S  # a Vault that does not answer is not waited for by every call
-            entry = _Entry({}, str(error), until)
+            entry = _CachedFields({}, str(error), until)
             if isinstance(error, _LoginError):
                 self._entries = OrderedDict.fromkeys(self._entries, entry)
             elif isinstance(error, UnreachableError) and old is not None and not old.fault and now < old.last:
@@ -113,7 +113,7 @@ class Vault:
             self._entries.popitem(last=False)
         return entry
 
-    async def _entry(self, path: str) -> _Entry:
+    async def _entry(self, path: str) -> _CachedFields:
         reply = await self._get(path, await self._login(again=False))
         if reply.status == 403 and self._role()[0]:
             reply = await self._get(path, await self._login(again=True))
@@ -121,16 +121,16 @@ class Vault:
         _check_up(reply)
         if reply.status != 200:
             why = {403: "Vault does not let this gateway read it", 404: "Vault has no such secret"}
-            return _Entry({}, why.get(reply.status, f"Vault answered {reply.status}"), now + _FAILED_S)
+            return _CachedFields({}, why.get(reply.status, f"Vault answered {reply.status}"), now + _FAILED_S)
         answer = _object(reply)
         inner = answer.get("data")
         data = inner.get("data") if isinstance(inner, Mapping) else None
         if not isinstance(data, Mapping):
-            return _Entry({}, "what Vault answered is no secret of KV version 2", now + _FAILED_S)
+            return _CachedFields({}, "what Vault answered is no secret of KV version 2", now + _FAILED_S)
         lease = answer.get("lease_duration")
         ttl = float(min(self._ttl(), lease)) if isinstance(lease, int) and lease > 0 else self._ttl()
         fields = {str(key): value for key, value in data.items() if isinstance(value, str)}
-        return _Entry(fields, "", now + ttl, now + ttl + self._ttl())
+        return _CachedFields(fields, "", now + ttl, now + ttl + self._ttl())
 
     async def _get(self, path: str, token: str) -> OutboundResponse:
         mount, _, rest = path.partition("/")
@@ -171,7 +171,7 @@ class Vault:
         via = Via(
             permit=self._permit,
             destination=Destination(host="", port=0, service="keys"),
-            tls=Tls(
+            tls=TlsMaterial(
                 certificate=self._pem("VAULT_CLIENT_CERT"),
                 key=self._pem("VAULT_CLIENT_KEY"),
                 authorities=self._pem("VAULT_CACERT"),
@@ -217,7 +217,7 @@ def _check_up(reply: OutboundResponse) -> None:
         raise UnreachableError(f"Vault answered {reply.status}")
 
 
-def _field(entry: _Entry, path: str, key: str) -> str:
+def _field(entry: _CachedFields, path: str, key: str) -> str:
     if entry.fault:
         raise SecretError(
             f"${{vault:{path}#{key}}} cannot be read: {entry.fault}",
@@ -274,7 +274,7 @@ _CLOCK = SystemClock()
 _SUGGESTION = "set it where the gateway runs"
 
 
-class Secrets:
+class SecretResolver:
     """Resolves references each time one is needed, so that a rotated variable, file or entry is seen by the next call.
 
     Variables and files are looked at every time; what has to be fetched (Vault, keyrings) is remembered for a while. `permit` is asked
@@ -291,7 +291,7 @@ class Secrets:
         self._environment = environment
         self._clock = clock
         self._files: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
-        self._vault = Vault(environment, permit=permit, clock=clock)
+        self._vault = VaultClient(environment, permit=permit, clock=clock)
         self._keyring: dict[str, tuple[float, str]] = {}
 
     def revealed(self, reference: SecretReference) -> str | None:

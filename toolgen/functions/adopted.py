@@ -17,9 +17,9 @@ from typing import Any, Literal, TypeVar
 
 from toolgen.canonical import canonical
 from toolgen.errors import CanonicalError, DescriptionError
-from toolgen.functions.decorator import Audio, EmbeddedResource, Image, Mark, ToolError
+from toolgen.functions.decorator import Audio, EmbeddedResource, Image, ToolError, ToolMark
 from toolgen.functions.pydantic_types import faults_of
-from toolgen.functions.signature import Broken, Offer, imported
+from toolgen.functions.signature import Broken, FunctionTool, imported
 from toolgen.model.excerpt import bounded
 
 __all__ = ["adopted_tool", "load_adopted"]
@@ -28,7 +28,9 @@ T = TypeVar("T")
 _MAX_TOOLS = 2_000
 
 
-def load_adopted(framework: Literal["fastmcp", "langchain"], place: str, root: str) -> Mapping[str, Offer | Broken]:
+def load_adopted(
+    framework: Literal["fastmcp", "langchain"], place: str, root: str
+) -> Mapping[str, FunctionTool | Broken]:
     """The tools of `module:name`: a server, a tool, a list of tools or a toolkit. Imports the module. Raises `DescriptionError`."""
     module, _, name = place.partition(":")
     found = getattr(imported(module, root), name, None)
@@ -46,7 +48,7 @@ def load_adopted(framework: Literal["fastmcp", "langchain"], place: str, root: s
     return offers
 
 
-def adopted_tool(thing: object) -> Offer | Broken | None:
+def adopted_tool(thing: object) -> FunctionTool | Broken | None:
     """A tool of FastMCP or LangChain that somebody has at hand; None for anything else. Nothing is imported that was not before."""
     name = str(getattr(thing, "name", type(thing).__name__))
     try:
@@ -71,14 +73,14 @@ def _served(tool: Any) -> Any:
     return kind("added", tools=[tool])
 
 
-def _of_fastmcp(server: Any) -> Mapping[str, Offer | Broken] | None:
+def _of_fastmcp(server: Any) -> Mapping[str, FunctionTool | Broken] | None:
     if not all(inspect.iscoroutinefunction(getattr(server, name, None)) for name in ("list_tools", "call_tool")):
         return None
     tools = list(_run(server.list_tools()))[:_MAX_TOOLS]
     return {tool.name: _guarded(tool.name, partial(_fastmcp_offer, server, tool)) for tool in tools}
 
 
-def _fastmcp_offer(server: Any, tool: Any) -> Offer:
+def _fastmcp_offer(server: Any, tool: Any) -> FunctionTool:
     output = _first(tool, "output_schema", "outputSchema")
     annotations = getattr(tool, "annotations", None)
     function = getattr(tool, "fn", None) or _registered(server, tool.name)
@@ -165,21 +167,21 @@ def _of_fastmcp_error(error: Exception) -> Exception:
     return cause if isinstance(cause, Exception) else error
 
 
-def _of_langchain(found: Any) -> Mapping[str, Offer | Broken] | None:
+def _of_langchain(found: Any) -> Mapping[str, FunctionTool | Broken] | None:
     from langchain_core.tools import BaseTool  # noqa: PLC0415 - the project's own, where its module imported it
 
     listed = found.get_tools() if hasattr(found, "get_tools") else found
     tools = [listed] if isinstance(listed, BaseTool) else list(listed) if isinstance(listed, Iterable) else []
     if not tools or not all(isinstance(one, BaseTool) for one in tools):
         return None
-    offers: dict[str, Offer | Broken] = {}
+    offers: dict[str, FunctionTool | Broken] = {}
     for tool in tools[:_MAX_TOOLS]:
         clash = Broken(name=tool.name, reason=f"two of these tools are called {tool.name}", line=0)
         offers[tool.name] = clash if tool.name in offers else _guarded(tool.name, partial(_langchain_offer, tool))
     return offers
 
 
-def _langchain_offer(tool: Any) -> Offer:
+def _langchain_offer(tool: Any) -> FunctionTool:
     from langchain_core.tools import BaseTool, ToolException  # noqa: PLC0415 - as above
 
     def meant(error: Exception) -> Exception:
@@ -230,7 +232,7 @@ def _offer(  # noqa: PLR0913 - what a tool has
     input_schema: Any,
     output_schema: Any,
     content: bool,
-) -> Offer:
+) -> FunctionTool:
     schema = {key: value for key, value in dict(input_schema or {"type": "object"}).items() if key != "title"}
     try:
         text, line = "".join(inspect.getsourcelines(source)[0]), inspect.getsourcelines(source)[1]
@@ -240,10 +242,10 @@ def _offer(  # noqa: PLR0913 - what a tool has
         said = canonical(schema)
     except CanonicalError as error:
         raise TypeError(f"its schema is no JSON: {error.message}") from error
-    return Offer(
+    return FunctionTool(
         name=name,
         function=function,
-        mark=Mark(effect=effect, name=name, title=title, idempotent=idempotent, input_schema=schema),
+        mark=ToolMark(effect=effect, name=name, title=title, idempotent=idempotent, input_schema=schema),
         summary=description.strip(),
         input_schema=schema,
         output_schema=output_schema,
@@ -255,7 +257,7 @@ def _offer(  # noqa: PLR0913 - what a tool has
     )
 
 
-def _guarded(name: str, make: Callable[[], Offer]) -> Offer | Broken:
+def _guarded(name: str, make: Callable[[], FunctionTool]) -> FunctionTool | Broken:
     try:
         return make()
     except (AttributeError, TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolgen.functions.pydantic_types import discriminating, is_field, model_type, models_in
 
-__all__ = ["NOTHING", "Parameter", "honoured", "is_any", "parameter"]
+__all__ = ["NOTHING", "FunctionParameter", "honoured", "is_any", "parameter"]
 
 NOTHING: Any = object()
 """A parameter that has no default."""
@@ -35,7 +35,7 @@ _FIELD_SAYS = frozenset(  # what of pydantic's Field has a meaning here; anythin
 _WRITE = "write what it means as msgspec.Meta(…), pydantic.Field(ge, gt, le, lt, multiple_of, min_length, max_length, pattern) or text"
 
 
-class Parameter(Struct, frozen=True, kw_only=True):
+class FunctionParameter(Struct, frozen=True, kw_only=True):
     """A parameter as its tool has it. `alias` is the argument's name, "" where it is the parameter's own.
 
     `factory` makes a default that is not one value; `described`: its annotation says what it is.
@@ -48,7 +48,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
     described: bool = False
 
 
-def parameter(name: str, hint: Any, default: Any) -> Parameter:
+def parameter(name: str, hint: Any, default: Any) -> FunctionParameter:
     """A parameter of this type and default, either of which may be pydantic's `Field(…)`. Raises `TypeError`."""
     fields = [one for one in (*_said(hint), default) if is_field(one)]
     if len(fields) > 1:
@@ -61,7 +61,7 @@ def parameter(name: str, hint: Any, default: Any) -> Parameter:
         return made if found is None else _with_field(name, made, found)
     said = [one for meta in _said(hint) for one in _metas(meta, name, outermost=True)]
     kind = honoured(typing.get_args(hint)[0] if _said(hint) else hint, name)
-    made = Parameter(
+    made = FunctionParameter(
         kind=_annotated(kind, said),
         default=default,
         described=any(one.description for one in said),
@@ -110,7 +110,7 @@ def _annotated(kind: Any, said: list[msgspec.Meta]) -> Any:
     return Annotated[kind, *said] if said else kind
 
 
-def _of_models(name: str, hint: Any, default: Any) -> Parameter:
+def _of_models(name: str, hint: Any, default: Any) -> FunctionParameter:
     """A parameter whose value pydantic reads, with all that is said beside its type but for what concerns the parameter as a whole."""
     held: list[Any] = []
     metas: list[msgspec.Meta] = []
@@ -127,14 +127,14 @@ def _of_models(name: str, hint: Any, default: Any) -> Parameter:
     inner = typing.get_args(hint)[0] if _said(hint) else hint
     kind = model_type(Annotated[inner, *held] if held else inner, name)
     described = any(one.description for one in metas)
-    return Parameter(kind=Annotated[kind, *metas] if metas else kind, default=default, described=described)
+    return FunctionParameter(kind=Annotated[kind, *metas] if metas else kind, default=default, described=described)
 
 
 def _limits(meta: msgspec.Meta) -> bool:
     return any(getattr(meta, name) is not None for name in (*_LIMITS.values(), "pattern"))
 
 
-def _with_field(name: str, made: Parameter, found: Any) -> Parameter:
+def _with_field(name: str, made: FunctionParameter, found: Any) -> FunctionParameter:
     alias = found.validation_alias or found.alias or ""
     if not isinstance(alias, str):
         raise TypeError(f"{name}: validation_alias is a path or a choice, which an argument cannot be; write alias='…'")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from toolgen.functions.decorator import ToolError
 from toolgen.model.call import Principal
-from toolgen.model.client_channel import Line, Unasked
+from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Envelope
 from toolgen.model.schema import Json, JsonObject
 
@@ -131,7 +131,7 @@ class ToolContext:
         *,
         call_id: str,
         principal: Principal,
-        line: Line | None,
+        line: ClientChannel | None,
         loop: asyncio.AbstractEventLoop,
         call: InnerCall | None = None,
         folder: Callable[[], Path] | None = None,

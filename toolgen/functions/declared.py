@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from toolgen.canonical import canonical
 from toolgen.functions.adopted import load_adopted
 from toolgen.functions.context import ToolContext
-from toolgen.functions.decorator import MARK, Mark
+from toolgen.functions.decorator import MARK, ToolMark
 from toolgen.functions.resource import Export, read_resource
-from toolgen.functions.signature import Broken, Offer, imported, load_offers, offer_of
+from toolgen.functions.signature import Broken, FunctionTool, imported, load_offers, offer_of
 from toolgen.functions.transforms import transform
 
 __all__ = ["load_tools"]
@@ -25,7 +25,7 @@ _TRANSFORM_S = 5.0
 
 def load_tools(
     place: str, root: str, source: str, *, framework: Literal["", "fastmcp", "langchain"] = "", resource: str = ""
-) -> Mapping[str, Offer | Broken]:
+) -> Mapping[str, FunctionTool | Broken]:
     """The tools of a module: its functions marked with `@tool`, what another framework made of them, or what a resource declares.
 
     Raises `DescriptionError`.
@@ -35,14 +35,14 @@ def load_tools(
     return load_adopted(framework, place, root) if framework else load_offers(place, root)
 
 
-def _declared(path: str, root: str, source: str) -> Mapping[str, Offer | Broken]:
+def _declared(path: str, root: str, source: str) -> Mapping[str, FunctionTool | Broken]:
     """By export. Imports the module of a resource that names one. Raises `DescriptionError`."""
     resource = read_resource(Path(path), source)
     if resource.kind == "transform":
         return {export.name: _guarded(export, _transform) for export in resource.exports}
     module = imported(resource.base, root)
 
-    def make(export: Export) -> Offer:
+    def make(export: Export) -> FunctionTool:
         function = getattr(module, export.function, None)
         if not inspect.isfunction(function):
             raise TypeError(f"{resource.base} has no function {export.function}")
@@ -51,7 +51,7 @@ def _declared(path: str, root: str, source: str) -> Mapping[str, Offer | Broken]
     return {export.name: _guarded(export, make) for export in resource.exports}
 
 
-def _guarded(export: Export, make: Callable[[Export], Offer]) -> Offer | Broken:
+def _guarded(export: Export, make: Callable[[Export], FunctionTool]) -> FunctionTool | Broken:
     try:
         return make(export)
     except (AttributeError, TypeError, ValueError) as error:
@@ -62,17 +62,17 @@ def _line(export: Export) -> int:
     return int(export.where.rpartition(":")[2])
 
 
-def _transform(export: Export) -> Offer:
+def _transform(export: Export) -> FunctionTool:
     made = transform(export.result)
 
     def answer(**arguments: Any) -> Any:
         return made(arguments)
 
     schema = dict(export.parameters or {})
-    return Offer(
+    return FunctionTool(
         name=export.name,
         function=answer,
-        mark=Mark(effect=export.effect or "read", title=export.title, idempotent=True, timeout_s=_TRANSFORM_S),
+        mark=ToolMark(effect=export.effect or "read", title=export.title, idempotent=True, timeout_s=_TRANSFORM_S),
         summary=export.description,
         input_schema=schema,
         output_schema=export.output,
@@ -84,10 +84,10 @@ def _transform(export: Export) -> Offer:
     )
 
 
-def _function(export: Export, function: Any) -> Offer:
+def _function(export: Export, function: Any) -> FunctionTool:
     """The function, with what the resource says in place of what it says itself."""
     own = getattr(function, MARK, None)
-    mark = own if isinstance(own, Mark) else Mark(effect="write")
+    mark = own if isinstance(own, ToolMark) else ToolMark(effect="write")
     mark = replace(
         mark,
         name="",
@@ -115,13 +115,13 @@ def _is_untyped(function: Any) -> bool:
     return any(one.annotation is one.empty for one in inspect.signature(function).parameters.values())
 
 
-def _as_it_is(export: Export, function: Any, mark: Mark) -> Offer:
+def _as_it_is(export: Export, function: Any, mark: ToolMark) -> FunctionTool:
     """A function without types: the resource's schema is all that says what its arguments are."""
     if export.parameters is None:
         raise TypeError("a parameter has no type, and the export has no parameters")
     hints = inspect.get_annotations(function, eval_str=True)
     context = next((name for name, kind in hints.items() if kind is ToolContext), "")
-    return Offer(
+    return FunctionTool(
         name=export.name,
         function=function,
         mark=mark,

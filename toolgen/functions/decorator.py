@@ -17,9 +17,9 @@ __all__ = [
     "Audio",
     "EmbeddedResource",
     "Image",
-    "Mark",
     "Retry",
     "ToolError",
+    "ToolMark",
     "tool",
 ]
 
@@ -30,7 +30,7 @@ CAPABILITIES = ("elicitation", "roots", "sampling", "tasks")
 _DEFAULT_TIMEOUT_S = 30.0
 
 
-class Mark(Struct, frozen=True, kw_only=True):
+class ToolMark(Struct, frozen=True, kw_only=True):
     """What `@tool` says of a function; "" and None leave it to the function's own name, docstring and annotations."""
 
     effect: str
@@ -73,7 +73,7 @@ def tool(function: Any = None, /, **said: Any) -> Any:  # the overloads are the 
     Raises `ValueError` for a word that means nothing.
     """
     seconds = said.pop("timeout", _DEFAULT_TIMEOUT_S)
-    mark = Mark(**{"effect": "write", **said}, timeout_s=seconds)
+    mark = ToolMark(**{"effect": "write", **said}, timeout_s=seconds)
     if mark.effect not in {"read", "write", "destructive"}:
         raise ValueError(f"effect: {mark.effect!r} is not read, write or destructive")
     if not 0 < mark.timeout_s <= 3600:
@@ -111,7 +111,7 @@ class Retry(ToolError):  # noqa: N818 - what is asked for, and not a fault
         super().__init__(message, suggestion=suggestion)
 
 
-class _File:
+class _FunctionFile:
     """Bytes of some type; no dataclass, because those are JSON already, and these have a form of their own."""
 
     __slots__ = ("data", "media_type")
@@ -125,14 +125,14 @@ class _File:
         return {"base64": base64.b64encode(self.data).decode(), "media_type": self.media_type}
 
 
-class Image(_File):
+class Image(_FunctionFile):
     """A picture as an answer, or as a part of one."""
 
     def __init__(self, data: bytes, media_type: str = "image/png") -> None:
         super().__init__(data, media_type)
 
 
-class Audio(_File):
+class Audio(_FunctionFile):
     """A recording as an answer, or as a part of one."""
 
     def __init__(self, data: bytes, media_type: str = "audio/wav") -> None:

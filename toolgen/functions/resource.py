@@ -14,9 +14,9 @@ from msgspec import Struct, field
 from toolgen.errors import DescriptionError
 from toolgen.files import read_file
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
-from toolgen.yaml_file import Document, apart, decode, read
+from toolgen.yaml_file import YamlDocument, apart, decode, read
 
-__all__ = ["Export", "Fault", "Request", "Resource", "ResourceKind", "read_resource"]
+__all__ = ["Export", "ExportFault", "FunctionResource", "RequestTemplate", "ResourceKind", "read_resource"]
 
 ResourceKind: TypeAlias = Literal["entry", "http", "sql", "transform"]
 _EXPORT = re.compile(r"[a-z](?:_?[a-z0-9])*\Z")
@@ -27,7 +27,7 @@ _MAX_SIZE = 4 * 1024 * 1024
 _OWN: Mapping[ResourceKind, str] = {"entry": "function", "http": "request", "sql": "statement", "transform": "result"}
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
+class RequestTemplate(msgspec.Struct, forbid_unknown_fields=True):
     """One request, with `{argument}` where an argument stands."""
 
     path: str
@@ -51,12 +51,12 @@ class _Export(msgspec.Struct, forbid_unknown_fields=True):
     idempotent: bool | None = None
     errorMessageLimit: int | None = None  # noqa: N815 - the file's own word
     function: str = ""
-    request: Request | None = None
+    request: RequestTemplate | None = None
     statement: str = ""
     result: Any = msgspec.UNSET
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _ResourceFile(msgspec.Struct, forbid_unknown_fields=True):
     kind: Literal["Tool"]
     exports: list[Annotated[Any, apart(_Export)]]
     name: str = ""
@@ -80,19 +80,19 @@ class Export(Struct, frozen=True, kw_only=True):
     idempotent: bool | None = None
     error_message_limit: int = MAX_MESSAGE_LENGTH
     function: str = ""
-    request: Request | None = None
+    request: RequestTemplate | None = None
     statement: str = ""
     result: Any = None
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class ExportFault(Struct, frozen=True, kw_only=True):
     """What is wrong with one export, which then is no tool."""
 
     where: str
     message: str
 
 
-class Resource(Struct, frozen=True, kw_only=True):
+class FunctionResource(Struct, frozen=True, kw_only=True):
     """`base` is the module of functions, the URL that requests begin with, or the database; "" for transforms."""
 
     path: Path
@@ -100,13 +100,13 @@ class Resource(Struct, frozen=True, kw_only=True):
     base: str
     digest: str
     exports: tuple[Export, ...]
-    faults: tuple[Fault, ...] = field(default=())
+    faults: tuple[ExportFault, ...] = field(default=())
 
 
-def read_resource(path: Path, source: str) -> Resource:
+def read_resource(path: Path, source: str) -> FunctionResource:
     """Reads the file of a source. Raises `DescriptionError`, with the line, for what is no resource; an export that is wrong is a fault."""
     document = read(path, path.name, DescriptionError)
-    given = decode(document, (), _File, DescriptionError)
+    given = decode(document, (), _ResourceFile, DescriptionError)
     kind, base = _kind(given, document)
     if given.name not in {"", source}:
         raise DescriptionError(
@@ -116,20 +116,20 @@ def read_resource(path: Path, source: str) -> Resource:
     if not 1 <= len(given.exports) <= _MAX_EXPORTS:
         raise DescriptionError(f"exports: takes 1 to {_MAX_EXPORTS} tools", where=document.where("exports"))
     found: dict[str, Export] = {}
-    faults: list[Fault] = []
+    faults: list[ExportFault] = []
     for index in range(len(given.exports)):
         where = document.where("exports", index)
         try:
             export = _read(document, index, kind, _limit(given.errorMessageLimit, document, "errorMessageLimit"))
             if export.name in found:
                 message = f"name: {export.name} is exported already, at {found[export.name].where}"
-                faults.append(Fault(where=where, message=message))
+                faults.append(ExportFault(where=where, message=message))
             else:
                 found[export.name] = export
         except DescriptionError as error:
             message = error.message + (f" ({error.suggestion})" if error.suggestion else "")
-            faults.append(Fault(where=error.where or where, message=message))
-    return Resource(
+            faults.append(ExportFault(where=error.where or where, message=message))
+    return FunctionResource(
         path=path,
         kind=kind,
         base=base,
@@ -139,7 +139,7 @@ def read_resource(path: Path, source: str) -> Resource:
     )
 
 
-def _kind(given: _File, document: Document) -> tuple[ResourceKind, str]:
+def _kind(given: _ResourceFile, document: YamlDocument) -> tuple[ResourceKind, str]:
     named: dict[ResourceKind, str] = {
         "entry": given.entry,
         "http": "" if given.http is None else given.http.server,
@@ -159,7 +159,7 @@ def _kind(given: _File, document: Document) -> tuple[ResourceKind, str]:
     return said[0], named[said[0]].rstrip("/") if said[0] == "http" else named[said[0]]
 
 
-def _read(document: Document, index: int, kind: ResourceKind, limit: int) -> Export:
+def _read(document: YamlDocument, index: int, kind: ResourceKind, limit: int) -> Export:
     path = ("exports", index)
     one = decode(document, path, _Export, DescriptionError)
     document.check_numbers(path, DescriptionError)
@@ -210,7 +210,7 @@ def _read(document: Document, index: int, kind: ResourceKind, limit: int) -> Exp
     )
 
 
-def _limit(given: int | None, document: Document, *path: str | int) -> int:
+def _limit(given: int | None, document: YamlDocument, *path: str | int) -> int:
     if given is None:
         return MAX_MESSAGE_LENGTH
     if not 1 <= given <= MAX_MESSAGE_LENGTH:
@@ -220,7 +220,7 @@ def _limit(given: int | None, document: Document, *path: str | int) -> int:
     return given
 
 
-def _check_parameters(one: _Export, kind: ResourceKind, document: Document, path: tuple[str | int, ...]) -> None:
+def _check_parameters(one: _Export, kind: ResourceKind, document: YamlDocument, path: tuple[str | int, ...]) -> None:
     if one.parameters is None:
         if kind != "entry":
             raise DescriptionError(

@@ -23,12 +23,12 @@ from toolgen.canonical import schema_digest
 from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.functions.annotations import NOTHING, honoured, is_any, parameter
 from toolgen.functions.context import ToolContext
-from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, Mark
+from toolgen.functions.decorator import MARK, Audio, EmbeddedResource, Image, ToolMark
 from toolgen.functions.docstrings import documented
 from toolgen.functions.pydantic_types import ModelType, is_model
 from toolgen.model.schema import JsonObject, Schema
 
-__all__ = ["Broken", "Offer", "forget", "imported", "load_offers", "module_file", "offer_of"]
+__all__ = ["Broken", "FunctionTool", "forget", "imported", "load_offers", "module_file", "offer_of"]
 
 _CONTENT = (Image, Audio, EmbeddedResource)
 _ANY = {"$toolgen": "any JSON"}
@@ -37,7 +37,7 @@ _STRUCT = "_ArgumentsOfTool"  # no type of the function's own is called so
 _IMPORTING = threading.Lock()
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class FunctionTool(Struct, frozen=True, kw_only=True):
     """One marked function. `struct` takes its arguments from JSON, None where it takes them as they are (`**arguments`).
 
     `context` is the parameter that gets the `ToolContext`, "" where there is none. `content`: it answers with pictures, recordings or
@@ -46,7 +46,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
     name: str
     function: Callable[..., Any]
-    mark: Mark
+    mark: ToolMark
     summary: str
     input_schema: Schema
     output_schema: Schema | None
@@ -84,16 +84,16 @@ class Broken(Struct, frozen=True, kw_only=True):
     line: int
 
 
-def load_offers(module: str, root: str) -> Mapping[str, Offer | Broken]:
+def load_offers(module: str, root: str) -> Mapping[str, FunctionTool | Broken]:
     """The marked functions that a module defines, by the function's name, in the order they stand.
 
     Imports it, from `root` before any other place, which runs it: it is the project's own code. Raises `DescriptionError`.
     """
     loaded = imported(module, root)
-    found: dict[str, Offer | Broken] = {}
+    found: dict[str, FunctionTool | Broken] = {}
     for name, function in vars(loaded).items():
         mark = getattr(function, MARK, None)
-        if isinstance(mark, Mark) and getattr(function, "__module__", "") == module:
+        if isinstance(mark, ToolMark) and getattr(function, "__module__", "") == module:
             found[name] = offer_of(name, function, mark)
     return found
 
@@ -145,7 +145,7 @@ def _told(error: BaseException, module: str) -> str:
     return f"{type(error).__name__}, line {trace.tb_lineno}" if trace is not None else type(error).__name__
 
 
-def offer_of(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Broken:
+def offer_of(name: str, function: Callable[..., Any], mark: ToolMark) -> FunctionTool | Broken:
     try:
         text, line = "".join(inspect.getsourcelines(function)[0]), inspect.getsourcelines(function)[1]
     except (OSError, TypeError):
@@ -161,7 +161,7 @@ def offer_of(name: str, function: Callable[..., Any], mark: Mark) -> Offer | Bro
         return Broken(name=name, reason=_without_advice(str(error)), line=line)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - annotations are code, and so are the classes that they name
         return Broken(name=name, reason=f"its types cannot be read: {_told(error, '')}", line=line)
-    return Offer(
+    return FunctionTool(
         name=name,
         function=function,
         mark=mark,
@@ -192,7 +192,7 @@ def _check_json(schema: Schema, said: str) -> None:
 
 
 def _input(
-    name: str, function: Callable[..., Any], mark: Mark, hints: Mapping[str, Any], told: Mapping[str, str]
+    name: str, function: Callable[..., Any], mark: ToolMark, hints: Mapping[str, Any], told: Mapping[str, str]
 ) -> tuple[str, type[msgspec.Struct] | None, Schema]:
     context, fields, rest = "", [], False
     for given in inspect.signature(function).parameters.values():

@@ -15,7 +15,7 @@ from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 
 if TYPE_CHECKING:
-    from toolgen.json_path import Budget, JsonPath
+    from toolgen.json_path import JsonPath, StepBudget
 
 __all__ = ["transform"]
 
@@ -32,7 +32,7 @@ class _Evaluation:
 
     __slots__ = ("arguments", "budget", "room")
 
-    def __init__(self, arguments: JsonObject, budget: Budget) -> None:
+    def __init__(self, arguments: JsonObject, budget: StepBudget) -> None:
         self.arguments = dict(arguments)
         self.budget = budget
         self.room = _MAX_SIZE
@@ -69,7 +69,7 @@ Compiled = Callable[[_Evaluation], Json]
 
 def transform(template: Any) -> Callable[[JsonObject], Json]:
     """What makes an answer of arguments. Raises `ValueError` for a template that says nothing."""
-    from toolgen.json_path import Budget, JsonPath, JsonPathError  # noqa: PLC0415 - as above
+    from toolgen.json_path import JsonPath, JsonPathError, StepBudget  # noqa: PLC0415 - as above
 
     paths: list[str] = []
 
@@ -83,7 +83,7 @@ def transform(template: Any) -> Callable[[JsonObject], Json]:
             raise ValueError(bounded(f"'{bounded(text, 60)}' {error}", 200)) from None
 
     made = _compiled(template, path, 0)
-    return lambda arguments: made(_Evaluation(arguments, Budget(_MAX_STEPS)))
+    return lambda arguments: made(_Evaluation(arguments, StepBudget(_MAX_STEPS)))
 
 
 def _compiled(template: Any, path: Callable[[str], JsonPath], depth: int) -> Compiled:

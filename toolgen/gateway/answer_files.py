@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from toolgen.canonical import digest, encodable
 from toolgen.errors import StateError
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.file_links import SCHEME, parse_uri, reference_text
 from toolgen.json_codec import decode_json, encode_json
 from toolgen.model.call import Call, Principal, parties
@@ -42,7 +42,7 @@ _MAX_TOOLS = 4_096
 class Whose(Struct, frozen=True, kw_only=True):
     """To whom a file was given, by an answer of which tool, and in which call."""
 
-    governance: Governance
+    governance: CompiledPolicy
     principal: Principal
     tool: Tool
     call_id: str
@@ -93,7 +93,7 @@ class AnswerFiles:
         self.shown = shown
         self._declared: dict[str, frozenset[str]] = {}
 
-    async def referenced(self, governance: Governance, call: Call, result: _Ended) -> _Ended:
+    async def referenced(self, governance: CompiledPolicy, call: Call, result: _Ended) -> _Ended:
         """The result with references in place of the files that its data holds."""
         if result.shape is Shape.STORED and isinstance(result, Success) and isinstance(result.data, Mapping):
             token, media_type, size = (result.data.get(name) for name in ("token", "media_type", "size"))
@@ -136,7 +136,7 @@ class AnswerFiles:
         )
         return self.reference(whose.tool, key, media_type, len(body))
 
-    async def with_media(self, governance: Governance, principal: Principal, envelope: Envelope) -> Envelope:
+    async def with_media(self, governance: CompiledPolicy, principal: Principal, envelope: Envelope) -> Envelope:
         """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
         tool = governance.tool(envelope.tool)
         if envelope.status != "ok" or tool is None:
@@ -335,7 +335,9 @@ def _named_in(envelope: Envelope) -> Iterator[str]:
             yield str(reference.get("uri"))
 
 
-def bound_to(governance: Governance, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None) -> bytes:
+def bound_to(
+    governance: CompiledPolicy, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None
+) -> bytes:
     """What must be the same when an answer is read on: the caller and whom it acts for, the tool, the policy about them, the arguments."""
     about = {
         "parties": parties(principal),

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from toolgen.audit.log import AuditLog
 from toolgen.gateway.approval_grants import ApprovalGrants, remembered
-from toolgen.gateway.approval_terms import AS_ASKED, Terms, edited, too_late
-from toolgen.gateway.approval_view import Shown, shown_to_approver, shown_to_caller
+from toolgen.gateway.approval_terms import AS_ASKED, DecisionOptions, edited, too_late
+from toolgen.gateway.approval_view import ApprovalView, shown_to_approver, shown_to_caller
 from toolgen.gateway.approvers import answerable, counted, escalated_to, in_words, may_ever_answer, met, open_roles
-from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.kept_principals import of_party
 from toolgen.gateway.waiting_calls import WaitingCalls
 from toolgen.model.call import Call, Principal, parties
@@ -23,13 +23,13 @@ from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest, elicitable
 from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.grants import CallGrant, Grants
-from toolgen.state.invocations import Invocation, Invocations, Remember, Vote
+from toolgen.state.invocations import ApprovalVote, Invocation, Invocations, Remember
 
 __all__ = ["Answers"]
 
 _TRIES = 40
 _AGAIN_S = 0.05
-_AT_CLIENT = Terms(channel="mcp")
+_AT_CLIENT = DecisionOptions(channel="mcp")
 _UNANSWERED = Error(
     code="cancelled",
     message="a person has to agree to this call; the person at the client was asked and gave no answer, and the policy names nobody else",
@@ -79,7 +79,7 @@ class Answers(WaitingCalls):
         approve: bool,
         note: str,
         principal: Principal,
-        terms: Terms = AS_ASKED,
+        terms: DecisionOptions = AS_ASKED,
     ) -> Invocation | Error:
         """Answers for a call, on `terms`. A no ends it, and so does what changed since it was asked for; it is approved once enough people
         said yes. The record has the channel of the answer and digests of what was shown there. What is refused is on record, and has no
@@ -107,7 +107,7 @@ class Answers(WaitingCalls):
                 code="validation", message="a call that is denied has no other arguments, and is not remembered"
             )
         elif approve:
-            found = await self._approve(known, Vote(by=principal.id, roles=roles, at=0.0), note, terms)
+            found = await self._approve(known, ApprovalVote(by=principal.id, roles=roles, at=0.0), note, terms)
         else:
             found = await self._deny(known, note=note, by=principal.id, terms=terms)
         if isinstance(found, Error):
@@ -124,7 +124,7 @@ class Answers(WaitingCalls):
         note = "asked at the caller's client"
         if not approve:
             return await self._deny(known, note=note, by=caller.id, terms=_AT_CLIENT)
-        return await self._approve(known, Vote(by=caller.id, roles=(), at=0.0), note, _AT_CLIENT)
+        return await self._approve(known, ApprovalVote(by=caller.id, roles=(), at=0.0), note, _AT_CLIENT)
 
     async def leave_to_approvers(self, call_id: str, caller: Principal) -> None:
         """Note that the person at a caller's own client was asked about a call and gave no answer. It goes on waiting for the approvers; if
@@ -147,7 +147,7 @@ class Answers(WaitingCalls):
         """Whether the person at the caller's own client may answer: no rule names others, or several people."""
         return self.current.governance.policy.approval.elicits and elicitable(known.needs)
 
-    def shown_to_caller(self, known: Invocation) -> Shown | None:
+    def shown_to_caller(self, known: Invocation) -> ApprovalView | None:
         """A waiting call for the person at its caller's own client; None where that person may not answer, or could not judge it: an
         approver changed what was asked for. Nor is one asked again who gave no answer."""
         if (
@@ -161,15 +161,15 @@ class Answers(WaitingCalls):
         governance = self.current.governance
         return shown_to_caller(known, self.call(known, governance), governance)
 
-    async def shown_to_approver(self, known: Invocation) -> Shown:
+    async def shown_to_approver(self, known: Invocation) -> ApprovalView:
         """A waiting call for those who may answer for it."""
         governance = self.current.governance
         return await shown_to_approver(known, self.call(known, governance), governance)
 
-    async def _answered(self, known: Invocation, note: str, terms: Terms) -> dict[str, object] | Error:
+    async def _answered(self, known: Invocation, note: str, terms: DecisionOptions) -> dict[str, object] | Error:
         """The note, the channel and what was shown there, for the record; an error where the approver was shown another request."""
         if terms.channel == "mcp":
-            shown = self.shown_to_caller(known) or Shown(arguments=())
+            shown = self.shown_to_caller(known) or ApprovalView(arguments=())
         else:
             shown = await self.shown_to_approver(known)
         if terms.shown and terms.shown != shown.digest:
@@ -178,7 +178,7 @@ class Answers(WaitingCalls):
         said = {"note": note, "channel": terms.channel, "shown": dict(shown.recorded)}
         return {name: item for name, item in said.items() if item}
 
-    async def _deny(self, known: Invocation, *, note: str, by: str, terms: Terms) -> Invocation | Error:
+    async def _deny(self, known: Invocation, *, note: str, by: str, terms: DecisionOptions) -> Invocation | Error:
         if (over := await self._over(known)) is not None:
             return over
         said = await self._answered(known, note, terms)
@@ -200,7 +200,9 @@ class Answers(WaitingCalls):
             return Error(code="expired", message=stale)
         return None
 
-    async def _approve(self, known: Invocation, vote: Vote, note: str, terms: Terms) -> Invocation | Error:
+    async def _approve(
+        self, known: Invocation, vote: ApprovalVote, note: str, terms: DecisionOptions
+    ) -> Invocation | Error:
         if (over := await self._over(known)) is not None:
             return over
         if terms.digest and terms.digest != known.digest:
@@ -239,7 +241,12 @@ class Answers(WaitingCalls):
         return done or too_late(await self.current_of(known.id) or known)
 
     async def _agreed(
-        self, kept: Invocation, wanted: Invocation, vote: Vote, answered: Mapping[str, object], terms: Terms
+        self,
+        kept: Invocation,
+        wanted: Invocation,
+        vote: ApprovalVote,
+        answered: Mapping[str, object],
+        terms: DecisionOptions,
     ) -> Invocation | Error | None:
         """Counts one yes to a call as it is `wanted`; None where somebody else was quicker. `kept` is the call as it is by now."""
         governance = self.current.governance
@@ -282,7 +289,7 @@ class Answers(WaitingCalls):
         grant = await self.grants.give(known, call, terms)
         return known if grant is None else msgspec.structs.replace(known, grant=grant.id)
 
-    def _said(self, known: Invocation, terms: Terms, *, enough: bool) -> dict[str, object]:
+    def _said(self, known: Invocation, terms: DecisionOptions, *, enough: bool) -> dict[str, object]:
         """What the record should know of a yes besides: how many agreed, and to what it was changed."""
         said: dict[str, object] = {}
         if sum(need.quorum for need in known.needs) > 1:
@@ -327,7 +334,7 @@ class Answers(WaitingCalls):
             return "nobody answered for this call in time; make it again if it is still wanted"
         return "" if self.call(known, self.current.governance) is not None else STALE
 
-    def call(self, known: Invocation, governance: Governance) -> Call | None:
+    def call(self, known: Invocation, governance: CompiledPolicy) -> Call | None:
         """The call as it was asked for, carrying its approval; None where this policy sees another call in it than was asked for."""
         asked = of_party(known.principal)
         found = governance.identity.current(asked, known.asked)

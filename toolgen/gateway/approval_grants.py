@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
 from toolgen.errors import StateError
-from toolgen.gateway.approval_terms import Wish
+from toolgen.gateway.approval_terms import GrantRequest
 from toolgen.gateway.approvers import counted, escalated_to, met
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.kept_principals import of_party
@@ -24,7 +24,7 @@ from toolgen.model.result import Error
 from toolgen.pipeline.stages.approve import Question, scope_digest
 from toolgen.policy.document.policy import Policy
 from toolgen.state.grants import CallGrant, Grants
-from toolgen.state.invocations import Invocation, Remember, Vote
+from toolgen.state.invocations import ApprovalVote, Invocation, Remember
 
 __all__ = ["MAX_EACH", "MAX_GRANTS", "ApprovalGrants", "grant_json", "remembered"]
 
@@ -35,7 +35,7 @@ _TRIES = 100
 _logger = logging.getLogger(__name__)
 
 
-def remembered(wish: Wish, known: Invocation, policy: Policy) -> Remember | Error:
+def remembered(wish: GrantRequest, known: Invocation, policy: Policy) -> Remember | Error:
     """What an approver wants remembered, as the policy bounds it, or why it does not let it."""
     bounds = policy.approval.remember
     if bounds is None:
@@ -260,7 +260,7 @@ def grant_json(grant: CallGrant) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value not in ("", [])}
 
 
-def people(votes: Sequence[Vote]) -> list[str]:
+def people(votes: Sequence[ApprovalVote]) -> list[str]:
     """Who agreed."""
     return [vote.by for vote in votes]
 

@@ -13,13 +13,13 @@ from toolgen.background import Background, FaultLog
 from toolgen.clock import Clock
 from toolgen.errors import AuditError, StateError, StateUnavailableError, ToolgenError, place_of
 from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.kept_principals import of_party
 from toolgen.gateway.lost_calls import NOT_BEGUN, broken, forgotten, lost
 from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S
 from toolgen.model.call import Call, parties
 from toolgen.model.result import Envelope, Error
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import Invocation
 from toolgen.state.pauses import Pauses, SharedPauses
@@ -39,7 +39,7 @@ _LATER_S = 30.0
 _MAX_AT_ONCE = 32
 _MAX_TOLD = 10_000
 
-CarryOut = Callable[[Governance, Call, Trail], Awaitable[Envelope]]
+CarryOut = Callable[[CompiledPolicy, Call, CallContext], Awaitable[Envelope]]
 """One call through every stage of a policy's pipeline."""
 
 
@@ -270,9 +270,9 @@ class Runner:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, claimed: Invocation, governance: Governance, call: Call) -> None:
+    async def _carry(self, claimed: Invocation, governance: CompiledPolicy, call: Call) -> None:
         try:
-            trail = Trail()
+            trail = CallContext()
             trail.presence.begun = False
             with self._background_calls.running(call.id, trail.presence):
                 envelope = await self._carry_out(governance, call, trail)

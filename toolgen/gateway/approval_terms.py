@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.gateway.approval_view import Channel
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.file_uploads import sends_files
 from toolgen.gateway.json_body import encode
 from toolgen.gateway.kept_principals import of_party
@@ -19,16 +19,16 @@ from toolgen.model.file_arguments import file_places
 from toolgen.model.result import Error, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.input_validation import no_json
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.approve import STALE, approval_digest, asking_rules, needs_of
-from toolgen.state.invocations import Invocation, Need
+from toolgen.state.invocations import Invocation, Requirement
 
-__all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "Terms", "Wish", "edited", "too_late"]
+__all__ = ["AS_ASKED", "MAX_ARGUMENTS_SIZE", "DecisionOptions", "GrantRequest", "edited", "too_late"]
 
 MAX_ARGUMENTS_SIZE = 65_536
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class GrantRequest(Struct, frozen=True, kw_only=True):
     """For which later calls an answer is to count: for so many seconds, and so many calls (None: as the policy bounds them), in this
     session alone, whatever their arguments."""
 
@@ -38,22 +38,24 @@ class Wish(Struct, frozen=True, kw_only=True):
     any_arguments: bool = False
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class DecisionOptions(Struct, frozen=True, kw_only=True):
     """Terms of an answer. `arguments` replace those that were asked for. `digest` is that of the call that the approver was shown, `shown`
     that of the request, each "" where the approver does not say. With `remember` the answer counts for later calls too. `channel` is where
     it was given."""
 
     arguments: JsonObject | None = None
     digest: str = ""
-    remember: Wish | None = None
+    remember: GrantRequest | None = None
     shown: str = ""
     channel: Channel = "python"
 
 
-AS_ASKED = Terms()
+AS_ASKED = DecisionOptions()
 
 
-async def edited(known: Invocation, arguments: JsonObject, governance: Governance, *, by: str) -> Invocation | Error:
+async def edited(
+    known: Invocation, arguments: JsonObject, governance: CompiledPolicy, *, by: str
+) -> Invocation | Error:
     """The call with other arguments, as its caller could have made it: validated, and put to the policy with the caller's own rights."""
     fault = no_json(arguments) or _too_long(arguments)
     if fault:
@@ -78,7 +80,7 @@ async def edited(known: Invocation, arguments: JsonObject, governance: Governanc
     call = msgspec.structs.replace(
         call, restored=known.restored, id=known.id, idempotency_key=known.idempotency_key, approval=""
     )
-    trail = Trail()
+    trail = CallContext()
     result = await governance.would_send(call, trail)
     if not isinstance(result, Success):
         error = result.error
@@ -90,7 +92,7 @@ async def edited(known: Invocation, arguments: JsonObject, governance: Governanc
     return _kept(known, trail.judged or call, trail, governance, by)
 
 
-def _kept(known: Invocation, call: Call, trail: Trail, governance: Governance, by: str) -> Invocation:
+def _kept(known: Invocation, call: Call, trail: CallContext, governance: CompiledPolicy, by: str) -> Invocation:
     approval = governance.policy.approval
     wanted = needs_of(trail.consents, approval.roles, approval.quorum) if trail.verdict == "ask" else ()
     return msgspec.structs.replace(
@@ -118,13 +120,13 @@ def _file(file: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in file.items() if name != "filename"}
 
 
-def _together(before: Sequence[str], trail: Trail) -> tuple[str, ...]:
+def _together(before: Sequence[str], trail: CallContext) -> tuple[str, ...]:
     return tuple(sorted({*before, *asking_rules(trail)}))
 
 
-def _strictest(needs: Sequence[Need]) -> tuple[Need, ...]:
+def _strictest(needs: Sequence[Requirement]) -> tuple[Requirement, ...]:
     """What was wanted for the call as it was asked for, and what is for the one that it becomes."""
-    found: dict[tuple[str, ...], Need] = {}
+    found: dict[tuple[str, ...], Requirement] = {}
     for need in needs:
         known = found.get(need.roles)
         found[need.roles] = need if known is None or known.quorum < need.quorum else known

@@ -15,18 +15,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.canonical import decoded, digest, encodable
-from toolgen.gateway.call_rows import Concealed, Row, argument_rows, request_rows
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.call_rows import Concealed, ValueRow, argument_rows, request_rows
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Success
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.policy.answer_redaction import Hidden
 from toolgen.state.invocations import Invocation
 
 __all__ = [
+    "ApprovalView",
     "Channel",
-    "Shown",
     "arguments_as_shown",
     "caller_arguments",
     "recorded_rows",
@@ -42,12 +42,12 @@ Channel = Literal["console", "cli", "rest", "mcp", "python"]
 _EXPIRED = {"code": "expired", "message": "the policy, the tool or the caller has changed since"}
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ApprovalView(Struct, frozen=True, kw_only=True):
     """A call as a person is shown it. `sends` has `request`, or `refusal` where the call would not be sent now; it is empty for the
     person at the caller's client. `recorded` goes on record with the answer."""
 
-    arguments: tuple[Row, ...]
-    request: tuple[Row, ...] = ()
+    arguments: tuple[ValueRow, ...]
+    request: tuple[ValueRow, ...] = ()
     sends: Mapping[str, Any] = {}
     recorded: Mapping[str, Any] = {}
 
@@ -57,19 +57,19 @@ class Shown(Struct, frozen=True, kw_only=True):
         return str(self.recorded.get("request", ""))
 
 
-async def shown_to_approver(known: Invocation, call: Call | None, governance: Governance) -> Shown:
+async def shown_to_approver(known: Invocation, call: Call | None, governance: CompiledPolicy) -> ApprovalView:
     """The view for approvers. `call` is the one that would be made, None where the policy sees another one in it by now."""
     arguments = argument_rows(known.arguments, _schema(known, governance), known.bound)
     if call is None:
-        return Shown(arguments=arguments, sends={"refusal": _EXPIRED})
+        return ApprovalView(arguments=arguments, sends={"refusal": _EXPIRED})
     return replace(await request_now(call, governance), arguments=arguments)
 
 
-async def request_now(call: Call, governance: Governance) -> Shown:
+async def request_now(call: Call, governance: CompiledPolicy) -> ApprovalView:
     """The request that a call would be sent as now, without its arguments."""
     sends = await _request(call, governance)
     request = sends.get("request")
-    return Shown(
+    return ApprovalView(
         arguments=(),
         request=request_rows(request) if isinstance(request, Mapping) else (),
         sends=sends,
@@ -77,7 +77,7 @@ async def request_now(call: Call, governance: Governance) -> Shown:
     )
 
 
-def shown_to_caller(known: Invocation, call: Call | None, governance: Governance) -> Shown:
+def shown_to_caller(known: Invocation, call: Call | None, governance: CompiledPolicy) -> ApprovalView:
     """The view for the person at the caller's own client. It has no request: that holds what the gateway sets."""
     arguments = caller_arguments(known)
     recorded: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def shown_to_caller(known: Invocation, call: Call | None, governance: Governance
         if known.restored:
             own = governance.concealing.arguments(call)
             recorded["as_sent"] = {name: item for name, item in concealed.items() if own.get(name) != item}
-    return Shown(arguments=argument_rows(arguments, _schema(known, governance)), recorded=recorded)
+    return ApprovalView(arguments=argument_rows(arguments, _schema(known, governance)), recorded=recorded)
 
 
 def caller_arguments(known: Invocation) -> dict[str, Json]:
@@ -110,12 +110,12 @@ def arguments_as_shown(arguments: JsonObject, decision: Mapping[str, Any], bound
     return {**found, **(as_sent if isinstance(as_sent, Mapping) else {})}
 
 
-def recorded_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str]) -> tuple[Row, ...]:
+def recorded_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str]) -> tuple[ValueRow, ...]:
     """The rows of arguments as the record has them."""
     return argument_rows({name: decoded(item, Concealed) for name, item in arguments.items()}, schema, bound)
 
 
-def rows_json(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+def rows_json(rows: tuple[ValueRow, ...]) -> list[dict[str, Any]]:
     """Rows as JSON for programs."""
     found: list[dict[str, Any]] = msgspec.to_builtins(rows)
     return found
@@ -146,23 +146,23 @@ def _without(arguments: dict[str, Json], path: list[str]) -> dict[str, Json]:
     return {**arguments, name: _without(below, inner)} if isinstance(below, dict) else arguments
 
 
-def _schema(known: Invocation, governance: Governance) -> JsonObject | None:
+def _schema(known: Invocation, governance: CompiledPolicy) -> JsonObject | None:
     tool = governance.tool(known.tool)
     return None if tool is None else tool.input_schema
 
 
-def _digests(call: Call, governance: Governance, sends: Mapping[str, Any]) -> dict[str, Any]:
+def _digests(call: Call, governance: CompiledPolicy, sends: Mapping[str, Any]) -> dict[str, Any]:
     """The digest of the arguments as the record has them, and that of the request, keyed where the request holds what is sensitive."""
     concealed = governance.concealing.arguments(call)
     return {"arguments": digest(concealed), "request": governance.concealing.request(call, encodable(sends))}
 
 
-async def _request(call: Call, governance: Governance) -> dict[str, Any]:
+async def _request(call: Call, governance: CompiledPolicy) -> dict[str, Any]:
     """`request`: what the call would send now, secrets masked, made as a dry run makes it. `refusal` where it would not be sent.
 
     Sends, counts and records nothing.
     """
-    result = await governance.would_send(call, Trail())
+    result = await governance.would_send(call, CallContext())
     match result:
         case Success(data=data):
             return {"request": data}

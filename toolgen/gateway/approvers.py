@@ -8,7 +8,7 @@ import msgspec
 
 from toolgen.model.call import Principal
 from toolgen.policy.document.policy import Policy
-from toolgen.state.invocations import Invocation, Need, Vote
+from toolgen.state.invocations import ApprovalVote, Invocation, Requirement
 
 __all__ = [
     "answerable",
@@ -22,12 +22,12 @@ __all__ = [
 ]
 
 
-def answerable(policy: Policy, involved: Collection[str], needs: Sequence[Need]) -> bool:
+def answerable(policy: Policy, involved: Collection[str], needs: Sequence[Requirement]) -> bool:
     """Whether enough people of a policy could answer for a call of these parties: principals of its own, or users of an issuer."""
     return all(_enough(policy, involved, need) for need in needs)
 
 
-def _enough(policy: Policy, involved: Collection[str], need: Need) -> bool:
+def _enough(policy: Policy, involved: Collection[str], need: Requirement) -> bool:
     roles = frozenset(need.roles) | policy.approval.escalate_to
     if any(not roles.isdisjoint(issuer.all_roles) for issuer in policy.credentials.issuers.values()):
         return True
@@ -54,30 +54,30 @@ def escalated_to(policy: Policy, asked: float, now: float) -> frozenset[str]:
     return approval.escalate_to if escalated else frozenset()
 
 
-def counted(policy: Policy, votes: Sequence[Vote]) -> tuple[Vote, ...]:
+def counted(policy: Policy, votes: Sequence[ApprovalVote]) -> tuple[ApprovalVote, ...]:
     """The votes that still count, each for the roles that are left of those it was given in. Who is no principal any more, or has none of
     them, agreed to nothing."""
     found = (msgspec.structs.replace(vote, roles=_left(policy, vote)) for vote in votes)
     return tuple(vote for vote in found if vote.roles)
 
 
-def _left(policy: Policy, vote: Vote) -> tuple[str, ...]:
+def _left(policy: Policy, vote: ApprovalVote) -> tuple[str, ...]:
     if vote.by.partition(":")[0] in policy.credentials.issuers:
         return vote.roles  # what their token said then is all there is
     person = policy.principals.get(vote.by)
     return () if person is None else tuple(role for role in vote.roles if role in person.roles)
 
 
-def met(needs: Sequence[Need], votes: Sequence[Vote], others: frozenset[str]) -> bool:
+def met(needs: Sequence[Requirement], votes: Sequence[ApprovalVote], others: frozenset[str]) -> bool:
     """Whether enough distinct people agreed, for each of the needs, with its roles or those of `others`, to whom it was escalated."""
     return all(len(_for(need, others, votes)) >= need.quorum for need in needs)
 
 
-def _for(need: Need, others: frozenset[str], votes: Sequence[Vote]) -> set[str]:
+def _for(need: Requirement, others: frozenset[str], votes: Sequence[ApprovalVote]) -> set[str]:
     return {vote.by for vote in votes if not others.union(need.roles).isdisjoint(vote.roles)}
 
 
-def in_words(needs: Sequence[Need]) -> str:
+def in_words(needs: Sequence[Requirement]) -> str:
     """Who has to agree: `a person with the role ops`, `2 people with the role lead or ops`."""
     return " and ".join(
         f"{'a person' if need.quorum == 1 else f'{need.quorum} people'} with the role {' or '.join(need.roles)}"

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from toolgen.audit.index.filler import Filler
-from toolgen.audit.index.index import Cursor, Found, Index, Page
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.index import Cursor, EntryPage, FoundEntry, RecordIndex
+from toolgen.audit.index.row import RecordFilter
 from toolgen.config.settings import Settings
 from toolgen.errors import AuditError, SecretError
 from toolgen.wiring.audit_index import index_of
 
-__all__ = ["ProjectRecords", "Records", "Review"]
+__all__ = ["AuditRecords", "ProjectRecords", "Review"]
 
 _logger = logging.getLogger(__name__)
 
@@ -22,24 +22,24 @@ _logger = logging.getLogger(__name__)
 class Review(Struct, frozen=True, kw_only=True):
     """A page of entries or of calls, and what keeps the index from showing all there is."""
 
-    page: Page
+    page: EntryPage
     warnings: tuple[str, ...] = ()
 
 
-class Records(Protocol):
+class AuditRecords(Protocol):
     """What front ends read the record by. All of it takes a disk's time, so it belongs into a thread. Raises `AuditError`."""
 
     @property
     def filler(self) -> Filler:
         """What brings the index up to date."""
 
-    def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+    def entries(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         """Entries, newest first. Raises `ConfigError` for a cursor of another listing."""
 
-    def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+    def calls(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         """Calls, newest first, one row each. Raises `ConfigError` for a cursor of another listing."""
 
-    def find(self, seq: int, stream: str = "") -> list[Found]:
+    def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
         """The entries with a number, held against the log: one, or one a stream that has it."""
 
     def story(self, call_id: str) -> list[dict[str, Any]]:
@@ -53,17 +53,17 @@ class ProjectRecords:
         self._settings = settings
         self.filler = Filler(self._index, settings.audit_dir)
 
-    def entries(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+    def entries(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         warnings = self.filler.bring_up()
         with self._index() as index:
             return Review(page=index.entries(wanted, limit=limit, after=after), warnings=warnings)
 
-    def calls(self, wanted: Filter, limit: int, after: Cursor | None = None) -> Review:
+    def calls(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         warnings = self.filler.bring_up()
         with self._index() as index:
             return Review(page=index.calls(wanted, limit=limit, after=after), warnings=warnings)
 
-    def find(self, seq: int, stream: str = "") -> list[Found]:
+    def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
         self.filler.bring_up()
         with self._index() as index:
             return index.find(seq, stream)
@@ -73,7 +73,7 @@ class ProjectRecords:
         with self._index() as index:
             return index.story(call_id)
 
-    def _index(self) -> Index:
+    def _index(self) -> RecordIndex:
         try:
             return index_of(self._settings)
         except SecretError as error:

@@ -24,7 +24,7 @@ from toolgen.gateway.waiting_calls import KEPT_S, LEASE_S, ROOM, WaitingCalls
 from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Envelope, Error
 from toolgen.model.tool import Effect
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.invocations import Invocation, TaskWish
 
 __all__ = ["MAX_CALLS", "MAX_CALLS_EACH", "BackgroundCalls"]
@@ -51,11 +51,11 @@ class BackgroundCalls:
     def __init__(self, waiting: WaitingCalls, pending_after_s: float | None = None) -> None:
         self._waiting = waiting
         self.pending_after_s = pending_after_s
-        self._running: dict[str, Presence] = {}
+        self._running: dict[str, CallerConnection] = {}
         self._renewed = 0.0
         self._each = Counter[tuple[str, ...]]()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._left: dict[asyncio.Task[Envelope], Presence] = {}
+        self._left: dict[asyncio.Task[Envelope], CallerConnection] = {}
         self._over, self._said = self._ends, self._says  # one object for all calls, where a method is one for each
         self._rooms: dict[str, tuple[float, float | None]] = {}  # by principal, and when that was asked
         self._telling: dict[str, asyncio.Task[None]] = {}
@@ -67,7 +67,7 @@ class BackgroundCalls:
         *,
         caller: Principal,
         wait: float,
-        presence: Presence,
+        presence: CallerConnection,
     ) -> Envelope:
         """How a call that is `making` with this `presence` ends within `wait` seconds, and otherwise that it goes on, with its id.
 
@@ -96,7 +96,9 @@ class BackgroundCalls:
                 del self._rooms[next(iter(self._rooms))]
         return known[1]
 
-    async def left_after(self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: Presence) -> Envelope:
+    async def left_after(
+        self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: CallerConnection
+    ) -> Envelope:
         """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end, as one does with
         an infinite `wait`. What changes something is kept too if its caller leaves it: it finds the call by making an equal one."""
         begun = presence.begun = asyncio.get_running_loop().create_future()
@@ -126,7 +128,7 @@ class BackgroundCalls:
                 presence.leave()  # the pipeline knows what to do with a call whose caller left
             raise
 
-    def _client_left(self, task: asyncio.Task[Envelope], presence: Presence) -> None:
+    def _client_left(self, task: asyncio.Task[Envelope], presence: CallerConnection) -> None:
         """Keep a call that an executor has and that may have changed something: its caller left it, and may ask what became of it."""
         call = presence.under_way
         if call is None or presence.begun is not True or call.tool.effect is Effect.READ or task.done():
@@ -138,7 +140,7 @@ class BackgroundCalls:
         keeping.add_done_callback(self._tasks.discard)
         keeping.add_done_callback(lambda _: scope.close())
 
-    async def _leave(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> Invocation | None:
+    async def _leave(self, task: asyncio.Task[Envelope], call: Call, presence: CallerConnection) -> Invocation | None:
         """Keeps a call that runs for its caller to come back to; None where that cannot be: then its caller waits on."""
         waiting = self._waiting
         if call.id in waiting.left:
@@ -194,7 +196,7 @@ class BackgroundCalls:
         return await waiting.end(kept, envelope) or await waiting.store.get(made.id)
 
     @contextmanager
-    def running(self, call_id: str, presence: Presence) -> Iterator[None]:
+    def running(self, call_id: str, presence: CallerConnection) -> Iterator[None]:
         """While a call of this worker runs, of which its caller hears elsewhere."""
         self._running[call_id] = presence
         try:
@@ -211,7 +213,7 @@ class BackgroundCalls:
         self._tasks.add(ending)
         ending.add_done_callback(self._tasks.discard)
 
-    async def _ended(self, task: asyncio.Task[Envelope], call: Call, presence: Presence) -> None:
+    async def _ended(self, task: asyncio.Task[Envelope], call: Call, presence: CallerConnection) -> None:
         """Keeps how a call ended. One that waits for somebody now is theirs to end."""
         try:
             if not task.cancelled():
@@ -315,7 +317,7 @@ class BackgroundCalls:
             await asyncio.wait({*self._tasks, *self._left})
 
 
-def _asks(presence: Presence) -> bool:
+def _asks(presence: CallerConnection) -> bool:
     """Whether a call is ending because it has a question, and is to be made again with the answer."""
     return isinstance(presence.line, CallReports) and presence.line.ending
 

@@ -16,14 +16,14 @@ import msgspec
 
 from toolgen.audit.backup import copy_log, goes_on_from, is_written, key_files
 from toolgen.audit.files import sync_directory
-from toolgen.audit.verify import Report, verify
+from toolgen.audit.verify import VerificationReport, verify
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, StateError
 from toolgen.gateway.restored_calls import end_recorded
 from toolgen.state.sqlite_file import copy_database
 from toolgen.state.value_vault import skip_numbers
 
-__all__ = ["Kept", "Restored", "back_up", "restore"]
+__all__ = ["BackupContents", "RestoreResult", "back_up", "restore"]
 
 _FORMAT = "toolgen backup 1"
 _LIST = "backup.json"
@@ -53,7 +53,7 @@ class _Key(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup holds: files with their SHA-256, and the private keys that it names and does not hold."""
 
     format: str
@@ -64,7 +64,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[_Key, ...]
 
 
-def back_up(settings: Settings, folder: Path) -> tuple[Kept, Report]:
+def back_up(settings: Settings, folder: Path) -> tuple[BackupContents, VerificationReport]:
     """Writes a backup into a folder that is empty or not there, and verifies the log in it.
 
     Raises `ConfigError` for a folder that holds something, `AuditError` where there is no log, `StateError` for a file that cannot be read.
@@ -83,7 +83,7 @@ def back_up(settings: Settings, folder: Path) -> tuple[Kept, Report]:
     audit.mkdir(mode=0o700)
     copy_log(settings.audit_dir, audit)
     report = verify(audit)
-    kept = Kept(
+    kept = BackupContents(
         format=_FORMAT,
         time=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         entries=report.entries,
@@ -101,18 +101,18 @@ def back_up(settings: Settings, folder: Path) -> tuple[Kept, Report]:
     return kept, report
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True):
+class RestoreResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a restore: the backup, the verified report, the keys that are still to be put there, whether the record in place was kept,
     and the number of calls that were ended because the record shows that they were carried out or closed."""
 
-    kept: Kept
-    report: Report
+    kept: BackupContents
+    report: VerificationReport
     missing_keys: tuple[str, ...]
     record_in_place: bool
     ended_calls: int
 
 
-def restore(settings: Settings, folder: Path) -> Restored:
+def restore(settings: Settings, folder: Path) -> RestoreResult:
     """Puts a backup where the project keeps its record and state, and verifies it.
 
     A record in place that goes on from that of the backup is kept. Calls that it shows as carried out do not wait again.
@@ -138,13 +138,13 @@ def restore(settings: Settings, folder: Path) -> Restored:
         _move(state, settings.state_dir)
         if not in_place:
             _move(audit, settings.audit_dir)
-    return Restored(kept=kept, report=report, missing_keys=missing, record_in_place=in_place, ended_calls=ended)
+    return RestoreResult(kept=kept, report=report, missing_keys=missing, record_in_place=in_place, ended_calls=ended)
 
 
-def _listed(folder: Path) -> Kept:
+def _listed(folder: Path) -> BackupContents:
     path = folder / _LIST
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+        kept = msgspec.json.decode(path.read_bytes(), type=BackupContents)
     except FileNotFoundError:
         raise ConfigError(
             "holds no whole backup", where=str(folder), suggestion="name the folder that `toolgen backup` wrote"
@@ -179,7 +179,7 @@ def _refuse_where_something_is(settings: Settings, backup: Path) -> bool:
     return False
 
 
-def _keys_missing(settings: Settings, kept: Kept) -> tuple[str, ...]:
+def _keys_missing(settings: Settings, kept: BackupContents) -> tuple[str, ...]:
     missing = []
     for key in kept.keys:
         path = settings.audit_dir / Path(key.file).name

@@ -14,7 +14,7 @@ from toolgen.model.client_channel import Unasked
 from toolgen.model.excerpt import bounded
 from toolgen.model.media import INLINE
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.responses.encoded_files import completed, taken_out
 from toolgen.state.invocations import Invocation
 
@@ -35,7 +35,7 @@ class CallReports:
 
     __slots__ = ("_decided", "_presence", "_size", "count", "ending", "kept", "news", "parts", "progressed", "told")
 
-    def __init__(self, presence: Presence) -> None:
+    def __init__(self, presence: CallerConnection) -> None:
         self._presence = presence
         self._size = 0
         self._decided: asyncio.Future[None] | bool = False

@@ -15,9 +15,9 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import Effect, NoBinding, Tool, seal
 from toolgen.model.unavailable import fault_error
 from toolgen.model.waiting import GET_CALL_RESULT
-from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.policy.arguments import Validator, excess, repair
-from toolgen.policy.limits import Charge, Limit
+from toolgen.policy.limits import Limit, LimitCharge
 from toolgen.state.invocations import Invocation
 from toolgen.state.rate_limits import MemoryBuckets
 
@@ -94,7 +94,7 @@ class CallResults:
                 del self._listed[next(iter(self._listed))]
         return known[1]
 
-    async def answer(self, arguments: JsonObject, caller: Principal, presence: Presence | None) -> Envelope:
+    async def answer(self, arguments: JsonObject, caller: Principal, presence: CallerConnection | None) -> Envelope:
         """What the tool answers. Raises nothing."""
         fault = excess(arguments)
         given: JsonObject = {} if fault else repair(_INPUT, arguments).arguments
@@ -102,7 +102,7 @@ class CallResults:
             suggestion = "correct the arguments and call again"
             error = Error(code="validation", message="; ".join(faults), suggestion=suggestion, rule="arguments")
             return unmade(GET_CALL_RESULT, error)
-        if refusal := self._buckets.take((Charge(_READS, (_READS.id, caller.id)),)):
+        if refusal := self._buckets.take((LimitCharge(_READS, (_READS.id, caller.id)),)):
             return unmade(
                 GET_CALL_RESULT,
                 Error(
@@ -116,7 +116,7 @@ class CallResults:
         call_id, wait = given.get("call_id"), given.get("wait_s", _WAIT_S)
         try:
             if call_id is None:
-                return ended(GET_CALL_RESULT, "", Success(data=await self._recent(caller)), Trail(), 0.0)
+                return ended(GET_CALL_RESULT, "", Success(data=await self._recent(caller)), CallContext(), 0.0)
             seconds = float(wait) if isinstance(wait, int | float) else 0.0
             outcome = self._waiting.outcome(str(call_id), caller, seconds)
             found = await (outcome if presence is None else presence.awaiting(outcome))

@@ -23,7 +23,7 @@ __all__ = [
     "BEGINNING",
     "ROWS_ON_FIRST_SCREEN",
     "Concealed",
-    "Row",
+    "ValueRow",
     "argument_rows",
     "below_first_screen",
     "escaped",
@@ -57,7 +57,7 @@ class Concealed(str):
     __slots__ = ()
 
 
-class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A value of a call. `text` is its JSON, cut where `whole` is set; `length` is how many characters the value has then.
 
     `name` is the path to it. `note` says who set it, or that the schema does not know it.
@@ -85,7 +85,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return max(1, -(-_columns(self.label) // _NAME_COLUMNS))
 
 
-def argument_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str] = ()) -> tuple[Row, ...]:
+def argument_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str] = ()) -> tuple[ValueRow, ...]:
     """The rows of a call's arguments. `schema` is the tool's input schema, None where it is not known; `bound` has the dotted paths of
     arguments that the gateway set."""
     rows = _Rows(schema, frozenset(bound))
@@ -94,7 +94,7 @@ def argument_rows(arguments: JsonObject, schema: JsonObject | None, bound: Itera
     return rows.found()
 
 
-def request_rows(request: Mapping[str, Json]) -> tuple[Row, ...]:
+def request_rows(request: Mapping[str, Json]) -> tuple[ValueRow, ...]:
     """The rows of a request, as a dry run shows it: method, address, each header, each part of a long query, and the body."""
     rows = _Rows(None, frozenset())
     form = False
@@ -117,7 +117,7 @@ def request_rows(request: Mapping[str, Json]) -> tuple[Row, ...]:
     return rows.found()
 
 
-def below_first_screen(rows: Sequence[Row], used: int = 0) -> tuple[Row, ...]:
+def below_first_screen(rows: Sequence[ValueRow], used: int = 0) -> tuple[ValueRow, ...]:
     """The rows that a reader may have to scroll to. `used` lines of the screen are taken by something else."""
     left = ROWS_ON_FIRST_SCREEN - used
     for number, row in enumerate(rows):
@@ -158,12 +158,12 @@ class _Rows:
 
     def __init__(self, root: JsonObject | None, bound: frozenset[str]) -> None:
         self._root, self._bound = root, bound
-        self._short: list[Row] = []
-        self._members: list[Row] = []
-        self._long: list[Row] = []
+        self._short: list[ValueRow] = []
+        self._members: list[ValueRow] = []
+        self._long: list[ValueRow] = []
         self._left = _MAX_MEMBERS
 
-    def found(self) -> tuple[Row, ...]:
+    def found(self) -> tuple[ValueRow, ...]:
         return (*self._short, *self._members, *self._long)
 
     def add(self, path: tuple[str | int, ...], value: Json, schema: object) -> None:
@@ -193,9 +193,9 @@ class _Rows:
         """Adds a row of a text that is escaped already."""
         beginning = _cut(text, BEGINNING)
         if beginning == text and _columns(name) <= _MAX_NAME:
-            (self._members if member else self._short).append(Row(name=name, text=text, note=note))
+            (self._members if member else self._short).append(ValueRow(name=name, text=text, note=note))
         else:
-            self._long.append(Row(name=name, text=beginning, length=length, whole=text, note=note))
+            self._long.append(ValueRow(name=name, text=beginning, length=length, whole=text, note=note))
 
     def parts(self, name: str, text: str) -> None:
         """Adds an address or a form: whole where it is short, and otherwise a row for each part of its query."""

@@ -16,17 +16,17 @@ from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.call_results import CallResults
-from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.fallback import Fallbacks, call_instead
 from toolgen.gateway.file_links import READ_FILE
-from toolgen.gateway.file_reading import Files
+from toolgen.gateway.file_reading import CallerFiles
 from toolgen.gateway.file_uploads import FileArguments
-from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
+from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.inner_call import InnerCall
 from toolgen.gateway.json_body import ended, enveloped, invalid, unmade, with_dropped
 from toolgen.gateway.nesting import nesting_error
-from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.search_tools import CALLING, INPUTS, RUN, canonical
 from toolgen.gateway.tool_discovery import NOTHING_CLOSED, Closed, Discovery
 from toolgen.gateway.value_tokens import NONE
@@ -40,16 +40,16 @@ from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
-from toolgen.pipeline.middleware import Presence, Running, Trail
+from toolgen.pipeline.middleware import CallContext, CallerConnection, InFlightCalls
 from toolgen.pipeline.stages.results import told
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.detectors.restored_values import CallMasking
-from toolgen.responses.answer_argument import WHOLE, Reading
+from toolgen.responses.answer_argument import WHOLE, AnswerOptions
 from toolgen.responses.pagination import Pagings
 from toolgen.state.encryption import Seal
-from toolgen.state.turn_counter import Turns
+from toolgen.state.turn_counter import TurnCounter
 
-__all__ = ["GONE", "REVIEWER", "UNNAMED", "Asked", "Callers", "Calls", "Unnamed"]
+__all__ = ["GONE", "REVIEWER", "UNNAMED", "CallRequest", "Callers", "Calls", "Unnamed"]
 
 
 class Unnamed(Enum):
@@ -123,16 +123,16 @@ class Callers:
             return principal
         return self._bearing(principal, credential)
 
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
         """The principal behind a bearer credential, or why there is none."""
         answer = await self._current.governance.identity.authenticate(credential)
-        return answer if isinstance(answer, Unaccepted) else self._bearing(answer, credential)
+        return answer if isinstance(answer, TokenRejected) else self._bearing(answer, credential)
 
-    async def signed_in(self, token: str) -> Principal | Unaccepted:
+    async def signed_in(self, token: str) -> Principal | TokenRejected:
         """Whom an id token of the console's client signs in to the console, or why nobody."""
         return await self._current.governance.identity.signed_in(token)
 
-    def certified(self, value: str) -> Principal | Unaccepted:
+    def certified(self, value: str) -> Principal | TokenRejected:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
         return self._current.governance.identity.certified(value)
 
@@ -179,7 +179,7 @@ class Callers:
         return principal
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class CallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller wants called, once the caller is known."""
 
     name: str
@@ -188,23 +188,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calls:
-    """The tools of callers and calls to them (`ToolCalls`): searching before the pipeline, and behind it the part of an answer that is
+    """Tools of callers and calls to them (`SupportsToolCalls`): search before the pipeline, and behind it the part of an answer that is
     shown, and the fallback."""
 
     def __init__(  # noqa: PLR0913 - all that a call passes
         self,
         *,
-        running: Running,
-        answering: Answering,
+        running: InFlightCalls,
+        answering: ResponseShaper,
         discovery: Discovery,
         fallbacks: Fallbacks,
         approvals: Approvals,
         devices: DeviceCalls,
         clock: Clock,
         current: CurrentPolicy,
-        turns: Turns | None,
+        turns: TurnCounter | None,
         make_seal: Callable[[], Seal],
-        files: Files,
+        files: CallerFiles,
         file_arguments: FileArguments,
     ) -> None:
         self.files = files
@@ -268,7 +268,7 @@ class Calls:
         return math.inf if changes else None
 
     def _inner_name(
-        self, governance: Governance, caller: Principal, name: str, arguments: JsonObject, session: str | None
+        self, governance: CompiledPolicy, caller: Principal, name: str, arguments: JsonObject, session: str | None
     ) -> str:
         """The name of the tool inside a `run_tool` or `run_read_tool`; any other name as it is."""
         if (meta := canonical(name)) not in CALLING or not isinstance(arguments, Mapping):
@@ -294,7 +294,7 @@ class Calls:
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
     ) -> Envelope:
         """One call, through every stage. Never raises. A write runs to its end if its caller goes away; a read is ended then.
 
@@ -322,7 +322,7 @@ class Calls:
         if governance.tokenises:
             restored = await governance.restored(asked.name, given, asked.principal, session_id)
             given = restored.arguments
-        presence = presence or Presence()
+        presence = presence or CallerConnection()
         # The way back is set here, where nothing has the call yet: later it would be a second call for as long as it is under way.
         call = governance.call(
             asked.name, given, asked.principal, session_id, client, parent, idempotency_key, presence=presence
@@ -334,7 +334,7 @@ class Calls:
         if reading.cursor:
             return await self._answering.read_on(governance, call, reading.cursor)
         del arguments, asked, given, restored  # the call has what it needs of them
-        trail = Trail(presence=presence)
+        trail = CallContext(presence=presence)
         turns = self._turns
         if turns is None or not session:
             return await self.carry_out(governance, call, trail, reading)
@@ -358,8 +358,13 @@ class Calls:
         return await self.dry_run(governance, call)
 
     async def asked(
-        self, governance: Governance, name: str, arguments: JsonObject, principal: Principal | str, session: str = ""
-    ) -> Asked | Envelope:
+        self,
+        governance: CompiledPolicy,
+        name: str,
+        arguments: JsonObject,
+        principal: Principal | str,
+        session: str = "",
+    ) -> CallRequest | Envelope:
         """Whose call this is and to which tool, the one inside a `run_tool`; or the answer, where nothing is called.
 
         Searching and describing only read the catalog, as listing it does: they are no calls, and leave no record.
@@ -377,30 +382,30 @@ class Calls:
         except ConfigError as error:
             return unmade(name, Error(code="forbidden", message=error.message, rule="default"))
         if name not in META_TOOLS:
-            return Asked(name=name, arguments=arguments, principal=who)
+            return CallRequest(name=name, arguments=arguments, principal=who)
         meta = canonical(name)
         if meta not in INPUTS or not self._discovery.answers(meta, catalog := governance.catalog(who, session)):
-            return Asked(name=name, arguments=arguments, principal=who)
+            return CallRequest(name=name, arguments=arguments, principal=who)
         name = meta
         if name in CALLING:
             inner = self._discovery.inner(name, arguments, catalog)
             if isinstance(inner, Refused):
                 return unmade(name, inner.error)
-            return Asked(name=inner.name, arguments=inner.arguments, principal=who)
+            return CallRequest(name=inner.name, arguments=inner.arguments, principal=who)
         tools = governance.closed_tools(who)
         closed = Closed(tools, lambda tool: governance.closed(who, tool)) if tools else NOTHING_CLOSED
         result = await self._discovery.answer(name, arguments, who, catalog, closed)
         call_id = f"call_{secrets.token_hex(12)}"
-        envelope = ended(name, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        envelope = ended(name, call_id, result, CallContext(), (self._clock.monotonic() - started) * 1000)
         schema = INPUTS[name]
         return with_dropped(envelope, schema, [one for one in arguments if one not in schema["properties"]])
 
-    def is_own(self, governance: Governance, asked: Asked) -> bool:
+    def is_own(self, governance: CompiledPolicy, asked: CallRequest) -> bool:
         """True if a call is one of the gateway's own tools that are called by name, and no source has a tool of that name."""
         return asked.name in _OWN_TOOLS and governance.tool(asked.name) is None
 
     async def own(
-        self, governance: Governance, asked: Asked, session: str, presence: Presence | None = None
+        self, governance: CompiledPolicy, asked: CallRequest, session: str, presence: CallerConnection | None = None
     ) -> Envelope:
         """What the gateway's own tool answers: `read_file`, or `get_call_result`, which is no call itself and leaves no record."""
         if asked.name == GET_CALL_RESULT:
@@ -410,24 +415,24 @@ class Calls:
 
     def carry_out(
         self,
-        governance: Governance,
+        governance: CompiledPolicy,
         call: Call,
-        trail: Trail | None = None,
-        reading: Reading = WHOLE,
+        trail: CallContext | None = None,
+        reading: AnswerOptions = WHOLE,
         *,
         last: bool = False,
     ) -> Coroutine[Any, Any, Envelope]:
         """One call to its end, and where it failed its fallback's; `last` has none."""
         mask = governance.masking(call)
-        carried = self._carried(governance, call, trail or Trail(), reading, last=last, mask=mask)
+        carried = self._carried(governance, call, trail or CallContext(), reading, last=last, mask=mask)
         return carried if mask is None else _within(mask, carried)
 
     async def _carried(
         self,
-        governance: Governance,
+        governance: CompiledPolicy,
         call: Call,
-        trail: Trail,
-        reading: Reading,
+        trail: CallContext,
+        reading: AnswerOptions,
         *,
         last: bool,
         mask: CallMasking | None,
@@ -468,16 +473,16 @@ class Calls:
         made = call_instead(governance, call, other, trail.presence)
         if nesting_error(made, governance.tool) is not None:
             return envelope
-        instead = await self.carry_out(governance, made, Trail(presence=trail.presence), last=True)
+        instead = await self.carry_out(governance, made, CallContext(presence=trail.presence), last=True)
         return instead if self.fallbacks.better(instead) else envelope
 
-    async def dry_run(self, governance: Governance, call: Call) -> Envelope:
+    async def dry_run(self, governance: CompiledPolicy, call: Call) -> Envelope:
         """What `carry_out` would send, after every guard has had its say. Sends, counts and records nothing."""
         started = self._clock.monotonic()
-        result = await self._guided(governance, call, await governance.would_send(call, Trail()))
-        return enveloped(call, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        result = await self._guided(governance, call, await governance.would_send(call, CallContext()))
+        return enveloped(call, result, CallContext(), (self._clock.monotonic() - started) * 1000)
 
-    async def _guided(self, governance: Governance, call: Call, result: Result) -> Result:
+    async def _guided(self, governance: CompiledPolicy, call: Call, result: Result) -> Result:
         """Where tools are searched for, an unknown name is answered with the nearest that this principal may call."""
         if not isinstance(result, Refused) or result.error.code != "unknown_tool":
             return result
@@ -492,7 +497,7 @@ async def _within(mask: CallMasking, carried: Coroutine[Any, Any, Envelope]) -> 
         return await carried
 
 
-def _is_shaped(call: Call, result: Success, reading: Reading, pagings: Pagings) -> bool:
+def _is_shaped(call: Call, result: Success, reading: AnswerOptions, pagings: Pagings) -> bool:
     """True for an answer that is given otherwise than it came: somebody asked for less or more of it, there is more, or it is long."""
     tool = call.tool
     if reading is not WHOLE or result.next_cursor or result.truncated:

@@ -14,25 +14,25 @@ from toolgen.background import Background, cancel
 from toolgen.emit.diff import compare, lines
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Executor
-from toolgen.functions.signature import Offer
+from toolgen.functions.signature import FunctionTool
 from toolgen.gateway.call_service import Calls
-from toolgen.gateway.compiled_policy import Runtime
+from toolgen.gateway.compiled_policy import GatewayDependencies
 from toolgen.gateway.policy_reloader import INTERVAL_S, PolicyReloader, State, file_states, state_of
 from toolgen.gateway.project_files import as_served, built_catalog, caching_of, fallbacks_of, pagings_of
-from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.tool_overlay import Overlay
 from toolgen.model.manifest import Manifest
-from toolgen.pipeline.middleware import Running
+from toolgen.pipeline.middleware import InFlightCalls
 from toolgen.wiring.renewal import Renewed
 
-__all__ = ["CatalogReloader", "Followers"]
+__all__ = ["CatalogReloader", "Observers"]
 
 _MAX_TOLD = 20
 _logger = logging.getLogger(__name__)
 
 Renewal = Callable[[Manifest, Manifest], Renewed]
 """The executors of a catalog that comes into force after another."""
-Carried = Callable[[Mapping[str, Executor] | None, Mapping[str, Offer]], Mapping[str, Executor]]
+Carried = Callable[[Mapping[str, Executor] | None, Mapping[str, FunctionTool]], Mapping[str, Executor]]
 """These executors, or those in force, and what carries out calls of functions that were added."""
 
 
@@ -46,12 +46,12 @@ class Follower(Protocol):
     manifest: Manifest
 
 
-class Followers(Struct, frozen=True):
+class Observers(Struct, frozen=True):
     """What changes with the catalog: calls and what is made of their answers, and `others`, which only have to know it."""
 
-    running: Running
+    running: InFlightCalls
     calls: Calls
-    answering: Answering
+    answering: ResponseShaper
     others: tuple[Follower, ...]
 
 
@@ -61,7 +61,7 @@ class CatalogReloader:
     A catalog that cannot be read, or that the policy does not fit, changes nothing; it is tried again when a file of either changes.
     """
 
-    def __init__(self, policies: PolicyReloader, renewed: Renewal, followers: Followers, carried: Carried) -> None:
+    def __init__(self, policies: PolicyReloader, renewed: Renewal, followers: Observers, carried: Carried) -> None:
         self._policies = policies
         self._renewed = renewed
         self._followers = followers
@@ -150,7 +150,9 @@ class CatalogReloader:
         await self._tell(before, changed.manifest)
         return True
 
-    def _runtime(self, built: Manifest, overlay: Overlay, made: Mapping[str, Executor] | None = None) -> Runtime:
+    def _runtime(
+        self, built: Manifest, overlay: Overlay, made: Mapping[str, Executor] | None = None
+    ) -> GatewayDependencies:
         offers = {one.offer.name: one.offer for one in overlay.added.values()}
         return replace(
             self._policies.runtime,

@@ -23,9 +23,9 @@ from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.operation_names import no_operation
 from toolgen.gateway.own_checks import OwnChecks
 from toolgen.gateway.policy_questions import asks_history, credentials_of, is_tolerant
-from toolgen.gateway.value_tokens import Restored, ValueTokens
+from toolgen.gateway.value_tokens import RestoredArguments, ValueTokens
 from toolgen.model.argument_names import listed_arguments
-from toolgen.model.call import Call, Described, Principal, Statement, parties
+from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.manifest import Manifest
@@ -34,50 +34,50 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import DeviceBinding, Tool, WorkflowBinding, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 from toolgen.pipeline.input_validation import Meant, meant
-from toolgen.pipeline.middleware import Next, Presence, Trail
+from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
 from toolgen.pipeline.order import Parts, Plans, completion, dry_pipeline, inspection, resource_pipeline
 from toolgen.pipeline.response_cache import Caching
-from toolgen.pipeline.stages.access import AccessStage, Earlier, RedactStage, imagined
+from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
 from toolgen.pipeline.stages.deliver import Deliver, Preview, checked_first
 from toolgen.pipeline.stages.equal_calls import EqualCallsStage, StandingCalls
 from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage, SqlGuard
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage, TurnStage
-from toolgen.pipeline.stages.record import AuditRedaction, Record, Users
-from toolgen.policy.access import Access, Circumstances, strictest
+from toolgen.pipeline.stages.record import AuditRedaction, Record, UserRecorder
+from toolgen.policy.access import Access, EvaluationContext, strictest
 from toolgen.policy.answer_redaction import redactor
-from toolgen.policy.binding import Bound
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.binding import BoundArguments
+from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.policy.disclosure import closed, disclosed, not_open, without_toolsets
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.egress import Egress, destination_of
-from toolgen.policy.explain import Judgement, SelfTest, SelfTestResult
+from toolgen.policy.explain import Explanation, SelfTest, SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
 from toolgen.policy.narrowing import NarrowedAccess, narrowed
 from toolgen.policy.policy_fingerprint import concern_digest
 from toolgen.policy.redacted_output import with_redactions
-from toolgen.policy.rules import Note
-from toolgen.responses.answer_argument import WHOLE, Reading, may_have_options, offering, taken
+from toolgen.policy.rules import DecisionNote
+from toolgen.responses.answer_argument import WHOLE, AnswerOptions, may_have_options, offering, taken
 from toolgen.responses.pagination import Pagings
 from toolgen.sources.graphql_options import DEFAULT_MAX_PAGE
 from toolgen.state.equal_calls import EqualCalls
 from toolgen.state.history import Histories
-from toolgen.state.idempotency import Ledger
-from toolgen.state.invocations import Need
+from toolgen.state.idempotency import IdempotencyStore
+from toolgen.state.invocations import Requirement
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.rate_limits import Buckets, Upstreams
 from toolgen.state.shared_histories import SharedHistories
-from toolgen.state.value_vault import Vault
+from toolgen.state.value_vault import ValueVault
 
 if TYPE_CHECKING:
     from toolgen.pipeline.graphql_documents import DocumentGuard
 
-__all__ = ["CurrentPolicy", "Governance", "Runtime"]
+__all__ = ["CompiledPolicy", "CurrentPolicy", "GatewayDependencies"]
 
 _MAX_TOLD_CATALOGS = 256  # of principals that are told different values of bound arguments
 _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never changes its mind about one
@@ -86,12 +86,12 @@ _MAX_PLACES = 1024  # whose verdicts are kept: a policy that is in force never c
 class CurrentPolicy:
     """The policy in force. Code that begins a call keeps that call's `governance` to its end."""
 
-    governance: Governance
+    governance: CompiledPolicy
 
     def __init__(self) -> None:
         self._changes = asyncio.Event()
 
-    def put(self, governance: Governance) -> None:
+    def put(self, governance: CompiledPolicy) -> None:
         """Puts another policy in force, or other keys."""
         self.governance = governance
         changes, self._changes = self._changes, asyncio.Event()
@@ -119,7 +119,7 @@ class CurrentPolicy:
         return assigned(entries, source, principal) if entries else None
 
 
-class Runtime(Struct, frozen=True, kw_only=True):
+class GatewayDependencies(Struct, frozen=True, kw_only=True):
     """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now.
 
     `read_policy` reads it from its files, about the tools in force (`manifest`) and those removed at run time (`known` has both), and
@@ -130,7 +130,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     manifest: Manifest
     known: Manifest
     read_policy: Callable[[PolicyFiles, Manifest], Policy]
-    without_revoked: Callable[[PolicyFiles, Credentials], Credentials]
+    without_revoked: Callable[[PolicyFiles, PolicyCredentials], PolicyCredentials]
     clock: Clock
     log: AuditLog
     executors: Mapping[str, Executor]
@@ -145,9 +145,9 @@ class Runtime(Struct, frozen=True, kw_only=True):
     key_sets: KeySets
     caching: Caching | None = None
     files: FileSource | None = None
-    ledger: Ledger | None = None
+    ledger: IdempotencyStore | None = None
     equal_calls: EqualCalls | None = None
-    vault: Vault
+    vault: ValueVault
     ledger_key: Callable[[], bytes]
     pagings: Pagings = field(default_factory=Pagings)
     metrics: Metrics = field(default_factory=Metrics)
@@ -155,7 +155,7 @@ class Runtime(Struct, frozen=True, kw_only=True):
     checks: OwnChecks | None = None
 
 
-class Governance:
+class CompiledPolicy:
     """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile.
 
     `edited` is an edit of the policy that has still to come into force: with it, the policy is in force as `narrowed` makes it, and rules,
@@ -163,9 +163,13 @@ class Governance:
     """
 
     def __init__(
-        self, policy: Policy, runtime: Runtime, edited: Governance | None = None, before: Governance | None = None
+        self,
+        policy: Policy,
+        runtime: GatewayDependencies,
+        edited: CompiledPolicy | None = None,
+        before: CompiledPolicy | None = None,
     ) -> None:
-        self._edited: Governance | None = edited
+        self._edited: CompiledPolicy | None = edited
         self.policy: Policy = policy if edited is None else narrowed(policy, edited.policy)
         policy = self.policy
         credentials = credentials_of(policy, runtime.settings)
@@ -174,7 +178,7 @@ class Governance:
         self.access: Access = self._made_access(runtime.manifest.tools, None if before is None else before.access)
         # Counting for all costs a round trip a call, so only for a policy that asks.
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
-        self.earlier = Earlier(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
+        self.earlier = CallHistory(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self.tools = self._tools = runtime.manifest.tools
         self._pagings = runtime.pagings
         self._current = runtime.current
@@ -298,14 +302,14 @@ class Governance:
         parent: str = "",
         idempotency_key: str = "",
         *,
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
     ) -> Call:
         """The call as the stages see it, with the trace and the way back to its caller that `presence` has. From here on, a tool this
         principal may not see is the same as one that does not exist."""
         known = tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
             tool, seen = absent(name), Meant(arguments=arguments)
-            bound = Bound(arguments=arguments)
+            bound = BoundArguments(arguments=arguments)
         else:
             seen = meant(tool, arguments)
             bound = self.access.bind(principal, tool, seen.arguments)
@@ -329,7 +333,9 @@ class Governance:
             withheld=self.withheld,
         )
 
-    def reading(self, name: str, arguments: JsonObject, principal: Principal) -> tuple[Reading | Error, JsonObject]:
+    def reading(
+        self, name: str, arguments: JsonObject, principal: Principal
+    ) -> tuple[AnswerOptions | Error, JsonObject]:
         """How much of its answer a call asks for, and its arguments without that; an error where it cannot be read."""
         tool = self._tools.get(name) if may_have_options(arguments) else None
         if tool is None or not self.access.visible(principal, tool):
@@ -344,11 +350,11 @@ class Governance:
 
     async def restored(
         self, name: str, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False
-    ) -> Restored:
+    ) -> RestoredArguments:
         """Arguments with values in place of their tokens, before a call is made with them. `signed`: of a call inside of another."""
         tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
-            return Restored(arguments=arguments)
+            return RestoredArguments(arguments=arguments)
         return await self.tokens.restored(tool, arguments, principal, session, signed=signed)
 
     def masking(self, call: Call) -> CallMasking | None:
@@ -373,23 +379,23 @@ class Governance:
         """Runs the tests that the policy files carry."""
         return await run_selftests(self.policy.tests, self._tools, self._tested)
 
-    async def _tested(self, test: SelfTest, tool: Tool, arguments: JsonObject) -> Judgement:
+    async def _tested(self, test: SelfTest, tool: Tool, arguments: JsonObject) -> Explanation:
         around = imagined(test, self._tools, self.policy.labels, self._clock)
         return await self.judge(test.caller, tool, arguments, around)
 
     async def judge(
-        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances
-    ) -> Judgement:
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
+    ) -> Explanation:
         """How a call would be decided, without making it: by the rules, then by the guards as a real call is.
 
         Where the call lacks an argument that its tool requires there is nothing for the guards to look at, and the rules decide alone.
         """
         bound = self.access.bind(principal, tool, arguments)
         verdict = bound.denied or self.access.decide(principal, tool, bound.arguments, circumstances)
-        judged = Judgement(verdict=verdict, arguments=bound.arguments, set_names=bound.names)
+        judged = Explanation(verdict=verdict, arguments=bound.arguments, set_names=bound.names)
         if isinstance(verdict, Deny) or not bound.arguments.keys() >= {*tool.input_schema.get("required", ())}:
             return judged
-        trail = Trail()
+        trail = CallContext()
         call = Call(id="explain", tool=tool, arguments=bound.arguments, principal=principal, bound=bound.names)
         result = await self.inspected(call, trail)
         if isinstance(result, Refused):
@@ -423,7 +429,7 @@ class Governance:
             call.principal, call.tool
         )
 
-    def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[Note]) -> Verdict:
+    def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[DecisionNote]) -> Verdict:
         """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
         if self.access.bound(call.principal, tool):
             return Deny(
@@ -437,7 +443,7 @@ class Governance:
             self.earlier.add(call, tool, arguments, judgement.readings)
         return judgement.verdict
 
-    def _answerable(self, principal: Principal, needs: Sequence[Need]) -> bool:
+    def _answerable(self, principal: Principal, needs: Sequence[Requirement]) -> bool:
         """Whether enough people could answer for a call of this principal's: of the policy's own, or users of an issuer."""
         return answerable(self.policy, parties(principal), needs)
 
@@ -465,7 +471,7 @@ class Governance:
         others = edited._sql_guards(manifest)  # of a policy like this one
         return {source: partial(_of_both, guard, others[source], edited.current) for source, guard in own.items()}
 
-    def _document_guards(self, runtime: Runtime) -> Mapping[str, DocumentGuard]:
+    def _document_guards(self, runtime: GatewayDependencies) -> Mapping[str, DocumentGuard]:
         """A guard for each schema of GraphQL that is open to documents."""
         if all(info.graph is None for info in runtime.manifest.sources.values()):
             return {}
@@ -483,7 +489,7 @@ class Governance:
         )
         return document_guards(runtime.manifest, parts)
 
-    def _parts(self, runtime: Runtime) -> Parts:
+    def _parts(self, runtime: GatewayDependencies) -> Parts:
         policy = self.policy
         limits = Limits(policy.limits, runtime.clock)
         redact = RedactStage(redactor=partial(redactor, policy.redactions))
@@ -545,8 +551,8 @@ class Governance:
             results=checks.results(self.earlier, runtime.vault, runtime.ledger_key) if checks else None,
         )
 
-    def _users(self) -> Users:
-        return Users(
+    def _users(self) -> UserRecorder:
+        return UserRecorder(
             named=self.policy.principals,
             conceal=self.concealing.said,
         )
@@ -565,7 +571,7 @@ def _roles(principal: Principal | None) -> tuple[frozenset[str], ...]:
 
 async def _of_both(
     guard: SqlGuard, other: SqlGuard, counterpart: Callable[[Principal], Principal | None], call: Call
-) -> Statement | Database | Described | Deny:
+) -> Statement | Database | DatabaseDescription | Deny:
     """The answer of a guard, where another one does not deny the call of the same principal."""
     there = counterpart(call.principal)
     if there is None:

@@ -29,10 +29,10 @@ from toolgen.model.result import Envelope, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import DeviceBinding
 from toolgen.model.unavailable import unavailable
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.approve import STALE, approval_digest
 from toolgen.pipeline.stages.results import told
-from toolgen.state.count_connection import UnreachableError
+from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.invocations import Invocation
 
 __all__ = ["MAX_EACH", "DeviceCalls", "owner_of"]
@@ -187,7 +187,7 @@ class DeviceCalls:
         call = self._calls.call(known, governance)
         if call is None or known.answer is None:
             return await self._end_stale(known)
-        trail = Trail(verdict="allow", rule=known.rule)
+        trail = CallContext(verdict="allow", rule=known.rule)
         duration_ms = (await self._store.now() - known.asked) * 1000
         mask = governance.masking(call)
         with masking(mask):
@@ -214,7 +214,7 @@ class DeviceCalls:
         seq = await self._calls.record(known, by="", verdict="expire", ending=ending)
         error = Error(code="expired", message=STALE, rule=known.rule)
         result = Refused(error=error)
-        envelope = ended(known.tool, known.id, result, Trail(outcome_seq=seq), 0.0)
+        envelope = ended(known.tool, known.id, result, CallContext(outcome_seq=seq), 0.0)
         return await self._end(known, envelope)
 
     async def _resume(self, known: Invocation) -> None:
@@ -266,7 +266,7 @@ class DeviceCalls:
                 found = await self._store.waiting("device", tuple(self._listening))
                 self.trouble.clear()
             except StateError as error:
-                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+                self.trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
                 await asyncio.sleep(_RETRY_S)
                 continue
             for owner, mine in self._listening.items():

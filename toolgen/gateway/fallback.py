@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolgen.config.tools import Fallback, names
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.nesting import inside
 from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Failed, Refused, Result
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["Fallbacks", "call_instead"]
 
@@ -64,7 +64,9 @@ def _failed(call: Call, result: Result) -> bool:
     return down or result.error.code in {"upstream_timeout", "upstream_unavailable"}
 
 
-def call_instead(governance: Governance, call: Call, other: tuple[str, JsonObject], presence: Presence) -> Call:
+def call_instead(
+    governance: CompiledPolicy, call: Call, other: tuple[str, JsonObject], presence: CallerConnection
+) -> Call:
     """The call that is made instead of one that failed, for the same caller: a call like any other, so the policy may refuse it."""
     name, arguments = other
     made = governance.call(name, arguments, call.principal, call.session, call.client, presence=presence)

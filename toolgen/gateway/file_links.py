@@ -16,7 +16,7 @@ __all__ = [
     "READ_FILE",
     "SCHEME",
     "UPLOADS",
-    "Place",
+    "LinkTarget",
     "is_reference",
     "linked_file",
     "parse_uri",
@@ -32,7 +32,7 @@ MAX_LINKS = 100
 _URI = re.compile(re.escape(SCHEME) + r"([^/]{1,128})/([A-Za-z0-9_-]{64})(?:/([0-9]{1,2}))?\Z")
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class LinkTarget(Struct, frozen=True, kw_only=True):
     """Where a URI leads: the tool that answered, the key of what is kept of its answer, and which link in that; None for a file."""
 
     tool: str
@@ -40,13 +40,13 @@ class Place(Struct, frozen=True, kw_only=True):
     link: int | None
 
 
-def parse_uri(uri: str) -> Place | None:
+def parse_uri(uri: str) -> LinkTarget | None:
     """The place of a URI; None for one that leads to no file here."""
     found = _URI.match(uri)
     return (
         None
         if found is None
-        else Place(tool=found[1], token=found[2], link=None if found[3] is None else int(found[3]))
+        else LinkTarget(tool=found[1], token=found[2], link=None if found[3] is None else int(found[3]))
     )
 
 

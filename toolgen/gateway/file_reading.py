@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from toolgen.clock import Clock
 from toolgen.errors import StateError
 from toolgen.gateway.answer_files import HeldFile, KeptFile
-from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.gateway.file_links import READ_FILE, SCHEME, UPLOADS
-from toolgen.gateway.file_uploads import GatewayFiles, Uploads
+from toolgen.gateway.file_uploads import FileUploads, GatewayFiles
 from toolgen.gateway.json_body import ended
-from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.model.call import Principal
 from toolgen.model.media import SHOWN, begins_as_text, shown_type
 from toolgen.model.prompt_injection import visible
@@ -21,11 +21,11 @@ from toolgen.model.result import Envelope, Error, Refused, Shape, Success, file_
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, NoBinding, SqlBinding, Tool, seal
 from toolgen.model.unavailable import fault_error
-from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.responses.encoded_files import declared_names
 
-__all__ = ["Files", "with_file_tool"]
+__all__ = ["CallerFiles", "with_file_tool"]
 
 _MAX_BLOCK = 4 * 1024 * 1024
 _RANGE = re.compile(r"(?:([0-9]{1,15})-([0-9]{0,15})|-([0-9]{1,15}))\Z")
@@ -90,17 +90,17 @@ def _declares_bytes(tool: Tool) -> bool:
     return isinstance(tool.binding, HttpBinding) and bool(declared_names(tool.output_schema))
 
 
-class Files:
+class CallerFiles:
     """The files of one gateway's callers. `sent` are those they uploaded, `resource_links`: MCP clients are
     given links as blocks too."""
 
     def __init__(
         self,
-        answering: Answering,
+        answering: ResponseShaper,
         current: CurrentPolicy,
         clock: Clock,
         *,
-        uploads: Uploads,
+        uploads: FileUploads,
         sent: GatewayFiles,
         resource_links: bool,
     ) -> None:
@@ -117,13 +117,18 @@ class Files:
         return await self._answering.fetch(self._current.governance, principal, name, token)
 
     async def read(
-        self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
+        self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
         return await self._read(self._current.governance, principal, uri, session, presence)
 
     async def _read(
-        self, governance: Governance, principal: Principal, uri: str, session: str, presence: Presence | None
+        self,
+        governance: CompiledPolicy,
+        principal: Principal,
+        uri: str,
+        session: str,
+        presence: CallerConnection | None,
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         if uri.startswith(UPLOADS):
             try:
@@ -139,25 +144,25 @@ class Files:
 
     async def call(
         self,
-        governance: Governance,
+        governance: CompiledPolicy,
         arguments: JsonObject,
         principal: Principal,
         session: str,
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
     ) -> Envelope:
         """A call of `read_file`."""
         started = self._clock.monotonic()
         result = await self._called(governance, arguments, principal, session, presence)
         call_id = f"call_{secrets.token_hex(12)}"
-        return ended(READ_FILE, call_id, result, Trail(), (self._clock.monotonic() - started) * 1000)
+        return ended(READ_FILE, call_id, result, CallContext(), (self._clock.monotonic() - started) * 1000)
 
     async def _called(
         self,
-        governance: Governance,
+        governance: CompiledPolicy,
         arguments: JsonObject,
         principal: Principal,
         session: str,
-        presence: Presence | None,
+        presence: CallerConnection | None,
     ) -> Success | Refused:
         fault = excess(arguments)
         given = arguments if fault else repair(_INPUT, arguments).arguments

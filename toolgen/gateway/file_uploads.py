@@ -37,7 +37,7 @@ from toolgen.model.verdict import Deny
 from toolgen.state.pauses import Pauses, SharedPauses
 from toolgen.state.stored_files import KEY_BYTES, FileWriter
 
-__all__ = ["TOO_LARGE", "FileArguments", "GatewayFiles", "Uploaded", "Uploads", "sends_files"]
+__all__ = ["TOO_LARGE", "FileArguments", "FileUploads", "GatewayFiles", "Uploaded", "sends_files"]
 
 TOO_LARGE = "files.largest"
 """The rule of a refusal that is about the size of a file."""
@@ -117,7 +117,7 @@ class Uploaded(Struct, frozen=True, kw_only=True):
     expires_s: float
 
 
-class Uploads:
+class FileUploads:
     """Takes files of callers. `record` makes an entry durable and raises `AuditError`."""
 
     def __init__(self, files: AnswerFiles, record: _Note) -> None:
@@ -197,7 +197,7 @@ class Uploads:
 class FileArguments:
     """Looks at the files among the arguments of a call before it is judged."""
 
-    def __init__(self, files: GatewayFiles, uploads: Uploads, roots: tuple[Path, ...]) -> None:
+    def __init__(self, files: GatewayFiles, uploads: FileUploads, roots: tuple[Path, ...]) -> None:
         self._files = files
         self._uploads = uploads
         self._roots = roots

@@ -18,7 +18,7 @@ from toolgen.model.call import Call
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 
 __all__ = ["NestedCalls"]
 
@@ -65,7 +65,7 @@ class NestedCalls:
         made = inside(restored.of(msgspec.structs.replace(made, restored=outer.restored)), outer)
         if (error := nesting_error(made, governance.tool)) is not None:
             return Answered(envelope=unmade(asked.name, error))
-        trail = Trail()
+        trail = CallContext()
         trail.presence.begun = False
         try:
             envelope = await self.calls.carry_out(governance, made, trail, reading)

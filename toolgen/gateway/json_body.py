@@ -18,7 +18,7 @@ from toolgen.model.result import Envelope, Error, Failed, Meta, Refused, Result,
 from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import HttpBinding
 from toolgen.pipeline.input_validation import legible
-from toolgen.pipeline.middleware import Trail
+from toolgen.pipeline.middleware import CallContext
 from toolgen.policy.arguments import meant_names
 
 __all__ = [
@@ -153,7 +153,7 @@ def envelope_json(envelope: Envelope, data: bytes | None = None) -> dict[str, ob
 
 def unmade(name: str, error: Error) -> Envelope:
     """The envelope of something that never became a call, and so has no record: nobody known, or no arguments."""
-    return ended(legible(str(name)), "", Refused(error=error), Trail(), 0.0)
+    return ended(legible(str(name)), "", Refused(error=error), CallContext(), 0.0)
 
 
 def invalid(message: str) -> Error:
@@ -161,7 +161,7 @@ def invalid(message: str) -> Error:
     return Error(code="validation", message=message, suggestion="correct it and call again", rule="arguments")
 
 
-def enveloped(call: Call, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+def enveloped(call: Call, result: Result, trail: CallContext, duration_ms: float) -> Envelope:
     """The envelope of a call that was made, whatever became of it; under the id of the first, where it was a repetition."""
     if not isinstance(result, Success):
         result = _documented(call, result)
@@ -190,7 +190,7 @@ def _documented(call: Call, result: Result) -> Result:
     return result
 
 
-def ended(name: str, call_id: str, result: Result, trail: Trail, duration_ms: float) -> Envelope:
+def ended(name: str, call_id: str, result: Result, trail: CallContext, duration_ms: float) -> Envelope:
     """How something ended, under a name and an id."""
     meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=trail.outcome_seq)
     data: Json = None

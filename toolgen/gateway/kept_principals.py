@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from toolgen.model.call import Principal
-from toolgen.state.invocations import Party
+from toolgen.state.invocations import PrincipalRef
 
 __all__ = ["is_same", "of_party", "party_of"]
 
 
-def is_same(party: Party | None, caller: Principal | None) -> bool:
+def is_same(party: PrincipalRef | None, caller: Principal | None) -> bool:
     """True if both are the same principal, acting for the same principals."""
     while party is not None and caller is not None and party.id == caller.id:
         party, caller = party.on_behalf_of, caller.on_behalf_of
     return party is None and caller is None
 
 
-def of_party(party: Party) -> Principal:
+def of_party(party: PrincipalRef) -> Principal:
     """Return the principal as it was when it called."""
     return Principal(
         id=party.id,
@@ -28,9 +28,9 @@ def of_party(party: Party) -> Principal:
     )
 
 
-def party_of(principal: Principal) -> Party:
+def party_of(principal: Principal) -> PrincipalRef:
     """Return a principal in the form in which it is kept."""
-    return Party(
+    return PrincipalRef(
         id=principal.id,
         roles=tuple(sorted(principal.roles)),
         attributes=dict(principal.attributes),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from toolgen.model.call import Call
 from toolgen.model.result import Refused, Result, Success
 
-__all__ = ["BOUNDS", "Durations", "Metrics", "ToolCounts"]
+__all__ = ["BOUNDS", "DurationHistogram", "Metrics", "ToolCounts"]
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Of histograms, in seconds."""
@@ -18,7 +18,7 @@ _MAX_NAMES = 2_000  # of principals, of rules: issuers may have any number of us
 _OTHER = "other"
 
 
-class Durations:
+class DurationHistogram:
     """One histogram: how many calls took up to each bound, and how long all took together."""
 
     __slots__ = ("counts", "total")
@@ -54,8 +54,8 @@ class Metrics:
             ("error", "outcome_unknown"): 0,
             ("ok", ""): 0,
         }
-        self.durations: dict[str, Durations] = {}
-        self.operations: dict[tuple[str, str], Durations] = {}
+        self.durations: dict[str, DurationHistogram] = {}
+        self.operations: dict[tuple[str, str], DurationHistogram] = {}
         self.responses: dict[int, int] = {}
         self.tools: dict[str, ToolCounts] = {}
         self.principals: dict[tuple[str, str], int] = {}
@@ -89,7 +89,7 @@ class Metrics:
         self.calls[key] = self.calls.get(key, 0) + 1
         durations = self.durations.get(status)
         if durations is None:
-            durations = self.durations[status] = Durations()
+            durations = self.durations[status] = DurationHistogram()
         durations.take(seconds)
         if call.tool.digest:
             tool = self.tools.get(call.tool.name)
@@ -106,7 +106,7 @@ class Metrics:
         """An MCP request has its answer. Both words are ours: a method that there is or `other`, and what went wrong or ""."""
         durations = self.operations.get((method, error))
         if durations is None:
-            durations = self.operations[method, error] = Durations()
+            durations = self.operations[method, error] = DurationHistogram()
         durations.take(seconds)
 
     def answered(self, status: int) -> None:

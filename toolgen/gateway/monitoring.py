@@ -15,7 +15,7 @@ from toolgen.gateway.policy_history import PolicyHistory
 from toolgen.gateway.prometheus import NotificationCounts, Snapshot
 from toolgen.gateway.shared_state import outbox_of
 from toolgen.state.rate_limits import Buckets, Charge, Level
-from toolgen.state.seen import Seen
+from toolgen.state.seen import SeenPolicies
 
 if TYPE_CHECKING:
     from toolgen.gateway.notify.notifier import Notifier
@@ -36,7 +36,7 @@ class Monitoring:
         standing: Callable[[], Snapshot],
         approvals: Approvals,
     ) -> None:
-        self.history = PolicyHistory(Seen(settings.state_dir / "seen.db"), current, clock, background)
+        self.history = PolicyHistory(SeenPolicies(settings.state_dir / "seen.db"), current, clock, background)
         self._buckets = buckets
         self._standing = standing
         self._notifier = None if not settings.notify else _notifier(settings, current, clock, background, approvals)

@@ -20,7 +20,7 @@ from opentelemetry.trace import (
     TraceState,
 )
 
-from toolgen.gateway.tracing import Operation
+from toolgen.gateway.tracing import TracedRequest
 from toolgen.model.call import Trace
 
 __all__ = ["OpenTelemetry"]
@@ -32,7 +32,7 @@ class OpenTelemetry:
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = otel.get_tracer("toolgen", version("toolgen"), provider)
 
-    def begin(self, operation: Operation) -> _Span:
+    def begin(self, operation: TracedRequest) -> _Span:
         """A span of the server's side, below the caller's where the request names one."""
         attributes = {
             "mcp.method.name": operation.method,

@@ -15,13 +15,13 @@ from toolgen.execute.base import Permit
 from toolgen.model.call import Principal
 from toolgen.model.tool import Tool
 from toolgen.pipeline.call_views import step_view, tool_view
-from toolgen.pipeline.stages.access import Earlier
+from toolgen.pipeline.stages.access import CallHistory
 from toolgen.pipeline.stages.middleware import Hook, MiddlewareStage
 from toolgen.pipeline.stages.record import AuditRedaction
 from toolgen.pipeline.stages.results import ResultsStage
 from toolgen.policy.detectors.inspector import Inspector
 from toolgen.policy.detectors.tokens import Tokens
-from toolgen.state.value_vault import Vault
+from toolgen.state.value_vault import ValueVault
 
 __all__ = ["OwnChecks", "checks_of"]
 
@@ -41,7 +41,7 @@ class OwnChecks(Struct, kw_only=True):
         default_factory=OrderedDict
     )
 
-    def middleware(self, earlier: Earlier, redaction: AuditRedaction) -> MiddlewareStage | None:
+    def middleware(self, earlier: CallHistory, redaction: AuditRedaction) -> MiddlewareStage | None:
         """The stage that asks the middleware under one policy; None where there is none."""
         if not self.hooks:
             return None
@@ -58,14 +58,14 @@ class OwnChecks(Struct, kw_only=True):
         """The tokens that stand for values in answers; None where none do."""
         return None if self.inspector is None else self.inspector.tokens
 
-    def results(self, earlier: Earlier, vault: Vault, key: Callable[[], bytes]) -> ResultsStage | None:
+    def results(self, earlier: CallHistory, vault: ValueVault, key: Callable[[], bytes]) -> ResultsStage | None:
         """The stage that looks at answers under one policy; None where nothing is looked for."""
         if self.inspector is None:
             return None
         return ResultsStage(inspector=self.inspector, label=earlier.label, vault=vault, key=key)
 
     def catalog(
-        self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: Earlier
+        self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: CallHistory
     ) -> tuple[Tool, ...]:
         """What of a catalog is there in this step. The same object for the same tools."""
         gates = [hook for hook in self.hooks if hook.shows is not None]

@@ -41,7 +41,7 @@ def accept_places(settings: Settings) -> tuple[Path, ...]:
     return settings.policies / ACCEPTED, settings.state_dir / "policy-accepted.json"
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
+class _FilesInForce(Struct, frozen=True, kw_only=True):
     """The files in force of a gateway that serves, and the acceptances that were used by then."""
 
     files: PolicyFiles
@@ -107,15 +107,15 @@ class Acceptances:
     def _keep(self, record: Path, files: PolicyFiles) -> None:
         try:
             record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_whole(record, msgspec.msgpack.encode(_Kept(files=files, used=tuple(sorted(self._used)))))
+            write_whole(record, msgspec.msgpack.encode(_FilesInForce(files=files, used=tuple(sorted(self._used)))))
         except OSError as error:
             _logger.warning("the policy in force could not be kept for the next start: %s", error.strerror)
 
 
-def _kept(record: Path) -> _Kept | None:
+def _kept(record: Path) -> _FilesInForce | None:
     """None where nobody can say what was in force."""
     try:
-        return msgspec.msgpack.decode(read_file(record, _MAX_RECORD), type=_Kept)
+        return msgspec.msgpack.decode(read_file(record, _MAX_RECORD), type=_FilesInForce)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

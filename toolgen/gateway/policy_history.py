@@ -16,9 +16,9 @@ from typing import Any
 from toolgen.background import Background, cancel
 from toolgen.clock import Clock
 from toolgen.errors import SecretError, StateError
-from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.secret import MASK, parse_reference
-from toolgen.state.seen import Seen
+from toolgen.state.seen import SeenPolicies
 
 __all__ = ["PolicyHistory", "without_secrets"]
 
@@ -32,13 +32,13 @@ _SECRET_NAMES = re.compile(r"(?i)(password|passwd|secret|token|private[_-]?key|c
 class PolicyHistory:
     """Looks every few seconds, and at once when another policy comes into force."""
 
-    def __init__(self, seen: Seen, current: CurrentPolicy, clock: Clock, background: Background) -> None:
+    def __init__(self, seen: SeenPolicies, current: CurrentPolicy, clock: Clock, background: Background) -> None:
         self.seen = seen
         self._current = current
         self._clock = clock
         self._background = background
         self._noted = ""
-        self._known: Governance | None = None  # whose keys are asked about once more when another one is in force
+        self._known: CompiledPolicy | None = None  # whose keys are asked about once more when another one is in force
         self._fault = ""
         self._task: asyncio.Task[None] | None = None
 

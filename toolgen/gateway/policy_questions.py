@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from toolgen.config.settings import Settings
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.rules import Rule
 
 __all__ = ["asks_history", "credentials_of", "is_tolerant"]
 
 
-def credentials_of(policy: Policy, settings: Settings) -> Credentials:
+def credentials_of(policy: Policy, settings: Settings) -> PolicyCredentials:
     """The credentials it accepts, those of the console's sign-in among them."""
     sign_in = settings.console.sign_in
     return policy.credentials if sign_in is None else policy.credentials.with_console(sign_in.issuer, sign_in.client_id)

@@ -21,10 +21,10 @@ from toolgen.background import Background, cancel
 from toolgen.config.settings import Settings
 from toolgen.emit.writer import MANIFEST
 from toolgen.errors import PolicyError, ToolgenError
-from toolgen.gateway.compiled_policy import Governance, Runtime
+from toolgen.gateway.compiled_policy import CompiledPolicy, GatewayDependencies
 from toolgen.gateway.policy_acceptance import Acceptances
 from toolgen.gateway.prometheus import PolicyCounts
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles, incomplete, read_files
 from toolgen.policy.key_list import without_revoked
@@ -93,7 +93,7 @@ Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Records what happened to the gateway itself."""
 
 
-class CatalogReloader(Protocol):
+class SupportsCatalogReload(Protocol):
     """What looks after the catalog beside the policy."""
 
     unread: str
@@ -121,7 +121,7 @@ class PolicyReloader:
     def __init__(
         self,
         policy: Policy,
-        runtime: Runtime,
+        runtime: GatewayDependencies,
         note: Note,
         state: FileStates | None,
         background: Background,
@@ -137,7 +137,7 @@ class PolicyReloader:
         self.held = ""
         """Why what an edit gives is not in force before an operator accepts it."""
         self.runtime = runtime
-        self.catalog: CatalogReloader | None = None
+        self.catalog: SupportsCatalogReload | None = None
         """What looks after the catalog, and puts another in force by `adopt`."""
         self._directory = runtime.settings.policies
         self.note = note
@@ -150,7 +150,7 @@ class PolicyReloader:
         self._watches: list[asyncio.Task[None]] = []
         self._searched: State | None = self.state.policies  # the files in which revocations were last looked for
         self._since = runtime.clock.now()
-        self._current.put(Governance(policy, runtime))
+        self._current.put(CompiledPolicy(policy, runtime))
 
     def counts(self) -> PolicyCounts:
         """How often edits came into force, and since when what is in force is."""
@@ -272,7 +272,7 @@ class PolicyReloader:
         """What files revoke is revoked before the rest of them is read, which takes seconds where a whole file is new."""
         await self._take_away(lambda credentials: self.runtime.without_revoked(files, credentials))
 
-    async def _take_away(self, less: Callable[[Credentials], Credentials]) -> bool:
+    async def _take_away(self, less: Callable[[PolicyCredentials], PolicyCredentials]) -> bool:
         """Puts in force the credentials as `less`, which runs in a thread, leaves them. False where nothing is gone."""
         while True:
             read = self._read
@@ -320,7 +320,7 @@ class PolicyReloader:
         await self.note({"event": "policy", "policy_digest": self._current.governance.policy.digest, "status": "error"})
         await self._revoke()
 
-    async def adopt(self, runtime: Runtime, begin: Callable[[], Awaitable[None]]) -> None:
+    async def adopt(self, runtime: GatewayDependencies, begin: Callable[[], Awaitable[None]]) -> None:
         """Puts another catalog in force, and the policy as it reads with it. `begin` comes just before.
 
         Raises `ToolgenError` where it cannot be read so, and what `begin` raises: nothing changes then.
@@ -347,14 +347,14 @@ class PolicyReloader:
                 self._taken = None
             await self._put(before, always=True)
 
-    def _edit_again(self, edit: _Edit, runtime: Runtime) -> _Edit:
+    def _edit_again(self, edit: _Edit, runtime: GatewayDependencies) -> _Edit:
         """The edit as it reads with another catalog; as it was where it cannot be read so."""
         try:
             return replace(edit, policy=runtime.read_policy(edit.files or self._files, runtime.known))
         except PolicyError:
             return replace(edit, files=None)
 
-    async def narrow(self, runtime: Runtime, begin: Callable[[], Awaitable[None]]) -> None:
+    async def narrow(self, runtime: GatewayDependencies, begin: Callable[[], Awaitable[None]]) -> None:
         """Puts a catalog in force that has fewer tools, under the policy in force: no broken edit of that holds it up."""
         async with self._reloading:
             await begin()
@@ -388,15 +388,15 @@ class PolicyReloader:
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
         self._current.put(self._governance())
 
-    def _governance(self) -> Governance:
+    def _governance(self) -> CompiledPolicy:
         """The policy in force by now, compiled: narrowed, where there is an edit of it that waits."""
         read, edit, before = self._read, self._edit, self._current.governance
         if edit is None:
-            return Governance(read.with_given(self._given), self.runtime, before=before)
+            return CompiledPolicy(read.with_given(self._given), self.runtime, before=before)
         if edit.policy.digest == read.digest:
-            return Governance(narrowed(read, edit.policy).with_given(self._given), self.runtime, before=before)
-        edited = Governance(edit.policy.with_given(self._given), self.runtime, before=before)
-        return Governance(read.with_given(self._given), self.runtime, edited, before)
+            return CompiledPolicy(narrowed(read, edit.policy).with_given(self._given), self.runtime, before=before)
+        edited = CompiledPolicy(edit.policy.with_given(self._given), self.runtime, before=before)
+        return CompiledPolicy(read.with_given(self._given), self.runtime, edited, before)
 
     def _now(self) -> PolicyFiles:
         """The files as they are; none where they cannot be read."""

@@ -18,7 +18,7 @@ from toolgen.canonical import Recorded, decoded, is_digest
 from toolgen.clock import FixedClock
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.policy_questions import asks_history
 from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
@@ -26,8 +26,8 @@ from toolgen.model.result import Refused
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLDocumentBinding
 from toolgen.model.verdict import Allow, Ask, Deny
-from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.stages.access import Earlier
+from toolgen.pipeline.middleware import CallContext
+from toolgen.pipeline.stages.access import CallHistory
 from toolgen.policy.document.sections import assigned
 from toolgen.policy.explain import why_hidden
 from toolgen.policy.readings.call import readings_of
@@ -73,7 +73,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
         return asdict(self)
 
 
-def replay(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> Iterator[Replayed]:
+def replay(settings: Settings, manifest: Manifest, governance: CompiledPolicy, since: float) -> Iterator[Replayed]:
     """Decide every call again that was recorded since a moment (seconds since the epoch), each with the earlier ones behind it.
 
     Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
@@ -100,10 +100,12 @@ class _Decisions:
     """Decides recorded calls again, equal ones once: the same tool, parties and arguments, where no rule about the tool asks for the time
     or for earlier calls."""
 
-    def __init__(self, settings: Settings, manifest: Manifest, governance: Governance) -> None:
+    def __init__(self, settings: Settings, manifest: Manifest, governance: CompiledPolicy) -> None:
         self._manifest, self._governance = manifest, governance
         self._clock = FixedClock()
-        self._earlier = Earlier(histories=Histories(self._clock), clock=self._clock, labels=governance.policy.labels)
+        self._earlier = CallHistory(
+            histories=Histories(self._clock), clock=self._clock, labels=governance.policy.labels
+        )
         self._counts = any(asks_history(rule) for rule in governance.policy.rules)
         self._exchanges = Exchanges(settings.sources, partial(assigned, governance.policy.assignments))
         varying = [one.tools for one in governance.access.rules if _varies(one.rule)]
@@ -186,7 +188,7 @@ def _varies(rule: Rule) -> bool:
     return any(one.asks_history or "now" in one.variables for one in expressions)
 
 
-def _calls(settings: Settings, governance: Governance, since: float) -> Iterator[dict[str, Any]]:
+def _calls(settings: Settings, governance: CompiledPolicy, since: float) -> Iterator[dict[str, Any]]:
     """The recorded calls since a moment, with what is recorded of the users of issuers."""
     issuers = governance.policy.credentials.issuers
     return CallWindow(settings.audit_dir, since, has_users=lambda name: name.partition(":")[0] in issuers).rows()
@@ -200,7 +202,7 @@ class Suggested(Struct, frozen=True, kw_only=True):
     beyond: tuple[str, ...]
 
 
-def suggest(settings: Settings, manifest: Manifest, governance: Governance, since: float) -> list[Suggested]:
+def suggest(settings: Settings, manifest: Manifest, governance: CompiledPolicy, since: float) -> list[Suggested]:
     """The fewest, narrowest rules that would have allowed what no rule allowed: exact tools, one role, the arguments that were seen.
 
     What is destructive is asked for. What a rule denied stays denied: nobody should be told to undo that.
@@ -228,7 +230,7 @@ def suggest(settings: Settings, manifest: Manifest, governance: Governance, sinc
 
 
 def missing_rule(
-    governance: Governance, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
+    governance: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> dict[str, Any] | None:
     """The rule that `suggest` would write for one call that no rule allows; None where a rule denies it, or nobody has a role."""
     party: Principal | None = principal
@@ -248,7 +250,7 @@ def missing_rule(
 
 
 def hidden_note(
-    governance: Governance, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
+    governance: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> str:
     """What the operator should know of a call that was refused as unknown: that the tool exists, and what would open it."""
     known = manifest.tools.get(tool)
@@ -273,9 +275,9 @@ class _Wanted(Struct):
         self.arguments.append(arguments)
 
 
-async def _inspected(call: Call, again: _Decision, governance: Governance, row: Mapping[str, Any]) -> _Decision:
+async def _inspected(call: Call, again: _Decision, governance: CompiledPolicy, row: Mapping[str, Any]) -> _Decision:
     """The decision after the guards of SQL, GraphQL and egress have judged the call too: what they refuse, no rule allows."""
-    result = await governance.inspected(call, Trail())
+    result = await governance.inspected(call, CallContext())
     if not isinstance(result, Refused) or result.error.code == "validation":
         return again
     if hidden := _hidden(_recorded(row)):
@@ -290,14 +292,14 @@ def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Repla
     return call is not None and refused and exchanges.concern(call)
 
 
-def _made(row: Mapping[str, Any], governance: Governance) -> Call:
+def _made(row: Mapping[str, Any], governance: CompiledPolicy) -> Call:
     """The call as it would be made again. Raises `ConfigError` where nobody can say by whom."""
     principal, session = _caller(row, governance), str(row.get("session", ""))
     return governance.call(str(row.get("tool", "")), _read(_recorded(row)), principal, session)
 
 
 def _again(
-    row: Mapping[str, Any], call: Call, manifest: Manifest, governance: Governance, earlier: Earlier
+    row: Mapping[str, Any], call: Call, manifest: Manifest, governance: CompiledPolicy, earlier: CallHistory
 ) -> _Decision:
     """What the rules say of a call by now."""
     name, recorded, principal = str(row.get("tool", "")), _recorded(row), call.principal
@@ -323,7 +325,7 @@ def _again(
             return _Decision(call=None, now="deny", rule=verdict.rule, why=verdict.reason)
 
 
-def _before(row: Mapping[str, Any], governance: Governance) -> str:
+def _before(row: Mapping[str, Any], governance: CompiledPolicy) -> str:
     """What the rules and the guards said of a call then, as far as its outcome tells."""
     code, refused = row.get("code", ""), row.get("status") == "refused"
     verdict = str(row.get("verdict") or "allow")
@@ -342,7 +344,7 @@ def _before(row: Mapping[str, Any], governance: Governance) -> str:
     return "allow"  # refused for its arguments
 
 
-def _caller(row: Mapping[str, Any], governance: Governance) -> Principal:
+def _caller(row: Mapping[str, Any], governance: CompiledPolicy) -> Principal:
     """Who called, as the policy has it. Raises `ConfigError` for what it has not, and what the record does not say."""
     caller, user = _party(str(row.get("principal", "")), row, governance), row.get("on_behalf_of")
     if not user:
@@ -353,7 +355,7 @@ def _caller(row: Mapping[str, Any], governance: Governance) -> Principal:
     return acting
 
 
-def _party(name: str, row: Mapping[str, Any], governance: Governance) -> Principal:
+def _party(name: str, row: Mapping[str, Any], governance: CompiledPolicy) -> Principal:
     """A principal of the policy, or a user of an issuer with the roles and attributes that the policy of its call gave it.
 
     What the policy on disk would make of the same claims nobody can tell: claims are not recorded, but what was made of them.
@@ -412,7 +414,7 @@ def _hidden(value: object, path: str = "") -> str:
     return next((found for name, item in items if (found := _hidden(item, f"{path}/{name}"))), "")
 
 
-def _rarest(roles: frozenset[str], governance: Governance) -> str:
+def _rarest(roles: frozenset[str], governance: CompiledPolicy) -> str:
     """The role that the fewest have: a rule for it opens least. One that claims give has more than any list could, all users most."""
     credentials = governance.policy.credentials
     held = [entry.roles for entry in credentials.principals.values()]
@@ -425,7 +427,7 @@ def _rarest(roles: frozenset[str], governance: Governance) -> str:
     return min(roles, key=lambda role: (*spread(role), role))
 
 
-def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governance: Governance) -> Suggested:
+def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governance: CompiledPolicy) -> Suggested:
     arguments, beyond = closed(seen.arguments)
     rule = {
         "id": f"suggested-{role}-{tool}",
@@ -439,7 +441,7 @@ def _suggested(role: str, tool: str, seen: _Wanted, manifest: Manifest, governan
     return Suggested(rule=rule, calls=len(seen.arguments), beyond=(*who, *beyond))
 
 
-def _others(role: str, callers: set[str], governance: Governance) -> Iterator[str]:
+def _others(role: str, callers: set[str], governance: CompiledPolicy) -> Iterator[str]:
     """Who else has a role: principals of the policy, and users of issuers, whom nobody can list."""
     credentials = governance.policy.credentials
     having = sorted(entry.id for entry in credentials.principals.values() if role in entry.roles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from toolgen.gateway.metrics import BOUNDS, Durations
+from toolgen.gateway.metrics import BOUNDS, DurationHistogram
 
 __all__ = ["Family", "one_of"]
 
@@ -16,7 +16,7 @@ class Family(NamedTuple):
     name: str
     kind: str
     text: str
-    samples: Sequence[tuple[Mapping[str, str], float | Durations]]
+    samples: Sequence[tuple[Mapping[str, str], float | DurationHistogram]]
 
     def lines(self, same: Mapping[str, str]) -> Iterator[str]:
         """In Prometheus's text format, each sample with the labels that are the `same` for all."""
@@ -24,7 +24,7 @@ class Family(NamedTuple):
         yield f"# TYPE {self.name} {self.kind}"
         for own, value in self.samples:
             labels = {**own, **same}
-            if isinstance(value, Durations):
+            if isinstance(value, DurationHistogram):
                 yield from _histogram(self.name, labels, value)
             else:
                 yield _sample(self.name, labels, value)
@@ -34,7 +34,7 @@ def one_of(name: str, kind: str, text: str, value: float) -> Family:
     return Family(name, kind, text, [({}, value)])
 
 
-def _histogram(name: str, labels: Mapping[str, str], durations: Durations) -> Iterator[str]:
+def _histogram(name: str, labels: Mapping[str, str], durations: DurationHistogram) -> Iterator[str]:
     count = 0
     for bound, more in zip((*(f"{one:g}" for one in BOUNDS), "+Inf"), durations.counts, strict=True):
         count += more

@@ -14,11 +14,11 @@ from typing import Protocol, Self
 from toolgen.config.settings import Settings
 from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.audit_reader import Records
+from toolgen.gateway.audit_reader import AuditRecords
 from toolgen.gateway.compiled_policy import CurrentPolicy
 from toolgen.gateway.device_calls import DeviceCalls
 from toolgen.gateway.file_uploads import Uploaded
-from toolgen.gateway.identity import NO_CLAIMS, Claims, Unaccepted
+from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.metrics import Metrics
 from toolgen.gateway.monitoring import Monitoring
 from toolgen.gateway.pause_control import PauseControl
@@ -29,7 +29,7 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Tool
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.credentials import TokenRule
 from toolgen.policy.document.policy import Policy
 from toolgen.state.encryption import Seal
@@ -39,11 +39,11 @@ __all__ = [
     "AgentGateway",
     "CallerLookup",
     "Facade",
-    "Files",
     "Operations",
     "People",
     "Project",
-    "ToolCalls",
+    "SupportsFiles",
+    "SupportsToolCalls",
 ]
 
 
@@ -61,10 +61,10 @@ class CallerLookup(Protocol):
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""
 
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
         """The principal behind a bearer credential, or why there is none."""
 
-    def certified(self, value: str) -> Principal | Unaccepted:
+    def certified(self, value: str) -> Principal | TokenRejected:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
 
     def current(self, principal: Principal) -> Principal | None:
@@ -83,7 +83,7 @@ class CallerLookup(Protocol):
         """Records a request that was refused before anybody was known. `client` is an address."""
 
 
-class Uploads(Protocol):
+class SupportsUploads(Protocol):
     """What takes files of callers."""
 
     @property
@@ -96,7 +96,7 @@ class Uploads(Protocol):
         """Keeps a file that arrives in pieces, or says why not. What `pieces` raises goes through; then nothing is kept."""
 
 
-class Files(Protocol):
+class SupportsFiles(Protocol):
     """Files that calls of callers answered with links to: `files` of the tool calls."""
 
     @property
@@ -104,14 +104,14 @@ class Files(Protocol):
         """Whether MCP clients are given links as blocks too."""
 
     @property
-    def uploads(self) -> Uploads:
+    def uploads(self) -> SupportsUploads:
         """What takes files of callers."""
 
     async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
         """A file that the tool `name` that this principal was given a link to, or why it has none."""
 
     async def read(
-        self, principal: Principal, uri: str, *, session: str = "", presence: Presence | None = None
+        self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
 
@@ -119,7 +119,7 @@ class Files(Protocol):
         """The envelope of a call that ended before, with the pictures and recordings that its data names."""
 
 
-class ToolCalls(Protocol):
+class SupportsToolCalls(Protocol):
     """The tools of a caller, and calls to them: `tool_calls` of the gateway."""
 
     def catalog(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
@@ -145,7 +145,7 @@ class ToolCalls(Protocol):
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
     ) -> Envelope:
         """One call, through every stage. Never raises.
 
@@ -162,7 +162,7 @@ class ToolCalls(Protocol):
         caller leaves it. None for any other call, which is simply made."""
 
     @property
-    def files(self) -> Files:
+    def files(self) -> SupportsFiles:
         """Files that calls answered with links to."""
 
     @property
@@ -221,7 +221,7 @@ class Operations(Protocol):
         False when it cannot be used: then what was in force stays so."""
 
     @property
-    def records(self) -> Records:
+    def records(self) -> AuditRecords:
         """The record, for those who may review it."""
 
 
@@ -239,7 +239,7 @@ class Facade(Protocol):
         """Who calls."""
 
     @property
-    def tool_calls(self) -> ToolCalls:
+    def tool_calls(self) -> SupportsToolCalls:
         """What they may call, and the calls."""
 
     @property
@@ -263,7 +263,7 @@ class People(CallerLookup, Protocol):
     ) -> Principal:
         """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none."""
 
-    async def signed_in(self, token: str) -> Principal | Unaccepted:
+    async def signed_in(self, token: str) -> Principal | TokenRejected:
         """The person that an id token of the console's client signs in to the console, or why nobody."""
 
     async def note_session(self, code: str, principal: str, client: str) -> None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.answer_files import AnswerFiles, HeldFile, KeptFile, Whose, bound_to, owner_of, uri_of
-from toolgen.gateway.compiled_policy import Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy
 from toolgen.gateway.file_links import MAX_LINKS, parse_uri
 from toolgen.gateway.json_body import encode, ended
 from toolgen.gateway.linked_resources import LINKED, held_in, links_in, resource_call, with_uris
@@ -33,19 +33,28 @@ from toolgen.model.result import Envelope, Error, Failed, More, Refused, Result,
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.model.unavailable import fault_error, unavailable
-from toolgen.pipeline.middleware import Next, Presence, Trail
-from toolgen.responses.answer_argument import WHOLE, Position, Reading, cut, may_offer, option_name, path_text, size_of
+from toolgen.pipeline.middleware import CallContext, CallerConnection, Next
+from toolgen.responses.answer_argument import (
+    WHOLE,
+    AnswerOptions,
+    Position,
+    cut,
+    may_offer,
+    option_name,
+    path_text,
+    size_of,
+)
 from toolgen.responses.choice import ChoiceError, paths_in
 from toolgen.responses.more import more_behind, more_of_page
 from toolgen.responses.pagination import Pagings, items_of, joined, next_link
 from toolgen.state.pauses import UNREADABLE, Pauses, SharedPauses
 from toolgen.state.stored_answers import KEY_BYTES, StoredAnswers
 
-__all__ = ["Answering"]
+__all__ = ["ResponseShaper"]
 
 _MAX_JOINED_SIZE = 4 * 1024 * 1024
 _NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "
-_Run = Callable[[Next, Call, Trail], Awaitable[Result]]
+_Run = Callable[[Next, Call, CallContext], Awaitable[Result]]
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 _UNREAD = unavailable("whether calls like this are paused cannot be read now", rule="pause")
 _NO_FILE = Error(
@@ -60,7 +69,7 @@ _GONE = Error(
 )
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _KeptAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of an answer: its JSON, or the URIs of the resources that an MCP server's answer links to."""
 
     call_id: str
@@ -69,7 +78,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     links: tuple[str, ...] = ()
 
 
-class Answering:
+class ResponseShaper:
     """`record` makes an entry durable and raises `AuditError`; `run` sends a call through the whole pipeline."""
 
     def __init__(
@@ -90,7 +99,12 @@ class Answering:
         self.pagings = pagings
 
     async def presented(
-        self, governance: Governance, call: Call, result: Success, reading: Reading, presence: Presence
+        self,
+        governance: CompiledPolicy,
+        call: Call,
+        result: Success,
+        reading: AnswerOptions,
+        presence: CallerConnection,
     ) -> Success | Failed:
         """The part of an answer that is shown now. More pages are read for as long as `presence` says that the caller waits."""
         if result.shape is Shape.STORED:
@@ -109,7 +123,7 @@ class Answering:
             return result
         if size_of(result.data) <= SHOWN:
             return result
-        kept = _Kept(call_id=call.id, truncated=result.truncated, body=encode(result.data))
+        kept = _KeptAnswer(call_id=call.id, truncated=result.truncated, body=encode(result.data))
         bound = bound_to(governance, call.principal, call.tool, call.arguments)
         try:
             key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(call.principal), bound=bound)
@@ -117,7 +131,7 @@ class Answering:
             return _piece(result, result.data, (), b"", b"")
         return _piece(_read_on_with(call.tool, result), result.data, (), key, bound)
 
-    async def read_on(self, governance: Governance, call: Call, cursor: str) -> Envelope:
+    async def read_on(self, governance: CompiledPolicy, call: Call, cursor: str) -> Envelope:
         """The next piece of an answer to the same call. It is recorded, and reaches no upstream."""
         try:
             token = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -131,24 +145,24 @@ class Answering:
             kept, refusal = None, fault_error(error)
         position = _opened_position(token, bound)
         if kept is None or position is None:
-            return _ended(call, call.id, Refused(error=refusal or _GONE), Trail())
+            return _ended(call, call.id, Refused(error=refusal or _GONE), CallContext())
         value: Json = decode_json(kept.body)
         try:
             more = _read_on_with(call.tool, Success(data=None, truncated=kept.truncated))
             result = _piece(more, value, position, token[:KEY_BYTES], bound)
         except ValueError:
-            return _ended(call, call.id, Refused(error=_GONE), Trail())
+            return _ended(call, call.id, Refused(error=_GONE), CallContext())
         if fault := await self._noted(call.principal, call.tool, kept.call_id, size_of(result.data)):
-            return _ended(call, kept.call_id, Refused(error=fault), Trail())
-        return _ended(call, kept.call_id, result, Trail())
+            return _ended(call, kept.call_id, Refused(error=fault), CallContext())
+        return _ended(call, kept.call_id, result, CallContext())
 
-    async def fetch(self, governance: Governance, principal: Principal, name: str, token: str) -> KeptFile | Error:
+    async def fetch(self, governance: CompiledPolicy, principal: Principal, name: str, token: str) -> KeptFile | Error:
         """A file that this principal was given a link to."""
         found = await self._file(governance, principal, name, token)
         if isinstance(found, Error):
             return found
         tool, kept = found
-        if isinstance(kept, _Kept):
+        if isinstance(kept, _KeptAnswer):
             return _NO_FILE
         if fault := await self._noted(principal, tool, kept.info.call_id, kept.info.size):
             return fault
@@ -156,12 +170,12 @@ class Answering:
 
     async def read(
         self,
-        governance: Governance,
+        governance: CompiledPolicy,
         principal: Principal,
         uri: str,
         *,
         session: str = "",
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
         """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
         place = parse_uri(uri)
@@ -174,10 +188,10 @@ class Answering:
         if isinstance(found, Error):
             return found
         tool, kept = found
-        if not isinstance(kept, _Kept) or place.link >= len(kept.links):
+        if not isinstance(kept, _KeptAnswer) or place.link >= len(kept.links):
             return _NO_FILE
         call = resource_call(tool, kept.links[place.link], principal, session, parent=kept.call_id)
-        trail = Trail(presence=presence or Presence(), verdict="allow", rule=LINKED)
+        trail = CallContext(presence=presence or CallerConnection(), verdict="allow", rule=LINKED)
         result = await self._run(governance.read_resource, call, trail)
         if not isinstance(result, Success):
             return result.error
@@ -189,20 +203,20 @@ class Answering:
                 read[0].uri = str(place_["uri"])
         return tuple(read)
 
-    async def with_links(self, governance: Governance, call: Call, result: Success | Failed) -> Success | Failed:
+    async def with_links(self, governance: CompiledPolicy, call: Call, result: Success | Failed) -> Success | Failed:
         """An answer of an MCP server with the URIs that this gateway reads its links by."""
         links = links_in(result.data)[:MAX_LINKS]
         if not links:
             return result
         try:
-            uri = await self._keep(governance, call.principal, call.tool, _Kept(call_id=call.id, links=links))
+            uri = await self._keep(governance, call.principal, call.tool, _KeptAnswer(call_id=call.id, links=links))
         except StateError:
             return result
         return replace(result, data=with_uris(result.data, [f"{uri}/{number}" for number in range(len(links))]))
 
     async def _file(
-        self, governance: Governance, principal: Principal, name: str, token: str
-    ) -> tuple[Tool, _Kept | KeptFile] | Error:
+        self, governance: CompiledPolicy, principal: Principal, name: str, token: str
+    ) -> tuple[Tool, _KeptAnswer | KeptFile] | Error:
         """What is kept under a URI that this principal was given, a file or links, and the tool that answered."""
         tool = governance.tool(name)
         if tool is None:
@@ -219,7 +233,7 @@ class Answering:
             return fault_error(error)
         return _NO_FILE if kept is None else (tool, kept)
 
-    async def _keep(self, governance: Governance, principal: Principal, tool: Tool, kept: _Kept) -> str:
+    async def _keep(self, governance: CompiledPolicy, principal: Principal, tool: Tool, kept: _KeptAnswer) -> str:
         """Keeps something for a caller, and returns its URI. Raises `StateError`."""
         bound = bound_to(governance, principal, tool, None)
         key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(principal), bound=bound)
@@ -230,7 +244,7 @@ class Answering:
         await self._store.close()
         await self.files.store.close()
 
-    async def _refusal(self, governance: Governance, principal: Principal, tool: Tool) -> Error | None:
+    async def _refusal(self, governance: CompiledPolicy, principal: Principal, tool: Tool) -> Error | None:
         """Why what was answered before is not read on now: the caller may not call the tool any more, or it is paused."""
         if not governance.access.visible(principal, tool):
             return _GONE
@@ -245,10 +259,10 @@ class Answering:
             )
         return None
 
-    async def _opened(self, key: bytes, bound: bytes) -> _Kept | None:
+    async def _opened(self, key: bytes, bound: bytes) -> _KeptAnswer | None:
         """The answer that is kept under a key. Raises `StateError`."""
         body = await self._store.get(key, bound=bound)
-        return None if body is None else msgspec.msgpack.decode(body, type=_Kept)
+        return None if body is None else msgspec.msgpack.decode(body, type=_KeptAnswer)
 
     async def _noted(self, principal: Principal, tool: Tool, call_id: str, size: int) -> Error | None:
         user = principal.on_behalf_of
@@ -268,7 +282,7 @@ class Answering:
         return None
 
     async def _paged(
-        self, governance: Governance, call: Call, result: Success, most: int, presence: Presence
+        self, governance: CompiledPolicy, call: Call, result: Success, most: int, presence: CallerConnection
     ) -> Success:
         """The answer with as many pages as were asked for, and with what there is behind the last one.
 
@@ -292,7 +306,7 @@ class Answering:
                 tool.name, arguments, call.principal, call.session, call.client, call.id, presence=presence
             )
             further = replace(further, restored=call.restored, ancestry=call.ancestry)
-            outcome = await self._run(governance.run, further, Trail(presence=presence))
+            outcome = await self._run(governance.run, further, CallContext(presence=presence))
             if not isinstance(outcome, Success) or type(_plain(outcome)) is not type(pages[0]):
                 return replace(result, data=joined(pages), truncated=True)
             page = replace(outcome, data=_plain(outcome))
@@ -309,7 +323,7 @@ class Answering:
         return replace(result, data=joined(pages), truncated=page.truncated, more=more)
 
 
-def chosen(tool: Tool, result: Success, reading: Reading) -> Success:
+def chosen(tool: Tool, result: Success, reading: AnswerOptions) -> Success:
     """The items and fields of an answer that were asked for. Raises `ChoiceError` where it has nothing of the kind."""
     if reading is WHOLE:
         return result
@@ -377,5 +391,5 @@ def _bytes(result: Success) -> int:
     return result.delivery.bytes or 0
 
 
-def _ended(call: Call, call_id: str, result: Result, trail: Trail) -> Envelope:
+def _ended(call: Call, call_id: str, result: Result, trail: CallContext) -> Envelope:
     return ended(call.tool.name, call_id, result, trail, 0.0)

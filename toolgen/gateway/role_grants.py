@@ -16,12 +16,12 @@ from toolgen.audit.log import AuditLog
 from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError
-from toolgen.gateway.compiled_policy import CurrentPolicy, Governance
+from toolgen.gateway.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.call import Principal
 from toolgen.model.reason import reason_in
 from toolgen.model.result import Error
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRole, GivenRoles, RoleGrantRule
-from toolgen.state.count_connection import UnreachableError
+from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import Grants, RoleGrant
 
 __all__ = ["ASKED_S", "MAX_EACH", "MAX_GRANTS", "MAX_REASON_LENGTH", "RoleGrants", "RoleWish", "role_grant_json"]
@@ -69,7 +69,7 @@ class RoleGrants:
         self.store = store
         self._log, self._current, self._clock = log, current, clock
         self._give, self._background = give, background
-        self._seen: Governance | None = None
+        self._seen: CompiledPolicy | None = None
         self._due, self._heard = 0.0, -1e9
         self._reading = asyncio.Lock()  # so that nothing older is put in force after what is newer
         self._task: asyncio.Task[None] | None = None
@@ -109,7 +109,7 @@ class RoleGrants:
                 if await self.store.changed() or now >= self._due or self._seen is not self._current.governance:
                     await self._read(now)
         except StateError as error:
-            self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+            self.trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
             self._due = 0.0
             if self._clock.monotonic() - self._heard > FRESH_S:
                 self._give(NOTHING_GIVEN)

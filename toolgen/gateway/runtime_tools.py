@@ -17,12 +17,12 @@ from toolgen.errors import AuditError, ConfigError, PolicyError, StateError, Too
 from toolgen.gateway.policy_reloader import INTERVAL_S
 from toolgen.gateway.shared_functions import SharedFunctions
 from toolgen.gateway.shared_state import Shared
-from toolgen.gateway.tool_overlay import Added, Overlay, Said, added_tool
+from toolgen.gateway.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import Tool
-from toolgen.state.count_connection import UnreachableError
+from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.pauses import SharedPauses
 from toolgen.state.tool_changes import Edit, RemovedTool, ToolChanges, ToolChangesStore
 
@@ -85,7 +85,7 @@ class RuntimeTools:
         Raises `ConfigError` for what cannot be a tool and for a name that is taken, `PolicyError` where the policy does not
         fit, `AuditError` and `StateError` where it cannot be recorded or shared: it is not there then.
         """
-        said = Said(name=name, effect=effect, title=title, description=description)
+        said = ToolOverrides(name=name, effect=effect, title=title, description=description)
         added = await asyncio.to_thread(added_tool, function, said, self._functions.prefix)
         tool, entry = added.tool, self._functions.entry(function, added.tool, said, self._clock.now())
         async with self._changing:
@@ -221,7 +221,7 @@ class RuntimeTools:
                     await self._synced()
             except StateError as error:
                 known = self._shared is not None  # what is known holds
-                self.trouble.say(str(error), passing=known or isinstance(error.__cause__, UnreachableError))
+                self.trouble.say(str(error), passing=known or isinstance(error.__cause__, StoreUnreachableError))
 
     async def _opened(self) -> Catalog:
         """The catalog as it is by now. Raises `ConfigError` where the gateway is not open."""

@@ -16,7 +16,7 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import Tool
 from toolgen.search.tokenizer import terms
 
-__all__ = ["Found", "entries", "is_poor", "succeeded_by"]
+__all__ = ["FoundTool", "entries", "is_poor", "succeeded_by"]
 
 _MAX_SCHEMAS: Final = 3
 _AS_LIKELY: Final = 0.97  # of the best score, from where on a hit is as likely to be meant
@@ -30,7 +30,7 @@ _SUCCESSOR: Final = re.compile(
 )
 
 
-class Found(Struct, frozen=True):
+class FoundTool(Struct, frozen=True):
     """A tool that was found, its score among the others, and how much of the request it has, from 0 to 1."""
 
     tool: Tool
@@ -38,7 +38,7 @@ class Found(Struct, frozen=True):
     fit: float = 1.0
 
 
-def entries(found: Sequence[Found], catalog: Mapping[str, Tool]) -> list[Json]:
+def entries(found: Sequence[FoundTool], catalog: Mapping[str, Tool]) -> list[Json]:
     """What a search shows of its hits; of the best also how it is called, and of others that are as likely, where that costs little."""
     left = _MAX_SCHEMA_TOKENS
     shown: list[Json] = []
@@ -58,12 +58,12 @@ def entries(found: Sequence[Found], catalog: Mapping[str, Tool]) -> list[Json]:
     return shown
 
 
-def is_poor(found: Sequence[Found]) -> bool:
+def is_poor(found: Sequence[FoundTool]) -> bool:
     """True if no hit has much of what was asked for."""
     return all(one.fit < _POOR for one in found)
 
 
-def _entry(one: Found, room: int) -> dict[str, Any]:
+def _entry(one: FoundTool, room: int) -> dict[str, Any]:
     tool = one.tool
     text = " ".join(tool.description.split())
     first = _SENTENCE.match(text)

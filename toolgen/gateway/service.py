@@ -25,12 +25,12 @@ from toolgen.gateway.approval_runner import Runner
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.audit_reader import ProjectRecords
 from toolgen.gateway.call_service import UNNAMED, Callers, Calls, Unnamed
-from toolgen.gateway.catalog_reloader import CatalogReloader, Followers
-from toolgen.gateway.compiled_policy import CurrentPolicy, Runtime
+from toolgen.gateway.catalog_reloader import CatalogReloader, Observers
+from toolgen.gateway.compiled_policy import CurrentPolicy, GatewayDependencies
 from toolgen.gateway.departed_clients import DepartedClients
 from toolgen.gateway.device_calls import DeviceCalls
-from toolgen.gateway.file_reading import Files
-from toolgen.gateway.file_uploads import FileArguments, GatewayFiles, Uploads
+from toolgen.gateway.file_reading import CallerFiles
+from toolgen.gateway.file_uploads import FileArguments, FileUploads, GatewayFiles
 from toolgen.gateway.identity import NO_CLAIMS, Claims, KeySets
 from toolgen.gateway.inner_calls import NestedCalls
 from toolgen.gateway.monitoring import Monitoring
@@ -39,7 +39,7 @@ from toolgen.gateway.pause_control import PauseControl
 from toolgen.gateway.policy_acceptance import Acceptances
 from toolgen.gateway.policy_reloader import FileStates, PolicyReloader, file_states
 from toolgen.gateway.project_files import caching_of, fallbacks_of, pagings_of, pauses_of, seal_file, served_catalog
-from toolgen.gateway.response_shaping import Answering
+from toolgen.gateway.response_shaping import ResponseShaper
 from toolgen.gateway.role_grants import RoleGrants
 from toolgen.gateway.runtime_tools import runtime_tools
 from toolgen.gateway.shared_state import WorkerSockets, share
@@ -53,7 +53,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.middleware import Presence, Running
+from toolgen.pipeline.middleware import CallerConnection, InFlightCalls
 from toolgen.policy.document.policy import Policy, PolicyReader
 from toolgen.policy.document.policy_files import read_files
 from toolgen.responses.pagination import Pagings
@@ -66,7 +66,7 @@ from toolgen.state.stored_files import StoredFiles
 from toolgen.wiring.checkpoint_sinks import plan_of
 from toolgen.wiring.exchanges import Exchanges
 from toolgen.wiring.executors import (
-    Backing,
+    ExecutorDependencies,
     make_command_client,
     make_executors,
     make_fetch,
@@ -120,7 +120,7 @@ class Gateway(Standing):
         self._log = log = AuditLog(
             settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read
         )
-        self._running, self._background = Running(), Background()
+        self._running, self._background = InFlightCalls(), Background()
         self._meaning = meaning_of(settings, manifest)
         functions = make_function_runtime(settings.state_dir / "calls")
         exchanges = Exchanges(settings.sources, current.assigned)
@@ -164,7 +164,7 @@ class Gateway(Standing):
         self._devices = DeviceCalls(
             calls=self.approvals, log=log, clock=clock, background=self._background, files=files
         )
-        backing = Backing(
+        backing = ExecutorDependencies(
             assigned=current.assigned,
             folder=settings.oauth_dir,
             clock=clock,
@@ -178,7 +178,7 @@ class Gateway(Standing):
         make = partial(make_executors, settings.sources, permit=current.permit, backing=backing, tools=settings.tools)
         self._executors, pagings = stand_in or make(manifest), pagings_of(settings, manifest)
         stored = StoredAnswers(settings.state_dir / "answers.db", clock)
-        self._answering = Answering(
+        self._answering = ResponseShaper(
             store=stored,
             files=files,
             pauses=shared.pauses,
@@ -186,7 +186,7 @@ class Gateway(Standing):
             record=log.append,
             run=self._running.run,
         )
-        self.tool_calls = inner.calls = self._made_calls(clock, sent, Uploads(files, log.append))
+        self.tool_calls = inner.calls = self._made_calls(clock, sent, FileUploads(files, log.append))
         self._runner = Runner(
             approvals=self.approvals,
             pauses=shared.pauses,
@@ -222,12 +222,12 @@ class Gateway(Standing):
         self._reloader.catalog = catalog = CatalogReloader(
             self._reloader,
             lambda old, new: renewed_executors(make(new), self._reloader.runtime.executors, old, new),
-            Followers(self._running, self.tool_calls, self._answering, others),
+            Observers(self._running, self.tool_calls, self._answering, others),
             lambda made, offers: with_added(made or self._reloader.runtime.executors, offers, functions),
         )
         self.tools = runtime_tools(catalog, shared, settings, log.append, clock, in_process=bool(key))
 
-    def _made_calls(self, clock: Clock, sent: GatewayFiles, uploads: Uploads) -> Calls:
+    def _made_calls(self, clock: Clock, sent: GatewayFiles, uploads: FileUploads) -> Calls:
         return Calls(
             running=self._running,
             answering=self._answering,
@@ -245,7 +245,7 @@ class Gateway(Standing):
             current=self.current,
             turns=self._shared.turns,
             make_seal=lambda: seal_of(seal_file(self.settings)),
-            files=Files(
+            files=CallerFiles(
                 self._answering,
                 self.current,
                 clock,
@@ -263,10 +263,10 @@ class Gateway(Standing):
         pagings: Pagings,
         files: GatewayFiles,
         reader: PolicyReader | None,
-    ) -> Runtime:
+    ) -> GatewayDependencies:
         shared, settings, manifest = self._shared, self.settings, self.manifest
         reader = reader or PolicyReader(settings.policies, settings.labels)
-        return Runtime(
+        return GatewayDependencies(
             settings=settings,
             manifest=manifest,
             known=manifest,
@@ -492,12 +492,12 @@ class Gateway(Standing):
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
-        presence: Presence | None = None,
+        presence: CallerConnection | None = None,
     ) -> Envelope:
-        """As `ToolCalls.call`, by the only principal if none is given. Raises `ConfigError` where that is not one, once closed."""
+        """As `SupportsToolCalls.call`, by the only principal if none is given. Raises `ConfigError` where that is not one, once closed."""
         self._refuse_closed()
         if presence is None:
-            presence = Presence()
+            presence = CallerConnection()
             presence.local = True
         return await self.tool_calls.call(
             name,

@@ -12,7 +12,7 @@ import msgspec
 from toolgen.config.settings import Settings
 from toolgen.errors import ConfigError, DescriptionError
 from toolgen.functions.signature import imported
-from toolgen.gateway.tool_overlay import Added, Overlay, Said, added_tool
+from toolgen.gateway.tool_overlay import Added, Overlay, ToolOverrides, added_tool
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import ADDED, join
 from toolgen.model.tool import Tool
@@ -48,7 +48,7 @@ class SharedFunctions:
             raise ConfigError(f"the project has a source of its own that is called {ADDED}", suggestion="rename it")
         return self._prefix
 
-    def entry(self, function: object, tool: Tool, said: Said, now: float) -> AddedTool | None:
+    def entry(self, function: object, tool: Tool, said: ToolOverrides, now: float) -> AddedTool | None:
         """What others are told of a function; None where they could not have it."""
         if not inspect.isfunction(function):
             return None
@@ -120,7 +120,7 @@ class SharedFunctions:
         if not inspect.isfunction(function) or function.__module__ != entry.module:
             raise ConfigError(f"{entry.module} has no function {entry.function} of its own")
         local = entry.name.removeprefix(prefix)
-        said = Said(name=local, effect=entry.effect, title=entry.title, description=entry.description)
+        said = ToolOverrides(name=local, effect=entry.effect, title=entry.title, description=entry.description)
         added = added_tool(function, said, prefix)
         if added.tool.digest != entry.digest or added.tool.name != entry.name:
             raise ConfigError(f"{entry.module}.{entry.function} is not the function that was added")

@@ -21,7 +21,7 @@ from toolgen.state.departures import Departures, RedisDepartures, SqliteDepartur
 from toolgen.state.encryption import Seal, seal_of
 from toolgen.state.equal_calls import EqualCalls, RedisEqualCalls, SqliteEqualCalls
 from toolgen.state.grants import CallGrant, Grants, RedisGrants, RoleGrant, SqliteGrants
-from toolgen.state.idempotency import Ledger, RedisLedger, SqliteLedger
+from toolgen.state.idempotency import IdempotencyStore, RedisLedger, SqliteLedger
 from toolgen.state.invocations import Invocations
 from toolgen.state.invocations_redis import RedisInvocations
 from toolgen.state.invocations_sqlite import SqliteInvocations
@@ -35,8 +35,8 @@ from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.store_watch import StoreWatch
 from toolgen.state.tool_changes import FileChanges, RedisChanges, ToolChangesStore
-from toolgen.state.turn_counter import MemoryTurns, SharedTurns, Turns
-from toolgen.state.value_vault import RedisVault, SqliteVault, Vault
+from toolgen.state.turn_counter import MemoryTurns, SharedTurns, TurnCounter
+from toolgen.state.value_vault import RedisVault, SqliteVault, ValueVault
 from toolgen.state.versioned_box import VersionedBox
 
 __all__ = [
@@ -74,10 +74,10 @@ class Shared(Struct, frozen=True, kw_only=True):
     roles: Grants[RoleGrant]
     pauses: Pauses | SharedPauses
     histories: SharedHistories | None
-    turns: Turns | None
-    ledger: Ledger
+    turns: TurnCounter | None
+    ledger: IdempotencyStore
     equal_calls: EqualCalls
-    vault: Vault
+    vault: ValueVault
     tools: ToolChangesStore
     ledger_key: Callable[[], bytes] | None
     background: Background
@@ -186,7 +186,7 @@ def share(
     )
 
 
-def _turns(settings: Settings, clock: Clock, background: Background, link: Link | None) -> Turns | None:
+def _turns(settings: Settings, clock: Clock, background: Background, link: Link | None) -> TurnCounter | None:
     """Where turns of conversations are counted; None where nobody asks for that."""
     if settings.turn_limit == math.inf:
         return None

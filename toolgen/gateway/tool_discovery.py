@@ -16,7 +16,7 @@ from toolgen.emit.schema_budget import UnknownFieldError, cost, described, is_cu
 from toolgen.gateway.file_reading import with_file_tool
 from toolgen.gateway.inner_call import InnerCall, InnerCallError, inner_call
 from toolgen.gateway.operation_names import OperationNames, no_operation
-from toolgen.gateway.search_answers import Found, entries, is_poor
+from toolgen.gateway.search_answers import FoundTool, entries, is_poor
 from toolgen.gateway.search_tools import DEFAULT_HITS, DESCRIBE, INPUTS, RUN, RUN_READ, SEARCH, stand_ins
 from toolgen.model.call import Principal
 from toolgen.model.graphql_fields import answer_fields
@@ -28,8 +28,8 @@ from toolgen.model.verdict import Deny
 from toolgen.pipeline.middleware import refused as refusal_of
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
-from toolgen.policy.limits import Charge, Limit
-from toolgen.search.bm25 import Hit, ToolIndex
+from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.search.bm25 import RankedTool, ToolIndex
 from toolgen.search.hybrid import HybridIndex, SemanticSearch
 from toolgen.search.intents import Intent, intent_of
 from toolgen.search.tokenizer import terms
@@ -49,7 +49,7 @@ def no_graph(_tool: Tool) -> Graph | None:
     return None
 
 
-class _Shelf(Struct):
+class _CatalogEntry(Struct):
     """One catalog and what was derived from it. It holds the catalog, whose identity is its key. `whole` has the tools that are `closed` to
     its callers, too."""
 
@@ -61,7 +61,7 @@ class _Shelf(Struct):
     meant: HybridIndex | None = None
     operations: OperationNames | None = None
     closed: tuple[Tool, ...] = ()
-    whole: _Shelf | None = None
+    whole: _CatalogEntry | None = None
     building: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -97,7 +97,7 @@ class Discovery:
         self._graph = graph
         self._meaning = meaning
         self._buckets = MemoryBuckets(clock)
-        self._shelves: dict[int, _Shelf] = {}
+        self._shelves: dict[int, _CatalogEntry] = {}
         self._validators = {name: Validator(schema) for name, schema in INPUTS.items()}
 
     def offered(self, catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
@@ -128,7 +128,7 @@ class Discovery:
 
     async def _found(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
-    ) -> list[Found] | Error:
+    ) -> list[FoundTool] | Error:
         if refused := self._counted(principal):
             return refused
         shelf, query = self._shelf(catalog), query[:MAX_QUERY_LENGTH]
@@ -137,7 +137,7 @@ class Discovery:
         if hits is None:
             hits = index.search(query, limit)
         shares = index.shares(query, [hit.id for hit in hits])
-        return [Found(shelf.by_name[hit.id], hit.score, share) for hit, share in zip(hits, shares, strict=True)]
+        return [FoundTool(shelf.by_name[hit.id], hit.score, share) for hit, share in zip(hits, shares, strict=True)]
 
     async def answer(
         self,
@@ -197,17 +197,17 @@ class Discovery:
             data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were looked for"
         return Success(data=data)
 
-    async def _closed_ahead(self, shelf: _Shelf, closed: tuple[Tool, ...], query: str) -> list[str]:
+    async def _closed_ahead(self, shelf: _CatalogEntry, closed: tuple[Tool, ...], query: str) -> list[str]:
         """The names of closed tools that fit a request better than every open one, best first."""
         if shelf.whole is None or shelf.closed is not closed:
             shelf.closed, tools = closed, (*shelf.catalog, *closed)
             by_name = {tool.name: tool for tool in tools}
-            shelf.whole = _Shelf(catalog=tools, offered=(), stands_in=True, by_name=by_name)
+            shelf.whole = _CatalogEntry(catalog=tools, offered=(), stands_in=True, by_name=by_name)
         index = await self._index(shelf.whole)
         hits = [hit.id for hit in index.search(query[:MAX_QUERY_LENGTH], _MAX_AHEAD)]
         ahead = list(takewhile(lambda name: name not in shelf.by_name, hits))
         shares = index.shares(query[:MAX_QUERY_LENGTH], ahead)
-        fitting = [Found(shelf.whole.by_name[name], fit=share) for name, share in zip(ahead, shares, strict=True)]
+        fitting = [FoundTool(shelf.whole.by_name[name], fit=share) for name, share in zip(ahead, shares, strict=True)]
         return [one.tool.name for one in fitting if not is_poor([one])]
 
     def inner(self, name: str, arguments: JsonObject, catalog: tuple[Tool, ...]) -> InnerCall | Refused:
@@ -253,7 +253,7 @@ class Discovery:
         said = f"did you mean {', '.join(close[:3])}? " if close else ""
         return f"{said}{SEARCH} finds the exact names"
 
-    def _tool(self, name: str, shelf: _Shelf) -> Tool | None:
+    def _tool(self, name: str, shelf: _CatalogEntry) -> Tool | None:
         """The tool of this name, or the only one whose operation has this id in the description that it was made of."""
         tool = shelf.by_name.get(name)
         if tool is None:
@@ -262,11 +262,11 @@ class Discovery:
             tool = shelf.operations.tool(name)
         return tool
 
-    def _shelf(self, catalog: tuple[Tool, ...]) -> _Shelf:
+    def _shelf(self, catalog: tuple[Tool, ...]) -> _CatalogEntry:
         shelf = self._shelves.pop(id(catalog), None)
         if shelf is None:
             stand_in = _costs_more(catalog, self._above)
-            shelf = _Shelf(
+            shelf = _CatalogEntry(
                 catalog=catalog,
                 offered=with_file_tool(stand_ins(catalog) if stand_in else _with_description(catalog), catalog),
                 stands_in=stand_in,
@@ -277,7 +277,7 @@ class Discovery:
             del self._shelves[next(iter(self._shelves))]
         return shelf
 
-    async def _meant(self, shelf: _Shelf, query: str, limit: int) -> list[Hit] | None:
+    async def _meant(self, shelf: _CatalogEntry, query: str, limit: int) -> list[RankedTool] | None:
         """What fits by words and meaning; None where words alone have to do."""
         if self._meaning is None:
             return None
@@ -287,7 +287,7 @@ class Discovery:
         shelf.meant = index
         return await self._meaning.search(index, query, limit)
 
-    async def _index(self, shelf: _Shelf) -> ToolIndex:
+    async def _index(self, shelf: _CatalogEntry) -> ToolIndex:
         """The index of a catalog, made in a thread at its first search: a thousand tools take a tenth of a second."""
         if shelf.index is None:
             async with shelf.building:
@@ -296,7 +296,7 @@ class Discovery:
         return shelf.index
 
     def _counted(self, principal: Principal) -> Error | None:
-        charge = Charge(_SEARCHES, (_SEARCHES.id, principal.id))
+        charge = LimitCharge(_SEARCHES, (_SEARCHES.id, principal.id))
         refusal = self._buckets.take((charge,))
         if refusal is None:
             return None

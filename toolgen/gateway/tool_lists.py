@@ -22,7 +22,7 @@ from toolgen.model.names import TOOL_NAME
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import FunctionBinding, Tool
 
-__all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listing", "Listings", "Page", "for_agents"]
+__all__ = ["LISTED", "STATELESS", "WITH_BINDINGS", "WITH_TASKS", "Listings", "ToolListing", "ToolPage", "for_agents"]
 
 _MAX_LISTINGS = 64
 
@@ -63,14 +63,14 @@ _WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
 }
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class ToolPage(Struct, frozen=True, kw_only=True):
     """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
 
     tools: tuple[msgspec.Raw, ...]
     next_cursor: str
 
 
-class Listing:
+class ToolListing:
     """One catalog, and what is listed of it where that is not all. What is derived is made on first use and kept.
 
     No request converts a schema twice. Both tuples stay alive as long as the listing, which is what its key relies on.
@@ -87,14 +87,14 @@ class Listing:
         self._headers: dict[str, Mapping[str, str]] = {}
         self._outputs: dict[tuple[str, str], ListedOutput | None] = {}
 
-    def page(self, form: str, *, cursor: str, limit: int) -> Page:
+    def page(self, form: str, *, cursor: str, limit: int) -> ToolPage:
         """Up to `limit` tools after the one `cursor` names. Raises `Malformed` for a cursor that was never given out.
 
         A cursor is the last name of a page and not a position, so that a tool added meanwhile neither repeats nor hides another.
         """
         return self._page(form, self.tools, bisect.bisect_right(self._names, _after(cursor)) if cursor else 0, limit)
 
-    def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> Page:
+    def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> ToolPage:
         """The same for what a search found, in its order. A cursor whose tool is not among it belongs to another search."""
         start = 0
         if cursor:
@@ -104,10 +104,10 @@ class Listing:
                 raise Malformed("belongs to another search", pointer="/cursor")
         return self._page(form, tools, start, limit)
 
-    def _page(self, form: str, tools: Sequence[Tool], start: int, limit: int) -> Page:
+    def _page(self, form: str, tools: Sequence[Tool], start: int, limit: int) -> ToolPage:
         shown = tools[start : start + limit]
         more = start + limit < len(tools)
-        return Page(
+        return ToolPage(
             tools=tuple(self._rendered_as(form, tool) for tool in shown),
             next_cursor=_cursor(shown[-1].name) if more else "",
         )
@@ -161,16 +161,18 @@ class Listings:
 
     def __init__(self, gateway: Facade) -> None:
         self._gateway = gateway
-        self._kept: dict[tuple[str, int], Listing] = {}
+        self._kept: dict[tuple[str, int], ToolListing] = {}
 
-    def of(self, principal: Principal, session: str | None = None) -> Listing:
+    def of(self, principal: Principal, session: str | None = None) -> ToolListing:
         """The listing of what this principal may call now; with a session, of what is there in this step of it."""
         catalog = self._gateway.tool_calls.catalog(principal, session)
         key = (
             principal.id,
             id(catalog),
         )  # the listing holds the tuple, so its id is not given to another while it is kept
-        listing = self._kept.pop(key, None) or Listing(self._gateway.tool_calls.offered(principal, session), catalog)
+        listing = self._kept.pop(key, None) or ToolListing(
+            self._gateway.tool_calls.offered(principal, session), catalog
+        )
         self._kept[key] = listing  # last again: what was used least lately stands first
         if len(self._kept) > _MAX_LISTINGS:
             del self._kept[next(iter(self._kept))]

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from toolgen.canonical import digest
 from toolgen.errors import ConfigError
 from toolgen.functions.adopted import adopted_tool
-from toolgen.functions.decorator import MARK, Mark
-from toolgen.functions.signature import Broken, Offer, offer_of
+from toolgen.functions.decorator import MARK, ToolMark
+from toolgen.functions.signature import Broken, FunctionTool, offer_of
 from toolgen.model.argument_names import with_listed_arguments
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import with_text_files
@@ -22,10 +22,10 @@ from toolgen.model.tool import Effect, Tool, seal
 from toolgen.policy.arguments import check_schema
 from toolgen.sources.python import tool_of
 
-__all__ = ["Added", "Overlay", "Said", "added_tool"]
+__all__ = ["Added", "Overlay", "ToolOverrides", "added_tool"]
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class ToolOverrides(Struct, frozen=True, kw_only=True):
     """What is said of a function in place of its own name, mark and docstring; "" for nothing."""
 
     name: str = ""
@@ -38,7 +38,7 @@ class Added(Struct, frozen=True, kw_only=True):
     """A tool that was added, and the function that carries its calls out."""
 
     tool: Tool
-    offer: Offer
+    offer: FunctionTool
 
 
 class Overlay(Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class Overlay(Struct, frozen=True, kw_only=True):
         return {name: one.tool for name, one in self.added.items()}
 
 
-def added_tool(given: object, said: Said, prefix: str) -> Added:
+def added_tool(given: object, said: ToolOverrides, prefix: str) -> Added:
     """A function, or a tool of FastMCP or LangChain, as a tool whose name begins so. Raises `ConfigError` for one that cannot be."""
     offer = _offer(given, said)
     if isinstance(offer, Broken):
@@ -102,11 +102,11 @@ def added_tool(given: object, said: Said, prefix: str) -> Added:
     return Added(tool=seal(with_listed_arguments(made)), offer=offer)
 
 
-def _offer(given: object, said: Said) -> Offer | Broken:
+def _offer(given: object, said: ToolOverrides) -> FunctionTool | Broken:
     """What it offers, with what is said of it in place of its own words."""
     if not inspect.isfunction(given) and not inspect.ismethod(given):
         offer = adopted_tool(given)
-        if isinstance(offer, Offer):
+        if isinstance(offer, FunctionTool):
             mark = _mark(offer.mark, said)
             return replace(
                 offer, mark=mark, name=mark.name or offer.name, summary=said.description.strip() or offer.summary
@@ -122,7 +122,7 @@ def _offer(given: object, said: Said) -> Offer | Broken:
     if inspect.isgeneratorfunction(given) or inspect.isasyncgenfunction(given):
         raise ConfigError(f"{given.__name__} yields", suggestion="return the whole answer")
     own = getattr(given, MARK, None)
-    mark = _mark(own if isinstance(own, Mark) else Mark(effect="write"), said)
+    mark = _mark(own if isinstance(own, ToolMark) else ToolMark(effect="write"), said)
     return offer_of(mark.name or given.__name__, given, mark)
 
 
@@ -137,7 +137,7 @@ def _holds_tools(given: object) -> bool:
     )
 
 
-def _mark(own: Mark, said: Said) -> Mark:
+def _mark(own: ToolMark, said: ToolOverrides) -> ToolMark:
     if said.effect and said.effect not in set(Effect):
         raise ConfigError(f"effect: {bounded(said.effect, 40)!r} is not read, write or destructive")
     given = {name: text for name in ("name", "effect", "title", "description") if (text := getattr(said, name))}

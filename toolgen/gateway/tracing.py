@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolgen.model.call import Trace
 
-__all__ = ["METHODS", "Operation", "Span", "Spans"]
+__all__ = ["METHODS", "Span", "Spans", "TracedRequest"]
 
 METHODS = frozenset(
     {
@@ -30,7 +30,7 @@ METHODS = frozenset(
 """The methods that are named in spans and metrics; others are text of the client."""
 
 
-class Operation(Struct, frozen=True, kw_only=True):
+class TracedRequest(Struct, frozen=True, kw_only=True):
     """One request: its method, the tool where the caller may see it, the protocol's version and the request's id."""
 
     method: str
@@ -53,4 +53,4 @@ class Span(Protocol):
 class Spans(Protocol):
     """Where spans go."""
 
-    def begin(self, operation: Operation) -> Span: ...
+    def begin(self, operation: TracedRequest) -> Span: ...

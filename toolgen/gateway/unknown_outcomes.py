@@ -19,7 +19,7 @@ from toolgen.model.http import written
 from toolgen.model.manifest import Manifest
 from toolgen.model.reason import reason_in
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, HttpBinding
-from toolgen.state.idempotency import Claim, Ledger
+from toolgen.state.idempotency import IdempotencyStore, KeyClaim
 from toolgen.state.invocations import Invocations
 
 __all__ = ["EVENT", "HAPPENED", "Notes", "OpenOutcomes", "UnknownOutcomes"]
@@ -72,7 +72,7 @@ class UnknownOutcomes:
         directory: Path,
         manifest: Manifest,
         notes: Notes,
-        ledger: Ledger,
+        ledger: IdempotencyStore,
         waiting: Invocations,
         clock: Clock,
         identity: Callable[[], Identity],
@@ -147,7 +147,7 @@ class UnknownOutcomes:
         """True for a call that changed nothing: of a tool that is gone, nobody knows that it only read."""
         return self.manifest.is_read(str(row.get("tool", "")))
 
-    def _told(self, row: Mapping[str, Any], claims: Mapping[str, Claim]) -> dict[str, Any]:
+    def _told(self, row: Mapping[str, Any], claims: Mapping[str, KeyClaim]) -> dict[str, Any]:
         claim = claims.get(row["call_id"])
         tool = str(row.get("tool", ""))
         return {

@@ -28,11 +28,11 @@ from toolgen.model.tool import (
 )
 from toolgen.model.verdict import Deny
 from toolgen.policy.detectors.restored_values import changed_texts
-from toolgen.policy.detectors.tokens import Found, Signer, Tokens
+from toolgen.policy.detectors.tokens import Signer, TokenMatch, Tokens
 from toolgen.policy.value_tokens import TokenGrant, may_have
-from toolgen.state.value_vault import Scope, Vault
+from toolgen.state.value_vault import TokenScope, ValueVault
 
-__all__ = ["NONE", "Restored", "ValueTokens"]
+__all__ = ["NONE", "RestoredArguments", "ValueTokens"]
 
 _RULE = "tokens"
 _MAX_TOKENS = 1_000  # in one call: each may stand for thousands of characters
@@ -51,7 +51,7 @@ _TOO_MANY = Deny(
 )
 
 
-class Restored(Struct, frozen=True, kw_only=True):
+class RestoredArguments(Struct, frozen=True, kw_only=True):
     """Arguments with values in place of tokens.
 
     `values` are as `Call.restored`, `sent` as `Call.sent`; `denied` says why there are none."""
@@ -68,7 +68,7 @@ class Restored(Struct, frozen=True, kw_only=True):
         return replace(call, restored=(*call.restored, *self.values), sent=self.sent, denied=call.denied or self.denied)
 
 
-NONE = Restored(arguments={})
+NONE = RestoredArguments(arguments={})
 """Where a project has no tokens."""
 
 
@@ -76,7 +76,7 @@ class ValueTokens:
     """Under one policy. Raises `PolicyError` for one that gives back values of kinds that have no tokens."""
 
     def __init__(
-        self, tokens: Tokens | None, grants: tuple[TokenGrant, ...], vault: Vault, key: Callable[[], bytes]
+        self, tokens: Tokens | None, grants: tuple[TokenGrant, ...], vault: ValueVault, key: Callable[[], bytes]
     ) -> None:
         self._tokens, self._grants, self._vault, self._key = tokens, grants, vault, key
         for grant in grants:
@@ -89,20 +89,20 @@ class ValueTokens:
 
     async def restored(
         self, tool: Tool, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False
-    ) -> Restored:
+    ) -> RestoredArguments:
         """Arguments of a call with values in place of tokens; of signed ones alone for a call that is made inside of another.
 
         Workflows and code get tokens as they are: the calls that they make are judged each by itself.
         """
         tokens = self._tokens
         if tokens is None:
-            return Restored(arguments=arguments)
+            return RestoredArguments(arguments=arguments)
         signer = self._signer(principal, session) if signed else None
         if isinstance(tool.binding, WorkflowBinding | CodeBinding):
-            return Restored(arguments=arguments if signer is None else _outward(arguments, tokens, signer))
+            return RestoredArguments(arguments=arguments if signer is None else _outward(arguments, tokens, signer))
         if signer is not None:  # a name of a field is no place for a value
             arguments = _named_plainly(arguments, tokens, signer)
-        where: dict[str, set[Found]] = {}
+        where: dict[str, set[TokenMatch]] = {}
         resembling, count = False, 0
         for name, value in arguments.items():
             for text in _texts(value):
@@ -112,25 +112,25 @@ class ValueTokens:
                         where.setdefault(name, set()).update(found)
                         count += len(found)
         if not resembling:
-            return Restored(arguments=arguments)
+            return RestoredArguments(arguments=arguments)
         if count > _MAX_TOKENS:
-            return Restored(arguments=arguments, denied=_TOO_MANY)
+            return RestoredArguments(arguments=arguments, denied=_TOO_MANY)
         if denied := self._denied(tool, where, principal):
-            return Restored(arguments=arguments, denied=denied)
+            return RestoredArguments(arguments=arguments, denied=denied)
         wanted = {one for found in where.values() for one in found}
-        values: dict[Found, str] = {}
+        values: dict[TokenMatch, str] = {}
         if wanted and session:
             asked = sorted((one.kind, one.number) for one in wanted)
-            scope = Scope(parties(principal), session)
+            scope = TokenScope(parties(principal), session)
             try:
                 kept = await self._vault.find(scope, asked)
                 await self._vault.give(scope, [(kind, value) for (kind, _), value in kept.items()])
             except StateError:
-                return Restored(arguments=arguments, denied=_UNREAD)
-            values = {Found(*token): value for token, value in kept.items()}
+                return RestoredArguments(arguments=arguments, denied=_UNREAD)
+            values = {TokenMatch(*token): value for token, value in kept.items()}
         if missing := wanted - values.keys():
-            return Restored(arguments=arguments, denied=_unknown(min(missing, key=str)))
-        return Restored(
+            return RestoredArguments(arguments=arguments, denied=_unknown(min(missing, key=str)))
+        return RestoredArguments(
             arguments={
                 name: _put(value, lambda text: tokens.replaced(text, values, signer))
                 for name, value in arguments.items()
@@ -169,7 +169,7 @@ class ValueTokens:
     def _signer(self, principal: Principal, session: str) -> Signer:
         return Signer(self._key(), parties(principal), session)
 
-    def _denied(self, tool: Tool, where: Mapping[str, set[Found]], principal: Principal) -> Deny | None:
+    def _denied(self, tool: Tool, where: Mapping[str, set[TokenMatch]], principal: Principal) -> Deny | None:
         written = _written(tool)
         for name, found in sorted(where.items()):
             for one in sorted(found, key=str):
@@ -188,7 +188,7 @@ class ValueTokens:
         return None
 
 
-def _unknown(token: Found) -> Deny:
+def _unknown(token: TokenMatch) -> Deny:
     return Deny(
         rule=_RULE,
         code="validation",

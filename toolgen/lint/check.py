@@ -18,7 +18,7 @@ from toolgen.builder.build import build_sources
 from toolgen.config.settings import SourceSettings
 from toolgen.emit.tokens import tokens
 from toolgen.files import read_file
-from toolgen.lint.rule import CatalogView, Hit, Level, Original, Rule, SourceView, ToolView, readable, tool_view
+from toolgen.lint.rule import CatalogView, Level, LintRule, LintTool, Original, RuleHit, SourceView, readable, tool_view
 from toolgen.lint.safety import SOURCE_SAFETY, TOOL_SAFETY
 from toolgen.lint.schemas import TOOL_SHAPES
 from toolgen.lint.wording import CATALOG_RULES, SOURCE_WORDING, TEXT_RULES, TOOL_WORDING
@@ -27,7 +27,7 @@ from toolgen.sources.base import SourceConfig
 from toolgen.sources.overrides import ToolOverride
 from toolgen.sources.syntax import escape
 
-__all__ = ["RULES", "Finding", "check", "lines"]
+__all__ = ["RULES", "LintFinding", "check", "lines"]
 
 _MAX_JSON_SIZE = 64 * 1024 * 1024
 _MAX_YAML_SIZE = 4 * 1024 * 1024  # its events cost ten times as much
@@ -133,14 +133,14 @@ def _yaml(data: bytes) -> Iterator[tuple[str, int]]:
 _BUILD = "build-"  # before the code of a problem that the build found
 _SAME = {"suspicious_text"}  # problems that a rule of ours finds more precisely
 _NOTHING = Original(operations={}, texts=(), files={})
-_TOOL_RULES: tuple[Rule[ToolView], ...] = (*TOOL_WORDING, *TOOL_SHAPES, *TOOL_SAFETY)
-_SOURCE_RULES: tuple[Rule[SourceView], ...] = (*SOURCE_WORDING, *SOURCE_SAFETY)
-_ALL: tuple[Rule[Any], ...] = (*_TOOL_RULES, *_SOURCE_RULES, *TEXT_RULES, *CATALOG_RULES)
-RULES: Mapping[str, Rule[Any]] = {rule.id: rule for rule in _ALL}
+_TOOL_RULES: tuple[LintRule[LintTool], ...] = (*TOOL_WORDING, *TOOL_SHAPES, *TOOL_SAFETY)
+_SOURCE_RULES: tuple[LintRule[SourceView], ...] = (*SOURCE_WORDING, *SOURCE_SAFETY)
+_ALL: tuple[LintRule[Any], ...] = (*_TOOL_RULES, *_SOURCE_RULES, *TEXT_RULES, *CATALOG_RULES)
+RULES: Mapping[str, LintRule[Any]] = {rule.id: rule for rule in _ALL}
 """Every rule by its id; problems of the build come besides, as `build-` and their code."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class LintFinding(Struct, frozen=True, kw_only=True):
     """One thing to put right. `file`, `line` (from 1) and `tool` are "" and 0 where there is none, or it is not known."""
 
     rule: str
@@ -177,7 +177,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return {key: value for key, value in found.items() if value not in ("", 0)}
 
 
-def check(sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...] = ()) -> tuple[Finding, ...]:
+def check(sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...] = ()) -> tuple[LintFinding, ...]:
     """Builds the sources and holds every rule against them; what matters most comes first.
 
     Raises `DescriptionError` and `ConfigError` as a build does.
@@ -194,9 +194,9 @@ def check(sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, 
     return tuple(sorted(_placed(unique.values(), files), key=_order))
 
 
-def _of_problem(problem: Problem) -> Finding:
+def _of_problem(problem: Problem) -> LintFinding:
     level = Level(problem.level) if problem.level in set(Level) else Level.WARNING
-    return Finding(
+    return LintFinding(
         rule=f"{_BUILD}{problem.code.replace('_', '-')}",
         level=level,
         source=problem.source,
@@ -208,7 +208,7 @@ def _of_problem(problem: Problem) -> Finding:
     )
 
 
-def _of_source(manifest: Manifest, config: SourceConfig, written: Original) -> Iterator[Finding]:
+def _of_source(manifest: Manifest, config: SourceConfig, written: Original) -> Iterator[LintFinding]:
     info = manifest.sources[config.name]
     views = [
         tool_view(tool, info, written.operations.get(tool.origin))
@@ -229,7 +229,7 @@ def _of_source(manifest: Manifest, config: SourceConfig, written: Original) -> I
                 yield _finding(text_rule, hit, config.name, text.origin, "")
 
 
-def _of_catalog(manifest: Manifest) -> Iterator[Finding]:
+def _of_catalog(manifest: Manifest) -> Iterator[LintFinding]:
     listed = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in manifest.tools.values()
@@ -241,8 +241,8 @@ def _of_catalog(manifest: Manifest) -> Iterator[Finding]:
             yield _finding(rule, hit, "", "catalog", "")
 
 
-def _finding(rule: Rule[Any], hit: Hit, source: str, origin: str, tool: str) -> Finding:
-    return Finding(
+def _finding(rule: LintRule[Any], hit: RuleHit, source: str, origin: str, tool: str) -> LintFinding:
+    return LintFinding(
         rule=rule.id,
         level=rule.level,
         source=source,
@@ -254,7 +254,7 @@ def _finding(rule: Rule[Any], hit: Hit, source: str, origin: str, tool: str) -> 
     )
 
 
-def _placed(findings: Iterable[Finding], files: Mapping[str, Mapping[str, Path]]) -> list[Finding]:
+def _placed(findings: Iterable[LintFinding], files: Mapping[str, Mapping[str, Path]]) -> list[LintFinding]:
     """With file and line, where the description is a local file."""
     ours = list(findings)
     wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -278,5 +278,5 @@ def _shown(path: Path) -> str:
     return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else path.name
 
 
-def _order(finding: Finding) -> tuple[object, ...]:
+def _order(finding: LintFinding) -> tuple[object, ...]:
     return (finding.level.rank, finding.source, finding.file, finding.line, finding.origin, finding.rule, finding.about)

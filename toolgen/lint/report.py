@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from toolgen.errors import ConfigError
-from toolgen.lint.check import RULES, Finding
+from toolgen.lint.check import RULES, LintFinding
 from toolgen.lint.rule import Level
 
 __all__ = ["accepted", "render", "sarif"]
@@ -22,16 +22,16 @@ _FORMAT = 1
 _MAX_SIZE = 64 * 1024 * 1024
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ReportEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rule: str
     source: str
     origin: str
     fingerprint: str
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ReportFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int
-    findings: list[_Entry]
+    findings: list[_ReportEntry]
 
 
 def accepted(path: Path) -> frozenset[str]:
@@ -43,7 +43,7 @@ def accepted(path: Path) -> frozenset[str]:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), suggestion=again) from error
     try:
-        found = msgspec.json.decode(data, type=_File)
+        found = msgspec.json.decode(data, type=_ReportFile)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"is no baseline: {error}", where=str(path), suggestion=again) from error
     if found.format != _FORMAT:
@@ -51,13 +51,13 @@ def accepted(path: Path) -> frozenset[str]:
     return frozenset(entry.fingerprint for entry in found.findings)
 
 
-def render(findings: Iterable[Finding]) -> bytes:
+def render(findings: Iterable[LintFinding]) -> bytes:
     """A baseline of these findings: one a line and in order, so that a change of it can be reviewed."""
     entries = sorted(
         {(one.rule, one.source, one.origin, one.fingerprint) for one in findings},
     )
     rows = [
-        msgspec.json.encode(_Entry(rule=rule, source=source, origin=origin, fingerprint=fingerprint))
+        msgspec.json.encode(_ReportEntry(rule=rule, source=source, origin=origin, fingerprint=fingerprint))
         for rule, source, origin, fingerprint in entries
     ]
     body = b",\n".join(b"  " + row for row in rows)
@@ -68,7 +68,7 @@ _LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}  
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def sarif(findings: Sequence[Finding], known: frozenset[str] | None, *, version: str) -> dict[str, Any]:
+def sarif(findings: Sequence[LintFinding], known: frozenset[str] | None, *, version: str) -> dict[str, Any]:
     """One run with one result a finding. `known` are the fingerprints of a baseline, `None` when there is none."""
     rules = sorted({finding.rule for finding in findings} | RULES.keys())
     index = {rule: number for number, rule in enumerate(rules)}
@@ -103,7 +103,7 @@ def _rule(name: str, advice: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: int, known: frozenset[str] | None) -> dict[str, Any]:
+def _result(finding: LintFinding, index: int, known: frozenset[str] | None) -> dict[str, Any]:
     name = f"{finding.source}: {finding.origin}" if finding.source else finding.origin
     location: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": name}]}
     if finding.file:

@@ -31,14 +31,14 @@ from toolgen.sources.syntax import escape
 __all__ = [
     "Argument",
     "CatalogView",
-    "Hit",
     "Level",
+    "LintRule",
+    "LintTool",
+    "ModelText",
     "Original",
-    "Rule",
+    "RuleHit",
     "SourceView",
-    "Text",
-    "ToolView",
-    "Written",
+    "WrittenOperation",
     "readable",
     "tool_view",
 ]
@@ -60,7 +60,7 @@ class Level(StrEnum):
         return list(Level).index(self)
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class RuleHit(Struct, frozen=True, kw_only=True):
     """One thing a rule found. `about` tells hits of one rule at one origin apart, and stays the same when the wording changes."""
 
     message: str
@@ -68,16 +68,16 @@ class Hit(Struct, frozen=True, kw_only=True):
     about: str = ""
 
 
-class Rule(Struct, Generic[T], frozen=True, kw_only=True):
+class LintRule(Struct, Generic[T], frozen=True, kw_only=True):
     """One rule: a name, how much it matters, what to do about it, and the pure function that finds it."""
 
     id: str
     level: Level
     advice: str
-    check: Callable[[T], Iterable[Hit]]
+    check: Callable[[T], Iterable[RuleHit]]
 
 
-class Written(Struct, frozen=True, kw_only=True):
+class WrittenOperation(Struct, frozen=True, kw_only=True):
     """What the author of an OpenAPI operation wrote, before a build made up what was missing."""
 
     identifier: str
@@ -95,13 +95,13 @@ class Argument(Struct, frozen=True, kw_only=True):
     origin: str
 
 
-class ToolView(Struct, frozen=True, kw_only=True):
+class LintTool(Struct, frozen=True, kw_only=True):
     """One tool as the rules see it. `written` is None where nothing but the tool is known."""
 
     tool: Tool
     info: SourceInfo
     arguments: Sequence[Argument]
-    written: Written | None
+    written: WrittenOperation | None
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
         """An input schema's part with its reference into `$defs` followed."""
@@ -113,10 +113,10 @@ class SourceView(Struct, frozen=True, kw_only=True):
 
     name: str
     info: SourceInfo
-    tools: Sequence[ToolView]
+    tools: Sequence[LintTool]
 
 
-class Text(Struct, frozen=True, kw_only=True):
+class ModelText(Struct, frozen=True, kw_only=True):
     """A text that may reach a model, and where it stands. `prose` tells descriptions from values such as defaults and examples."""
 
     origin: str
@@ -151,8 +151,8 @@ _MAX_TEXTS = 2_000_000
 class Original(Struct, frozen=True, kw_only=True):
     """A description as written: its operations by origin, every text in it, and the files they stand in by the name origins use."""
 
-    operations: Mapping[str, Written]
-    texts: tuple[Text, ...]
+    operations: Mapping[str, WrittenOperation]
+    texts: tuple[ModelText, ...]
     files: Mapping[str, Path]
 
 
@@ -172,7 +172,7 @@ def _original(config: SourceConfig, info: SourceInfo) -> Original:
             return Original(operations={}, texts=tuple(_database_texts(info)), files={})
 
 
-def tool_view(tool: Tool, info: SourceInfo, written: Written | None) -> ToolView:
+def tool_view(tool: Tool, info: SourceInfo, written: WrittenOperation | None) -> LintTool:
     """One tool with its arguments laid out."""
     schema = tool.input_schema
     properties = schema.get("properties", {})
@@ -187,19 +187,19 @@ def tool_view(tool: Tool, info: SourceInfo, written: Written | None) -> ToolView
         arguments.append(
             Argument(name=name, place=place, required=name in required, schema=resolved(schema, inner), origin=origin)
         )
-    return ToolView(tool=tool, info=info, arguments=tuple(arguments), written=written)
+    return LintTool(tool=tool, info=info, arguments=tuple(arguments), written=written)
 
 
 def _openapi(config: SourceConfig) -> Original:
     documents = overlaid_documents(config)
-    found: dict[str, Written] = {}
+    found: dict[str, WrittenOperation] = {}
     for route in routes(documents, version_of(documents)):
         if isinstance(route, Route):
             found[route.origin] = _written(documents, route)
     return Original(operations=found, texts=tuple(_texts(documents.root)), files={"": Path(config.file)})
 
 
-def _written(documents: Documents, route: Route) -> Written:
+def _written(documents: Documents, route: Route) -> WrittenOperation:
     raw = route.raw
     said = [raw.get("summary") or route.item.get("summary"), raw.get("description") or route.item.get("description")]
     identifier = raw.get("operationId")
@@ -207,14 +207,14 @@ def _written(documents: Documents, route: Route) -> Written:
         places = {key: origin for key, (origin, _) in route.parameters(documents).items()}
     except (FaultError, UnresolvedRefError):
         places = {}
-    return Written(
+    return WrittenOperation(
         identifier=identifier if isinstance(identifier, str) else "",
         text=" ".join(text for text in said if isinstance(text, str)),
         origins=places,
     )
 
 
-def _texts(root: Any) -> Iterator[Text]:
+def _texts(root: Any) -> Iterator[ModelText]:
     """Every text of a document, each once; what aliases share is looked at once too."""
     seen: set[int] = set()
     known: set[tuple[bool, str]] = set()
@@ -224,14 +224,14 @@ def _texts(root: Any) -> Iterator[Text]:
         if isinstance(node, str):
             if (prose, node) not in known:
                 known.add((prose, node))
-                yield Text(origin=origin, value=node, prose=prose)
+                yield ModelText(origin=origin, value=node, prose=prose)
         elif isinstance(node, (dict, list)) and id(node) not in seen:
             seen.add(id(node))
             items = list(node.items()) if isinstance(node, dict) else list(enumerate(node))
             todo += [(f"{origin}/{escape(str(key))}", item, key in _PROSE) for key, item in reversed(items)]
 
 
-def _graphql_texts(schema: GraphQLSchema) -> Iterator[Text]:
+def _graphql_texts(schema: GraphQLSchema) -> Iterator[ModelText]:
     for name, kind in schema.type_map.items():
         if name.startswith("__"):
             continue
@@ -249,28 +249,28 @@ def _graphql_texts(schema: GraphQLSchema) -> Iterator[Text]:
                 yield from _described(f"{name}.{value_name}", value.description)
 
 
-def _listed_texts(pinned: Path) -> Iterator[Text]:
+def _listed_texts(pinned: Path) -> Iterator[ModelText]:
     """What the server said, as it was pinned: a build has cleaned and cut what agents read."""
     try:
         listing = read_listing(pinned.read_bytes())
     except (OSError, msgspec.DecodeError, RecursionError):
         return  # as the build has said
     for tool in listing.tools:
-        yield Text(origin=tool.name, value=tool.name, prose=False)
+        yield ModelText(origin=tool.name, value=tool.name, prose=False)
         for place, value in texts_of(tool):
-            yield Text(origin=f"{tool.name}{place}", value=value, prose=place.rpartition("/")[2] in _PROSE)
+            yield ModelText(origin=f"{tool.name}{place}", value=value, prose=place.rpartition("/")[2] in _PROSE)
 
 
-def _database_texts(info: SourceInfo) -> Iterator[Text]:
+def _database_texts(info: SourceInfo) -> Iterator[ModelText]:
     for table in info.database.tables if info.database else ():
         yield from _described(table.name, table.comment or table.name)
         for column in table.columns:
             yield from _described(f"{table.name}.{column.name}", column.comment or column.name)
 
 
-def _described(origin: str, text: str | None) -> Iterator[Text]:
+def _described(origin: str, text: str | None) -> Iterator[ModelText]:
     if text:
-        yield Text(origin=origin, value=text, prose=True)
+        yield ModelText(origin=origin, value=text, prose=True)
 
 
 def _unheard(origin: str, code: str, message: str) -> None:

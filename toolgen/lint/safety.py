@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from toolgen.lint.rule import Hit, Level, Rule, SourceView, ToolView
+from toolgen.lint.rule import Level, LintRule, LintTool, RuleHit, SourceView
 from toolgen.model.tool import Effect, HttpBinding
 from toolgen.sources.naming import words
 
@@ -87,44 +87,48 @@ _PRIVATE = re.compile(
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def _verbs(view: ToolView) -> list[str]:
+def _verbs(view: LintTool) -> list[str]:
     """The words a tool's name begins with, the author's own before the build's."""
     local = view.tool.name.removeprefix(f"{view.tool.source}__")
     names = [view.written.identifier, local] if view.written is not None else [local]
     return [found[0].lower() for name in names if (found := words(name))]
 
 
-def _changing_read(view: ToolView) -> Iterator[Hit]:
+def _changing_read(view: LintTool) -> Iterator[RuleHit]:
     if view.tool.effect is Effect.READ and isinstance(view.tool.binding, HttpBinding):
         verb = next((verb for verb in _verbs(view)[:1] if verb in _CHANGES), "")
         if verb:
-            yield Hit(message=f"is a {view.tool.binding.method}, and so may be called freely, but is named {verb!r}")
+            yield RuleHit(
+                message=f"is a {view.tool.binding.method}, and so may be called freely, but is named {verb!r}"
+            )
 
 
-def _hidden_destruction(view: ToolView) -> Iterator[Hit]:
+def _hidden_destruction(view: LintTool) -> Iterator[RuleHit]:
     if view.tool.effect is Effect.WRITE:
         verb = next((verb for verb in _verbs(view) if verb in _DESTROYS), "")
         if verb:
-            yield Hit(message=f"is named {verb!r} but counts as a write, which needs nobody's approval")
+            yield RuleHit(message=f"is named {verb!r} but counts as a write, which needs nobody's approval")
 
 
-def _credential_arguments(view: ToolView) -> Iterator[Hit]:
+def _credential_arguments(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         if _CREDENTIAL.search(argument.name):
             message = f"{argument.name!r} asks the agent for a credential"
-            yield Hit(message=message, origin=argument.origin, about=argument.name)
+            yield RuleHit(message=message, origin=argument.origin, about=argument.name)
 
 
-def _open_writes(view: ToolView) -> Iterator[Hit]:
+def _open_writes(view: LintTool) -> Iterator[RuleHit]:
     binding = view.tool.binding
     if isinstance(binding, HttpBinding) and view.tool.effect is not Effect.READ:
         if not binding.security:
-            yield Hit(message=f"changes something ({binding.method}) and asks for no credential")
+            yield RuleHit(message=f"changes something ({binding.method}) and asks for no credential")
         elif () in binding.security:
-            yield Hit(message=f"changes something ({binding.method}) and its credential is optional", about="optional")
+            yield RuleHit(
+                message=f"changes something ({binding.method}) and its credential is optional", about="optional"
+            )
 
 
-def _plain_servers(view: SourceView) -> Iterator[Hit]:
+def _plain_servers(view: SourceView) -> Iterator[RuleHit]:
     uses = Counter(
         server
         for tool in view.tools
@@ -134,46 +138,48 @@ def _plain_servers(view: SourceView) -> Iterator[Hit]:
     for server, count in sorted(uses.items()):
         parts = urlsplit(server)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            yield Hit(message=f"{count} tool(s) may be sent unencrypted to {server[:200]}", about=server)
+            yield RuleHit(message=f"{count} tool(s) may be sent unencrypted to {server[:200]}", about=server)
     for name, scheme in view.info.security_schemes.items():
         if scheme.token_url.startswith("http://"):
-            yield Hit(message=f"the scheme {name[:80]!r} fetches its tokens unencrypted", about=f"scheme {name}")
+            yield RuleHit(message=f"the scheme {name[:80]!r} fetches its tokens unencrypted", about=f"scheme {name}")
 
 
-def _private_columns(view: SourceView) -> Iterator[Hit]:
+def _private_columns(view: SourceView) -> Iterator[RuleHit]:
     for table in view.info.database.tables if view.info.database else ():
         for column in table.columns:
             if _PRIVATE.search(column.name):
                 name = f"{table.name}.{column.name}"
-                yield Hit(message=f"{name} looks like a secret or a person's data", origin=name)
+                yield RuleHit(message=f"{name} looks like a secret or a person's data", origin=name)
 
 
-def _no_keys(view: SourceView) -> Iterator[Hit]:
+def _no_keys(view: SourceView) -> Iterator[RuleHit]:
     for table in view.info.database.tables if view.info.database else ():
         if not table.view and not table.primary_key:
-            yield Hit(message=f"the table {table.name} has no primary key, so a row cannot be named", origin=table.name)
+            yield RuleHit(
+                message=f"the table {table.name} has no primary key, so a row cannot be named", origin=table.name
+            )
 
 
-TOOL_SAFETY: tuple[Rule[ToolView], ...] = (
-    Rule(
+TOOL_SAFETY: tuple[LintRule[LintTool], ...] = (
+    LintRule(
         id="read-changes",
         level=Level.WARNING,
         advice="Make it a POST, or mark it with x-toolgen-effect: write (or `tools:` in toolgen.yaml).",
         check=_changing_read,
     ),
-    Rule(
+    LintRule(
         id="write-destroys",
         level=Level.WARNING,
         advice="Mark it with x-toolgen-effect: destructive (or `tools:` in toolgen.yaml), so that a person is asked.",
         check=_hidden_destruction,
     ),
-    Rule(
+    LintRule(
         id="credential-argument",
         level=Level.WARNING,
         advice="Describe it as a security scheme: the gateway then sends it, and the model never sees it.",
         check=_credential_arguments,
     ),
-    Rule(
+    LintRule(
         id="write-without-security",
         level=Level.WARNING,
         advice="Add a security requirement, or confirm with a baseline that the system is open on purpose.",
@@ -181,20 +187,20 @@ TOOL_SAFETY: tuple[Rule[ToolView], ...] = (
     ),
 )
 
-SOURCE_SAFETY: tuple[Rule[SourceView], ...] = (
-    Rule(
+SOURCE_SAFETY: tuple[LintRule[SourceView], ...] = (
+    LintRule(
         id="server-unencrypted",
         level=Level.WARNING,
         advice="Use https, or set `server:` in toolgen.yaml.",
         check=_plain_servers,
     ),
-    Rule(
+    LintRule(
         id="column-private",
         level=Level.WARNING,
         advice="Leave it out of the policy's `columns:`, or list it under `redact:`.",
         check=_private_columns,
     ),
-    Rule(
+    LintRule(
         id="table-without-key",
         level=Level.INFO,
         advice="Add a primary key, or say in the policy which columns to ask by.",

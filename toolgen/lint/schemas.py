@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from toolgen.lint.rule import Argument, Hit, Level, Rule, ToolView
+from toolgen.lint.rule import Argument, Level, LintRule, LintTool, RuleHit
 from toolgen.model.shown_schema import shown
 from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, SqlBinding
 
@@ -25,7 +25,7 @@ _SIZE = re.compile(
 _LIST_KEYS = frozenset({"items", "data", "results", "values", "entries", "records", "nodes", "edges", "value", "list"})
 
 
-def _parts(view: ToolView, argument: Argument) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _parts(view: LintTool, argument: Argument) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The argument's schema and those inside it, a few levels down, each with the path of names that leads there."""
     todo = [(argument.name, argument.schema, 0)]
     while todo:
@@ -39,7 +39,7 @@ def _parts(view: ToolView, argument: Argument) -> Iterator[tuple[str, Mapping[st
                 todo.append((f"{name}[]", view.resolved(schema["items"]), depth + 1))
 
 
-def _free_form(view: ToolView) -> Iterator[Hit]:
+def _free_form(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         for name, schema in _parts(view, argument):
             said = any(
@@ -47,66 +47,68 @@ def _free_form(view: ToolView) -> Iterator[Hit]:
             )
             values = schema.get("additionalProperties")
             if schema.get("type") == "object" and not said and not (isinstance(values, Mapping) and values):
-                yield Hit(message=f"{name!r} may be any object at all", origin=argument.origin, about=name)
+                yield RuleHit(message=f"{name!r} may be any object at all", origin=argument.origin, about=name)
 
 
-def _huge_enums(view: ToolView) -> Iterator[Hit]:
+def _huge_enums(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         for name, schema in _parts(view, argument):
             values = schema.get("enum")
             if isinstance(values, list) and len(values) > _MAX_ENUM:
                 message = f"{name!r} is one of {len(values)} values, all of which an agent reads"
-                yield Hit(message=message, origin=argument.origin, about=name)
+                yield RuleHit(message=message, origin=argument.origin, about=name)
 
 
-def _unbounded_texts(view: ToolView) -> Iterator[Hit]:
+def _unbounded_texts(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         if argument.place != "path" and _kind(argument.schema) == "string" and not _bounded(argument.schema):
-            yield Hit(
+            yield RuleHit(
                 message=f"{argument.name!r} may be a text of any length", origin=argument.origin, about=argument.name
             )
 
 
-def _unbounded_ids(view: ToolView) -> Iterator[Hit]:
+def _unbounded_ids(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         if argument.place == "path" and _kind(argument.schema) == "string" and not _bounded(argument.schema):
             message = f"{argument.name!r} is part of the address and may be any text"
-            yield Hit(message=message, origin=argument.origin, about=argument.name)
+            yield RuleHit(message=message, origin=argument.origin, about=argument.name)
 
 
-def _unbounded_lists(view: ToolView) -> Iterator[Hit]:
+def _unbounded_lists(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         chosen = "enum" in view.resolved(argument.schema.get("items"))
         if _kind(argument.schema) == "array" and "maxItems" not in argument.schema and not chosen:
-            yield Hit(
+            yield RuleHit(
                 message=f"{argument.name!r} may be a list of any length", origin=argument.origin, about=argument.name
             )
 
 
-def _no_response_schema(view: ToolView) -> Iterator[Hit]:
+def _no_response_schema(view: LintTool) -> Iterator[RuleHit]:
     if (
         isinstance(view.tool.binding, HttpBinding)
         and view.tool.effect is Effect.READ
         and view.tool.output_schema is None
         and view.tool.binding.method != "HEAD"
     ):
-        yield Hit(message="does not say what it answers")
+        yield RuleHit(message="does not say what it answers")
 
 
-def _huge_input(view: ToolView) -> Iterator[Hit]:
+def _huge_input(view: LintTool) -> Iterator[RuleHit]:
     size = len(msgspec.json.encode(shown(view.tool).input_schema))
     if size > _MAX_INPUT_SIZE:
-        yield Hit(message=f"what it takes is {size:,} characters of schema, which every request to the model carries")
+        yield RuleHit(
+            message=f"what it takes is {size:,} characters of schema, which every request to the model carries"
+        )
 
 
-def _no_paging(view: ToolView) -> Iterator[Hit]:
+def _no_paging(view: LintTool) -> Iterator[RuleHit]:
     if not isinstance(view.tool.binding, (HttpBinding, GraphQLBinding)) or view.tool.effect is not Effect.READ:
         return
     if _answers_list(view) and not any(_SIZE.search(argument.name) for argument in view.arguments):
-        yield Hit(message="answers a list, and no argument limits how long it is")
+        yield RuleHit(message="answers a list, and no argument limits how long it is")
 
 
-def _answers_list(view: ToolView) -> bool:
+def _answers_list(view: LintTool) -> bool:
     output = view.tool.output_schema
     if output is None:
         return False
@@ -131,14 +133,14 @@ def _inside(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _open_limit(view: ToolView) -> Iterator[Hit]:
+def _open_limit(view: LintTool) -> Iterator[RuleHit]:
     if isinstance(view.tool.binding, SqlBinding) or view.tool.effect is not Effect.READ:
         return
     for argument in view.arguments:
         bounded = any(key in argument.schema for key in ("maximum", "exclusiveMaximum", "enum"))
         if _kind(argument.schema) == "integer" and _SIZE.search(argument.name) and not bounded:
             message = f"{argument.name!r} says how much comes back and has no maximum"
-            yield Hit(message=message, origin=argument.origin, about=argument.name)
+            yield RuleHit(message=message, origin=argument.origin, about=argument.name)
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -148,76 +150,76 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else ""
 
 
-def _one_value(view: ToolView) -> Iterator[Hit]:
+def _one_value(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         values = [argument.schema["const"]] if "const" in argument.schema else argument.schema.get("enum", [])
         if argument.place in {"path", "query", "header", "cookie"} and argument.required and len(values) == 1:
             message = (
                 f"{argument.name!r} is required and can only be {values[0]!r}; an agent has to say it in every call"
             )
-            yield Hit(message=message, origin=argument.origin, about=argument.name)
+            yield RuleHit(message=message, origin=argument.origin, about=argument.name)
 
 
 def _bounded(schema: Mapping[str, Any]) -> bool:
     return any(key in schema for key in _BOUNDS)
 
 
-TOOL_SHAPES: tuple[Rule[ToolView], ...] = (
-    Rule(
+TOOL_SHAPES: tuple[LintRule[LintTool], ...] = (
+    LintRule(
         id="object-free-form",
         level=Level.WARNING,
         advice="Name its properties, or say with additionalProperties what its values are.",
         check=_free_form,
     ),
-    Rule(
+    LintRule(
         id="enum-huge",
         level=Level.WARNING,
         advice="Take a text instead, and offer an operation that looks the value up.",
         check=_huge_enums,
     ),
-    Rule(
+    LintRule(
         id="argument-constant",
         level=Level.INFO,
         advice="Fix it for all tools of its source in toolgen.yaml: `constants: {NAME: VALUE}`.",
         check=_one_value,
     ),
-    Rule(
+    LintRule(
         id="string-unbounded",
         level=Level.INFO,
         advice="Add maxLength, a format or a pattern; arguments are checked against them before anything is sent.",
         check=_unbounded_texts,
     ),
-    Rule(
+    LintRule(
         id="id-unbounded",
         level=Level.INFO,
         advice="Add a format (uuid), a pattern or maxLength, so that an identifier can be nothing else.",
         check=_unbounded_ids,
     ),
-    Rule(
+    LintRule(
         id="list-unbounded",
         level=Level.INFO,
         advice="Add maxItems.",
         check=_unbounded_lists,
     ),
-    Rule(
+    LintRule(
         id="response-schema-missing",
         level=Level.INFO,
         advice="Describe the successful answer, so that an agent knows what it will have before it calls.",
         check=_no_response_schema,
     ),
-    Rule(
+    LintRule(
         id="input-huge",
         level=Level.WARNING,
         advice="Split the operation, or leave optional parts out with an overlay.",
         check=_huge_input,
     ),
-    Rule(
+    LintRule(
         id="list-without-limit",
         level=Level.WARNING,
         advice="Add a limit and a cursor; a long answer is cut, and the agent does not see the rest.",
         check=_no_paging,
     ),
-    Rule(
+    LintRule(
         id="limit-without-maximum",
         level=Level.INFO,
         advice="Give it a maximum, in the description or in the policy's `arguments:`.",

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from toolgen.lint.rule import CatalogView, Hit, Level, Rule, SourceView, Text, ToolView
+from toolgen.lint.rule import CatalogView, Level, LintRule, LintTool, ModelText, RuleHit, SourceView
 from toolgen.model.prompt_injection import INVISIBLE, order_in
 from toolgen.model.tool import HttpBinding, SqlBinding
 from toolgen.sources.naming import words
@@ -44,24 +44,24 @@ _KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+\Z")
 _STYLES = {"snake_case": _SNAKE, "camelCase": _CAMEL, "kebab-case": _KEBAB}
 
 
-def _no_identifier(view: ToolView) -> Iterator[Hit]:
+def _no_identifier(view: LintTool) -> Iterator[RuleHit]:
     if view.written is not None and not view.written.identifier:
-        yield Hit(message="has no operationId, so its tool is named after its path")
+        yield RuleHit(message="has no operationId, so its tool is named after its path")
 
 
-def _no_description(view: ToolView) -> Iterator[Hit]:
+def _no_description(view: LintTool) -> Iterator[RuleHit]:
     text = view.tool.description if view.written is None else view.written.text
     if not text.strip():
-        yield Hit(message="says nowhere what it does")
+        yield RuleHit(message="says nowhere what it does")
 
 
-def _useless_description(view: ToolView) -> Iterator[Hit]:
+def _useless_description(view: LintTool) -> Iterator[RuleHit]:
     text = view.tool.description if view.written is None else view.written.text
     if not text.strip() or isinstance(view.tool.binding, SqlBinding):
         return
     said = [word.lower() for word in re.findall(r"[^\W_]+", text)]
     if len(said) < _MIN_WORDS:
-        yield Hit(message=f"is described in {len(said)} word(s): {text.strip()[:60]!r}")
+        yield RuleHit(message=f"is described in {len(said)} word(s): {text.strip()[:60]!r}")
         return
     known = {word.lower() for word in words(view.tool.name)} | _EMPTY_WORDS
     if view.written is not None:
@@ -70,30 +70,32 @@ def _useless_description(view: ToolView) -> Iterator[Hit]:
         known |= {word.lower() for word in words(view.tool.binding.path)} | {view.tool.binding.method.lower()}
     known |= {f"{word}s" for word in known} | {word.removesuffix("s") for word in known}
     if all(word in known for word in said):
-        yield Hit(message=f"its description only repeats its name: {text.strip()[:60]!r}")
+        yield RuleHit(message=f"its description only repeats its name: {text.strip()[:60]!r}")
 
 
-def _undescribed_arguments(view: ToolView) -> Iterator[Hit]:
+def _undescribed_arguments(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         if not argument.schema.get("description") and not argument.schema.get("title"):
             need = "required argument" if argument.required else "argument"
-            yield Hit(
+            yield RuleHit(
                 message=f"the {need} {argument.name!r} is not described", origin=argument.origin, about=argument.name
             )
 
 
-def _duplicate_identifiers(view: SourceView) -> Iterator[Hit]:
-    holders: dict[str, list[ToolView]] = defaultdict(list)
+def _duplicate_identifiers(view: SourceView) -> Iterator[RuleHit]:
+    holders: dict[str, list[LintTool]] = defaultdict(list)
     for tool in view.tools:
         if tool.written is not None and tool.written.identifier:
             holders[tool.written.identifier].append(tool)
     for identifier, tools in holders.items():
         for tool in tools[1:]:
             first = tools[0].tool.origin
-            yield Hit(message=f"the operationId {identifier[:80]!r} is that of {first} too", origin=tool.tool.origin)
+            yield RuleHit(
+                message=f"the operationId {identifier[:80]!r} is that of {first} too", origin=tool.tool.origin
+            )
 
 
-def _mixed_names(view: SourceView) -> Iterator[Hit]:
+def _mixed_names(view: SourceView) -> Iterator[RuleHit]:
     styles: dict[str, set[str]] = {
         style: {one.name for tool in view.tools for one in tool.arguments if pattern.match(one.name)}
         for style, pattern in _STYLES.items()
@@ -103,29 +105,31 @@ def _mixed_names(view: SourceView) -> Iterator[Hit]:
         (usual, most), *others = counts.most_common()
         for style, few in others:
             shown = ", ".join(sorted(styles[style])[:3])
-            yield Hit(message=f"{most} argument names are {usual} and {few} are {style}, such as {shown}", about=style)
+            yield RuleHit(
+                message=f"{most} argument names are {usual} and {few} are {style}, such as {shown}", about=style
+            )
 
 
-TOOL_WORDING: tuple[Rule[ToolView], ...] = (
-    Rule(
+TOOL_WORDING: tuple[LintRule[LintTool], ...] = (
+    LintRule(
         id="operation-id-missing",
         level=Level.WARNING,
         advice="Give the operation an operationId of a verb and a noun; tools, policies and records are named after it.",
         check=_no_identifier,
     ),
-    Rule(
+    LintRule(
         id="description-missing",
         level=Level.WARNING,
         advice="Say in a sentence what it does and when to use it; an agent chooses by nothing else.",
         check=_no_description,
     ),
-    Rule(
+    LintRule(
         id="description-useless",
         level=Level.WARNING,
         advice="Say what the name does not: what comes back, when to use it, what it needs first.",
         check=_useless_description,
     ),
-    Rule(
+    LintRule(
         id="argument-undescribed",
         level=Level.INFO,
         advice="Describe it in a few words, with its unit or an example.",
@@ -133,14 +137,14 @@ TOOL_WORDING: tuple[Rule[ToolView], ...] = (
     ),
 )
 
-SOURCE_WORDING: tuple[Rule[SourceView], ...] = (
-    Rule(
+SOURCE_WORDING: tuple[LintRule[SourceView], ...] = (
+    LintRule(
         id="operation-id-duplicate",
         level=Level.ERROR,
         advice="Make every operationId unique (OpenAPI 3.1.1, section 4.8.10); links and policies cannot tell the two apart.",
         check=_duplicate_identifiers,
     ),
-    Rule(
+    LintRule(
         id="names-inconsistent",
         level=Level.INFO,
         advice="Write argument names one way; agents carry the habit of one tool over to the next.",
@@ -154,27 +158,27 @@ _MAX_CURSOR = 40
 _MAX_TOKENS = 30_000
 
 
-def _many_tools(view: CatalogView) -> Iterator[Hit]:
+def _many_tools(view: CatalogView) -> Iterator[RuleHit]:
     if (count := len(view.tools)) > _MAX_OPENAI:
-        yield Hit(message=f"{count} tools are more than the {_MAX_OPENAI} that OpenAI and VS Code take")
+        yield RuleHit(message=f"{count} tools are more than the {_MAX_OPENAI} that OpenAI and VS Code take")
 
 
-def _some_tools(view: CatalogView) -> Iterator[Hit]:
+def _some_tools(view: CatalogView) -> Iterator[RuleHit]:
     if (count := len(view.tools)) > _MAX_CURSOR:
-        yield Hit(message=f"{count} tools are more than the {_MAX_CURSOR} that Cursor takes")
+        yield RuleHit(message=f"{count} tools are more than the {_MAX_CURSOR} that Cursor takes")
 
 
-def _many_tokens(view: CatalogView) -> Iterator[Hit]:
+def _many_tokens(view: CatalogView) -> Iterator[RuleHit]:
     if view.tokens > _MAX_TOKENS:
-        yield Hit(message=f"the tools are about {view.tokens:,} tokens, which every request to the model carries")
+        yield RuleHit(message=f"the tools are about {view.tokens:,} tokens, which every request to the model carries")
 
 
 _ADVICE = "Filter with include: and exclude:, give each principal only what it needs, or let agents search the catalog."
 
-CATALOG_RULES: tuple[Rule[CatalogView], ...] = (
-    Rule(id="catalog-too-many-tools", level=Level.WARNING, advice=_ADVICE, check=_many_tools),
-    Rule(id="catalog-many-tools", level=Level.INFO, advice=_ADVICE, check=_some_tools),
-    Rule(id="catalog-too-many-tokens", level=Level.WARNING, advice=_ADVICE, check=_many_tokens),
+CATALOG_RULES: tuple[LintRule[CatalogView], ...] = (
+    LintRule(id="catalog-too-many-tools", level=Level.WARNING, advice=_ADVICE, check=_many_tools),
+    LintRule(id="catalog-many-tools", level=Level.INFO, advice=_ADVICE, check=_some_tools),
+    LintRule(id="catalog-too-many-tokens", level=Level.WARNING, advice=_ADVICE, check=_many_tokens),
 )
 
 
@@ -194,51 +198,51 @@ _LEAKS = re.compile(
 _MAX_LENGTH = 100_000  # of a text that is looked at
 
 
-def _hidden(text: Text) -> Iterator[Hit]:
+def _hidden(text: ModelText) -> Iterator[RuleHit]:
     plain = text.value.isascii() and text.value.isprintable()
     if not plain and (found := INVISIBLE.search(text.value, 0, _MAX_LENGTH)):
-        yield Hit(message=f"holds U+{ord(found[0]):04X}, which a reader does not see and a model does")
+        yield RuleHit(message=f"holds U+{ord(found[0]):04X}, which a reader does not see and a model does")
 
 
-def _orders(text: Text) -> Iterator[Hit]:
+def _orders(text: ModelText) -> Iterator[RuleHit]:
     if found := order_in(text.value[:_MAX_LENGTH]):
-        yield Hit(message=f"speaks to the model, not to a reader: {_quoted(found)}")
+        yield RuleHit(message=f"speaks to the model, not to a reader: {_quoted(found)}")
 
 
-def _blobs(text: Text) -> Iterator[Hit]:
+def _blobs(text: ModelText) -> Iterator[RuleHit]:
     if text.prose and (found := _BLOB.search(text.value, 0, _MAX_LENGTH) or _HEX.search(text.value, 0, _MAX_LENGTH)):
-        yield Hit(message=f"holds {len(found[0])} characters of encoded data: {_quoted(found[0][:40])}")
+        yield RuleHit(message=f"holds {len(found[0])} characters of encoded data: {_quoted(found[0][:40])}")
 
 
-def _leaks(text: Text) -> Iterator[Hit]:
+def _leaks(text: ModelText) -> Iterator[RuleHit]:
     if found := _LEAKS.search(text.value, 0, _MAX_LENGTH):
-        yield Hit(message=f"names an address that data could leak to: {_quoted(found[0])}")
+        yield RuleHit(message=f"names an address that data could leak to: {_quoted(found[0])}")
 
 
 def _quoted(text: str) -> str:
     return ascii(text if len(text) <= 80 else text[:79] + "…")
 
 
-TEXT_RULES: tuple[Rule[Text], ...] = (
-    Rule(
+TEXT_RULES: tuple[LintRule[ModelText], ...] = (
+    LintRule(
         id="text-orders-model",
         level=Level.ERROR,
         advice="Take the sentence out, or say what the operation does instead of what the reader should do.",
         check=_orders,
     ),
-    Rule(
+    LintRule(
         id="text-hidden-characters",
         level=Level.ERROR,
         advice="Type the text again without invisible, control and direction characters.",
         check=_hidden,
     ),
-    Rule(
+    LintRule(
         id="text-encoded-data",
         level=Level.WARNING,
         advice="Move data into an example; a description is read, not decoded.",
         check=_blobs,
     ),
-    Rule(
+    LintRule(
         id="text-leak-address",
         level=Level.WARNING,
         advice="Remove the address unless you know whose it is; agents follow what descriptions name.",

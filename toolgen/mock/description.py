@@ -21,7 +21,7 @@ from toolgen.sources.openapi.read import overlaid_documents, version_of
 from toolgen.sources.openapi.routes import Route, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 
-__all__ = ["Answer", "Description", "Endpoint", "Media", "PathTemplate"]
+__all__ = ["DescribedResponse", "Endpoint", "MediaExample", "MockDescription", "PathTemplate"]
 
 _VARIABLE = re.compile(r"\{([^{}/?#]*)\}")
 
@@ -67,7 +67,7 @@ def _between(literals: Sequence[str], text: str) -> list[str] | None:
     return [text[len(first) : end], *reversed(values)]
 
 
-class Media(Struct, frozen=True, kw_only=True):
+class MediaExample(Struct, frozen=True, kw_only=True):
     """One form an answer has. `schema` is as written, `None` when there is none; `examples` are the author's, in order."""
 
     media_type: str
@@ -75,11 +75,11 @@ class Media(Struct, frozen=True, kw_only=True):
     examples: Mapping[str, Json]
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class DescribedResponse(Struct, frozen=True, kw_only=True):
     """One described response. `status` is as written: `200`, `4XX` or `default`. `headers` are schemas as written."""
 
     status: str
-    media: tuple[Media, ...]
+    media: tuple[MediaExample, ...]
     headers: Mapping[str, Any]
 
 
@@ -88,12 +88,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     operation: Operation
     accepts: tuple[str, ...]
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, DescribedResponse]
     path: PathTemplate
     fixed: frozenset[tuple[str, str]]  # query pairs that are part of the path's template
 
 
-class Description:
+class MockDescription:
     """Everything one description serves. `skipped` counts the operations that are too broken for that."""
 
     def __init__(self, config: SourceConfig) -> None:
@@ -180,7 +180,7 @@ def _generality(endpoint: Endpoint) -> tuple[int, int, str]:
 
 def _answers(
     documents: Documents, route: Route, reader: type[_Swagger] | type[_OpenAPI]
-) -> Iterator[tuple[str, Answer]]:
+) -> Iterator[tuple[str, DescribedResponse]]:
     responses = route.raw.get("responses")
     for status, written in responses.items() if isinstance(responses, dict) else ():
         if status.startswith("x-"):
@@ -191,7 +191,10 @@ def _answers(
             continue
         if isinstance(raw, dict):
             media = tuple(reader.media(documents, route, raw))
-            yield status.upper(), Answer(status=status.upper(), media=media, headers=_headers(documents, raw))
+            yield (
+                status.upper(),
+                DescribedResponse(status=status.upper(), media=media, headers=_headers(documents, raw)),
+            )
 
 
 def _headers(documents: Documents, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +220,7 @@ class _Swagger:
         return _texts(route.raw.get("consumes", documents.root.get("consumes")))
 
     @staticmethod
-    def media(documents: Documents, route: Route, raw: Mapping[str, Any]) -> Iterator[Media]:
+    def media(documents: Documents, route: Route, raw: Mapping[str, Any]) -> Iterator[MediaExample]:
         produces = _texts(route.raw.get("produces", documents.root.get("produces"))) or ("application/json",)
         examples = raw.get("examples")
         examples = examples if isinstance(examples, dict) else {}
@@ -225,7 +228,7 @@ class _Swagger:
             return
         for media_type in dict.fromkeys([*produces, *examples]):
             shown = {"default": examples[media_type]} if media_type in examples else {}
-            yield Media(media_type=media_type, schema=raw.get("schema"), examples=shown)
+            yield MediaExample(media_type=media_type, schema=raw.get("schema"), examples=shown)
 
 
 class _OpenAPI:
@@ -238,7 +241,7 @@ class _OpenAPI:
         return tuple(content) if isinstance(content, dict) else ()
 
     @staticmethod
-    def media(documents: Documents, route: Route, raw: Mapping[str, Any]) -> Iterator[Media]:
+    def media(documents: Documents, route: Route, raw: Mapping[str, Any]) -> Iterator[MediaExample]:
         content = raw.get("content")
         for media_type, written in content.items() if isinstance(content, dict) else ():
             try:
@@ -247,7 +250,7 @@ class _OpenAPI:
                 continue
             if isinstance(one, dict):
                 schema = one.get("schema", one.get("itemSchema"))
-                yield Media(media_type=media_type, schema=schema, examples=dict(_examples(documents, one)))
+                yield MediaExample(media_type=media_type, schema=schema, examples=dict(_examples(documents, one)))
 
 
 def _examples(documents: Documents, raw: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:

@@ -16,12 +16,12 @@ from xml.sax.saxutils import escape
 import jsonschema_rs
 from msgspec import Struct
 
-from toolgen.mock.description import Answer, Description, Endpoint, Media
+from toolgen.mock.description import DescribedResponse, Endpoint, MediaExample, MockDescription
 from toolgen.model.schema import Json, Schema
 from toolgen.samples.json_schema import NoSampleError, sample
 from toolgen.sources.openapi.v3 import JSON
 
-__all__ = ["Preference", "Reply", "negotiate", "preference", "problem", "render", "reply"]
+__all__ = ["MockResponse", "Preference", "negotiate", "preference", "problem", "render", "reply"]
 
 _LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/json-lines")
 _PIXEL = base64.b64decode(
@@ -88,7 +88,7 @@ class Preference(Struct, frozen=True, kw_only=True):
     example: str = ""
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class MockResponse(Struct, frozen=True, kw_only=True):
     """What is sent back. `media_type` is "" where there is no body."""
 
     status: int
@@ -108,12 +108,12 @@ def preference(header: str) -> Preference:
     return Preference(code=int(code) if valid else 0, example=found.get("example", ""))
 
 
-def problem(status: int, title: str, detail: str, errors: list[dict[str, str]] | None = None) -> Reply:
+def problem(status: int, title: str, detail: str, errors: list[dict[str, str]] | None = None) -> MockResponse:
     """An answer the description does not have, as RFC 9457 writes them."""
     body: dict[str, Json] = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     if errors:
         body["errors"] = errors
-    return Reply(
+    return MockResponse(
         status=status,
         media_type="application/problem+json",
         body=render("application/problem+json", body),
@@ -121,17 +121,17 @@ def problem(status: int, title: str, detail: str, errors: list[dict[str, str]] |
     )
 
 
-def reply(description: Description, endpoint: Endpoint, wanted: Preference, accept: str) -> Reply:
+def reply(description: MockDescription, endpoint: Endpoint, wanted: Preference, accept: str) -> MockResponse:
     """The described answer that was asked for, or else the first successful one."""
     chosen = _choose(endpoint, wanted.code)
     if chosen is None:
         if wanted.code:
             return problem(wanted.code, "Chosen by Prefer", f"the description has no answer {wanted.code} here")
-        return Reply(status=204, media_type="", body=b"", headers={})
+        return MockResponse(status=204, media_type="", body=b"", headers={})
     status, answer = chosen
     headers = _headers(description, answer, status)
     if not answer.media or status in (204, 205, 304):
-        return Reply(status=status, media_type="", body=b"", headers=headers)
+        return MockResponse(status=status, media_type="", body=b"", headers=headers)
     media = negotiate(answer.media, accept)
     if media is None:
         offered = ", ".join(one.media_type for one in answer.media)
@@ -145,10 +145,10 @@ def reply(description: Description, endpoint: Endpoint, wanted: Preference, acce
     except NoSampleError:
         return problem(500, "No value", "the answer has no example, and no value was found that its schema accepts")
     body = render(media_type, value)
-    return Reply(status=status, media_type=media_type, body=body, headers={**headers, "Toolgen-Mock": origin})
+    return MockResponse(status=status, media_type=media_type, body=body, headers={**headers, "Toolgen-Mock": origin})
 
 
-def _choose(endpoint: Endpoint, code: int) -> tuple[int, Answer] | None:
+def _choose(endpoint: Endpoint, code: int) -> tuple[int, DescribedResponse] | None:
     answers = endpoint.answers
     if code:
         found = answers.get(str(code)) or answers.get(f"{code // 100}XX") or answers.get("DEFAULT")
@@ -160,7 +160,7 @@ def _choose(endpoint: Endpoint, code: int) -> tuple[int, Answer] | None:
     return int(status) if re.fullmatch("[23][0-9][0-9]", status) else 200, answers[ranked[0]]
 
 
-def negotiate(offered: tuple[Media, ...], accept: str) -> Media | None:
+def negotiate(offered: tuple[MediaExample, ...], accept: str) -> MediaExample | None:
     """What an `Accept` header likes best (RFC 9110, section 12.5.1); among equals JSON, then the description's order."""
     ranges = [_range(part) for part in accept.split(",") if part.strip()] or [("*/*", 1.0)]
 
@@ -211,7 +211,7 @@ def _concrete(media_type: str) -> str:
             return media_type.strip()
 
 
-def _value(description: Description, media: Media, name: str) -> tuple[Json, str]:
+def _value(description: MockDescription, media: MediaExample, name: str) -> tuple[Json, str]:
     """The example of that name as it is written; else the first that its schema accepts; else a value made from the schema."""
     if name:
         return media.examples[name], "example"
@@ -236,7 +236,7 @@ def _accepts(schema: Schema, value: Json) -> bool:
         return False
 
 
-def _headers(description: Description, answer: Answer, status: int) -> dict[str, str]:
+def _headers(description: MockDescription, answer: DescribedResponse, status: int) -> dict[str, str]:
     """The described headers, as far as their values are plain. Of limits, which a mock has none of, only the answers that are about them
     tell: a gateway before it would wait."""
     built = {"Retry-After": "1"} if status in _RETRY else {}
@@ -251,7 +251,7 @@ def _headers(description: Description, answer: Answer, status: int) -> dict[str,
     return built
 
 
-def _header(description: Description, raw: Any) -> str | None:
+def _header(description: MockDescription, raw: Any) -> str | None:
     schema = description.promised(raw)
     try:
         value = None if schema is None else sample(schema)

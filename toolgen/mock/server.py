@@ -28,8 +28,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgen.errors import ConfigError
 from toolgen.json_codec import decode_json
-from toolgen.mock.description import Description, Endpoint
-from toolgen.mock.responses import Reply, preference, problem, reply
+from toolgen.mock.description import Endpoint, MockDescription
+from toolgen.mock.responses import MockResponse, preference, problem, reply
 from toolgen.model.schema import Json
 from toolgen.sources.openapi.operation import Parameter
 from toolgen.sources.openapi.v3 import JSON
@@ -42,7 +42,7 @@ _INTEGER = re.compile(r"-?[0-9]+\Z")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z")
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class MockRequest(Struct, frozen=True, kw_only=True):
     """A request, taken apart. Header names are in lower case; `path` holds what the template's braces stand for, still encoded."""
 
     path: Mapping[str, str]
@@ -52,7 +52,7 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class RequestFault(Struct, frozen=True, kw_only=True):
     """One thing that is wrong, and where: `in` is path, query, header, cookie or body."""
 
     in_: str
@@ -63,7 +63,7 @@ class Fault(Struct, frozen=True, kw_only=True):
         return {"in": self.in_, "name": self.name, "detail": self.detail}
 
 
-def unsupported(endpoint: Endpoint, request: Request) -> bool:
+def unsupported(endpoint: Endpoint, request: MockRequest) -> bool:
     """Whether the body is of a media type the operation does not take (RFC 9110, section 15.5.16)."""
     sent = _plain(request.headers.get("content-type", ""))
     if not request.body or not sent or not endpoint.accepts:
@@ -72,7 +72,7 @@ def unsupported(endpoint: Endpoint, request: Request) -> bool:
     return not any(one in {sent, "*/*"} or (one.endswith("/*") and sent.startswith(one[:-1])) for one in ranges)
 
 
-def faults(description: Description, endpoint: Endpoint, request: Request) -> list[Fault]:
+def faults(description: MockDescription, endpoint: Endpoint, request: MockRequest) -> list[RequestFault]:
     """Whatever keeps the request from being what the operation asks for; nothing beyond that is looked at."""
     found = [
         fault
@@ -82,7 +82,7 @@ def faults(description: Description, endpoint: Endpoint, request: Request) -> li
     return [*found, *_body_faults(description, endpoint, request)]
 
 
-def _parameter_fault(description: Description, parameter: Parameter, request: Request) -> Fault | None:
+def _parameter_fault(description: MockDescription, parameter: Parameter, request: MockRequest) -> RequestFault | None:
     values = _values(parameter, request)
     schema = description.expected(parameter.schema) or {}
     kind = _kind(schema)
@@ -90,7 +90,7 @@ def _parameter_fault(description: Description, parameter: Parameter, request: Re
         spread = parameter.in_ == "querystring" or (kind in ("object", "") and parameter.in_ in ("query", "cookie"))
         if not parameter.required or spread or parameter.in_ == "path":
             return None  # a path that matched has its parameters; an exploded object has no name of its own on the wire
-        return Fault(in_=parameter.in_, name=parameter.name, detail="is required and missing")
+        return RequestFault(in_=parameter.in_, name=parameter.name, detail="is required and missing")
     if parameter.content_type or kind not in _PLAIN.get(parameter.style, ()):
         return None
     value = _typed(values[0], kind)
@@ -98,10 +98,10 @@ def _parameter_fault(description: Description, parameter: Parameter, request: Re
         wrong = next(iter(jsonschema_rs.validator_for(dict(schema)).iter_errors(value)), None)
     except (ValueError, jsonschema_rs.ReferencingError):
         return None
-    return Fault(in_=parameter.in_, name=parameter.name, detail=wrong.message[:300]) if wrong else None
+    return RequestFault(in_=parameter.in_, name=parameter.name, detail=wrong.message[:300]) if wrong else None
 
 
-def _values(parameter: Parameter, request: Request) -> list[str]:
+def _values(parameter: Parameter, request: MockRequest) -> list[str]:
     match parameter.in_:
         case "path":
             found = request.path.get(parameter.name)
@@ -135,20 +135,20 @@ def _typed(text: str, kind: str) -> Json:
             return text
 
 
-def _body_faults(description: Description, endpoint: Endpoint, request: Request) -> Iterator[Fault]:
+def _body_faults(description: MockDescription, endpoint: Endpoint, request: MockRequest) -> Iterator[RequestFault]:
     body = endpoint.operation.body
     if body is None:
         return
     if not request.body:
         if body.required:
-            yield Fault(in_="body", name="", detail=f"a body of {body.media_type} is required and missing")
+            yield RequestFault(in_="body", name="", detail=f"a body of {body.media_type} is required and missing")
         return
     if not JSON.match(body.media_type) or not JSON.match(request.headers.get("content-type", "application/json")):
         return
     try:
         value = decode_json(request.body)
     except (ValueError, RecursionError) as error:
-        yield Fault(in_="body", name="", detail=f"is not JSON: {error}")
+        yield RequestFault(in_="body", name="", detail=f"is not JSON: {error}")
         return
     schema = description.expected(body.schema)
     if schema is None:
@@ -159,7 +159,7 @@ def _body_faults(description: Description, endpoint: Endpoint, request: Request)
         return
     for wrong in islice(errors, 10):
         where = "".join(f"/{token}" for token in wrong.instance_path)
-        yield Fault(in_="body", name=where, detail=wrong.message[:300])
+        yield RequestFault(in_="body", name=where, detail=wrong.message[:300])
 
 
 def _plain(media_type: str) -> str:
@@ -173,7 +173,7 @@ _EXIT_S = 5.0
 class MockApp:
     """Serves one description. Nothing is kept between requests: the same request always gets the same answer."""
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: MockDescription) -> None:
         self._description = description
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,7 +190,7 @@ class MockApp:
             answer = self._answer(request, body)
         await _response(answer)(scope, receive, send)
 
-    def _answer(self, http: HttpRequest, body: bytes) -> Reply:
+    def _answer(self, http: HttpRequest, body: bytes) -> MockResponse:
         query = parse_qsl(http.url.query, keep_blank_values=True)
         path = http.scope.get("raw_path") or http.url.path.encode()
         found = self._description.find(path.decode("ascii", "replace").partition("?")[0], query)
@@ -200,7 +200,7 @@ class MockApp:
         if meant is None:
             return _not_allowed({endpoint.operation.method.upper() for endpoint, _ in found})
         endpoint, captured = meant
-        request = Request(path=captured, query=query, headers=_headers(http), cookies=http.cookies, body=body)
+        request = MockRequest(path=captured, query=query, headers=_headers(http), cookies=http.cookies, body=body)
         wanted = preference(", ".join(http.headers.getlist("prefer")))
         if not wanted.code:
             if unsupported(endpoint, request):
@@ -211,7 +211,7 @@ class MockApp:
         return reply(self._description, endpoint, wanted, ", ".join(http.headers.getlist("accept")))
 
 
-def _not_allowed(methods: set[str]) -> Reply:
+def _not_allowed(methods: set[str]) -> MockResponse:
     allowed = ", ".join(sorted(methods))
     return replace(problem(405, "Method not allowed", f"this path takes {allowed}"), headers={"Allow": allowed})
 
@@ -232,7 +232,7 @@ def _headers(request: HttpRequest) -> dict[str, str]:
     return dict(request.headers.items())
 
 
-def _response(answer: Reply) -> Response:
+def _response(answer: MockResponse) -> Response:
     headers = {**answer.headers, "Content-Type": answer.media_type} if answer.media_type else dict(answer.headers)
     return Response(answer.body, status_code=answer.status, headers=headers)
 

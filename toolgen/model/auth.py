@@ -17,11 +17,11 @@ from toolgen.model.secret import SecretReference, parse_reference
 __all__ = [
     "AuthError",
     "Basic",
-    "Certificate",
+    "CertificateSecrets",
+    "EndpointTls",
     "Form",
     "OAuth",
     "SigV4",
-    "Tls",
     "Value",
     "is_exchange",
     "literals",
@@ -79,7 +79,7 @@ class Basic(Struct, frozen=True, kw_only=True):
     password: SecretReference
 
 
-class Tls(Struct, frozen=True, kw_only=True):
+class EndpointTls(Struct, frozen=True, kw_only=True):
     """What a connection to a token endpoint shows, a certificate with its key, and which authorities it believes besides; all PEM."""
 
     certificate: SecretReference | None = None
@@ -106,10 +106,10 @@ class OAuth(Struct, frozen=True, kw_only=True):
     audience: str = ""
     resource: str = ""
     token_type: str = ""  # asked for in an exchange
-    tls: Tls | None = None
+    tls: EndpointTls | None = None
 
 
-class Certificate(Struct, frozen=True, kw_only=True):
+class CertificateSecrets(Struct, frozen=True, kw_only=True):
     """A client certificate with its key, both PEM, and the authorities that the server's own certificate may be signed by besides."""
 
     certificate: SecretReference
@@ -127,7 +127,7 @@ class SigV4(Struct, frozen=True, kw_only=True):
     service: str
 
 
-Form: TypeAlias = Value | Basic | OAuth | Certificate | SigV4
+Form: TypeAlias = Value | Basic | OAuth | CertificateSecrets | SigV4
 
 
 class AuthError(Exception):
@@ -205,7 +205,7 @@ def read_form(written: object) -> Form:
         return Basic(username=_reference(written, "username"), password=_reference(written, "password"))
     if keys & _TLS:
         _only(keys, _TLS)
-        return Certificate(
+        return CertificateSecrets(
             certificate=_reference(written, "certificate"),
             key=_reference(written, "key"),
             authorities=_optional(written, "authorities"),
@@ -266,7 +266,7 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
     )
 
 
-def _tls(written: Mapping[str, object]) -> Tls | None:
+def _tls(written: Mapping[str, object]) -> EndpointTls | None:
     given = written.get("tls")
     if given is None:
         return None
@@ -278,7 +278,7 @@ def _tls(written: Mapping[str, object]) -> Tls | None:
         raise ValueError("tls: takes a certificate with its key, authorities, or all three")
     if str(written.get("token_url", "")).startswith("http://"):
         raise ValueError("tls: belongs to a token_url of https")
-    return Tls(
+    return EndpointTls(
         certificate=_optional(given, "certificate"),
         key=_optional(given, "key"),
         authorities=_optional(given, "authorities"),

@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
-from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value
+from toolgen.model.auth import Basic, CertificateSecrets, Form, OAuth, SigV4, Value
 from toolgen.model.manifest import SecurityScheme
 
 __all__ = ["HEADERS", "SCHEMES", "chosen", "fits", "sendable", "sent", "takes", "with_headers"]
@@ -38,7 +38,7 @@ def fits(scheme: SecurityScheme, form: Form) -> bool:
             return scheme.type == "http" and scheme.scheme == "basic"
         case OAuth():
             return _takes_bearer(scheme)
-        case Certificate():
+        case CertificateSecrets():
             return scheme.type == "mutualTLS"
         case SigV4():
             # Descriptions call it an API key in the Authorization header, or a scheme of HTTP authentication with a name of their own.

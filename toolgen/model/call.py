@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.result import Error
@@ -25,11 +25,11 @@ from toolgen.model.verdict import Deny
 
 __all__ = [
     "Call",
-    "Described",
-    "Document",
+    "CredentialProof",
+    "DatabaseDescription",
+    "GraphQLDocument",
     "Origin",
     "Principal",
-    "Proof",
     "Sampling",
     "ShownCertificate",
     "Statement",
@@ -112,7 +112,7 @@ class ShownCertificate(msgspec.Struct, frozen=True, kw_only=True):
     issued: float | None = None
 
 
-class Proof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CredentialProof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By what a caller was known, so that a call it left waiting ends when that is revoked; never the credential itself.
 
     `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate fitted and `shown` that
@@ -157,7 +157,7 @@ class Principal(Struct, frozen=True, kw_only=True, eq=False):
     attributes: Mapping[str, Json] = _NOTHING
     on_behalf_of: Principal | None = None
     toolsets: frozenset[str] = frozenset()
-    proof: Proof | None = None
+    proof: CredentialProof | None = None
     token: Secret | None = None
     origin: Origin | None = None
     under: object = None
@@ -228,7 +228,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     row_notes: tuple[str, ...] = ()
 
 
-class Document(Struct, frozen=True, kw_only=True):
+class GraphQLDocument(Struct, frozen=True, kw_only=True):
     """GraphQL that a guard rendered from the tree it checked: the only text an executor may send of what a caller wrote.
 
     `tools` are the tools whose root fields it asks for, `roots` each such field with the arguments of its tool, `cost` an estimate of
@@ -253,7 +253,7 @@ class Sampling(Struct, frozen=True, kw_only=True):
     shows: str
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class DatabaseDescription(Struct, frozen=True, kw_only=True):
     """What a principal may see of a database; of one table the samples that the policy adds, and what asks about how many rows it has."""
 
     database: Database
@@ -305,11 +305,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     denied: Deny | None = None
     statement: Statement | None = None
     database: Database | None = None
-    document: Document | None = None
+    document: GraphQLDocument | None = None
     graph: Graph | None = None
     sampling: Sampling | None = None
     counting: Statement | None = None
-    line: Line | None = None
+    line: ClientChannel | None = None
     rule: str = ""
     storable: Literal["all", "binary", "none"] = "all"
     withheld: Callable[[Call], Awaitable[Error | None]] | None = None

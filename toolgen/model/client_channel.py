@@ -6,7 +6,7 @@ from typing import Protocol
 
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["InputNeeded", "Line", "Unasked"]
+__all__ = ["ClientChannel", "InputNeeded", "Unasked"]
 
 
 class Unasked(Exception):  # noqa: N818 - what a caller is, not a fault of ours
@@ -20,7 +20,7 @@ class InputNeeded(BaseException):
     """
 
 
-class Line(Protocol):
+class ClientChannel(Protocol):
     """One caller, for as long as it waits for one call."""
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from toolgen.model.excerpt import bounded
-from toolgen.model.expressions import ExpressionError, Reference, parse_reference
+from toolgen.model.expressions import ExpressionError, ValueReference, parse_reference
 
 __all__ = ["Condition", "condition_references", "holds", "parse_condition"]
 
@@ -53,8 +53,8 @@ class Comparison(Struct, frozen=True):
     right: Condition
 
 
-Condition: TypeAlias = Constant | Reference | Not | Joined | Comparison
-Lookup: TypeAlias = Callable[[Reference], Any]
+Condition: TypeAlias = Constant | ValueReference | Not | Joined | Comparison
+Lookup: TypeAlias = Callable[[ValueReference], Any]
 
 
 @lru_cache(maxsize=1024)
@@ -62,17 +62,17 @@ def parse_condition(text: str) -> Condition:
     """Raises `ExpressionError` for what is no condition."""
     if len(text) > _MAX_LENGTH:
         raise ExpressionError(f"a condition has at most {_MAX_LENGTH} characters")
-    reader = _Reader(tuple(_tokens(text)))
+    reader = _ConditionParser(tuple(_tokens(text)))
     found = reader.any_of(0)
     if reader.left:
         raise ExpressionError(f"'{bounded(text, 80)}' is no condition: {reader.left!r} is too much")
     return found
 
 
-def condition_references(condition: Condition) -> Iterator[Reference]:
+def condition_references(condition: Condition) -> Iterator[ValueReference]:
     """Every expression in it."""
     match condition:
-        case Reference():
+        case ValueReference():
             yield condition
         case Not(inner=inner):
             yield from condition_references(inner)
@@ -99,7 +99,7 @@ def _value(condition: Condition, lookup: Lookup, fold: bool) -> Any:
     match condition:
         case Constant(value=value):
             return value
-        case Reference():
+        case ValueReference():
             return lookup(condition)
         case Not(inner=inner):
             return not _truth(_value(inner, lookup, fold))
@@ -149,7 +149,7 @@ def _tokens(text: str) -> Iterator[tuple[str, Any]]:
                 yield "sign", written
 
 
-class _Reader:
+class _ConditionParser:
     """Recursive descent over tokens: `||` binds loosest, then `&&`, `!`, comparisons."""
 
     def __init__(self, tokens: tuple[tuple[str, Any], ...]) -> None:

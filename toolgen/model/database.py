@@ -25,12 +25,12 @@ __all__ = [
     "Column",
     "Database",
     "DialectName",
-    "Grant",
     "Index",
     "Power",
     "Rights",
     "Sequence",
     "Table",
+    "TablePrivilege",
     "mysql_table_names",
     "set_off",
 ]
@@ -211,7 +211,7 @@ def mysql_table_names(answered: object) -> str:
     return "exact" if str(answered) == "0" else "folded"
 
 
-class Grant(Struct, frozen=True, kw_only=True, order=True):
+class TablePrivilege(Struct, frozen=True, kw_only=True, order=True):
     """One privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
 
     table: str
@@ -245,7 +245,7 @@ class Rights(Struct, frozen=True, kw_only=True):
     """
 
     account: str
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[TablePrivilege, ...] = ()
     powers: tuple[Power, ...] = ()
     sequences: tuple[Sequence, ...] = ()
     unlimited: bool = False

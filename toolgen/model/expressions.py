@@ -19,13 +19,13 @@ from toolgen.model.excerpt import bounded
 __all__ = [
     "ROOTS",
     "ExpressionError",
+    "ListExpression",
     "Literal",
-    "Members",
+    "ObjectExpression",
     "PathQuery",
-    "Reference",
-    "Sequence",
     "Template",
-    "Text",
+    "TextTemplate",
+    "ValueReference",
     "followed",
     "parse",
     "parse_reference",
@@ -57,7 +57,7 @@ class ExpressionError(ValueError):
     """An expression that cannot be read; a phrase says why."""
 
 
-class Reference(Struct, frozen=True):
+class ValueReference(Struct, frozen=True):
     """One value: a root, and the way from there."""
 
     text: str
@@ -71,10 +71,10 @@ class PathQuery(Struct, frozen=True):
     text: str
 
 
-class Text(Struct, frozen=True):
+class TextTemplate(Struct, frozen=True):
     """A text with values in it."""
 
-    parts: tuple[str | Reference, ...]
+    parts: tuple[str | ValueReference, ...]
 
 
 class Literal(Struct, frozen=True):
@@ -83,19 +83,19 @@ class Literal(Struct, frozen=True):
     value: Any
 
 
-class Members(Struct, frozen=True):
+class ObjectExpression(Struct, frozen=True):
     """An object with expressions among its values."""
 
     items: Mapping[str, Template]
 
 
-class Sequence(Struct, frozen=True):
+class ListExpression(Struct, frozen=True):
     """A list with expressions among its elements."""
 
     items: tuple[Template, ...]
 
 
-Template: TypeAlias = Reference | PathQuery | Text | Literal | Members | Sequence
+Template: TypeAlias = ValueReference | PathQuery | TextTemplate | Literal | ObjectExpression | ListExpression
 
 
 def parse(value: Any) -> Template:
@@ -103,9 +103,9 @@ def parse(value: Any) -> Template:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        return Members({str(name): parse(item) for name, item in value.items()})
+        return ObjectExpression({str(name): parse(item) for name, item in value.items()})
     if isinstance(value, (list, tuple)):
-        return Sequence(tuple(parse(item) for item in value))
+        return ListExpression(tuple(parse(item) for item in value))
     return Literal(value)
 
 
@@ -119,18 +119,18 @@ def _text(text: str) -> Template:
         return PathQuery(text)
     if text.startswith("$"):
         return parse_reference(text)
-    parts: list[str | Reference] = []
+    parts: list[str | ValueReference] = []
     end = 0
     for found in _EMBEDDED.finditer(text):
         parts += [text[end : found.start()], parse_reference(found[1])]
         end = found.end()
     if not parts:
         return Literal(text)
-    return Text(tuple(part for part in (*parts, text[end:]) if part != ""))
+    return TextTemplate(tuple(part for part in (*parts, text[end:]) if part != ""))
 
 
 @lru_cache(maxsize=4096)
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> ValueReference:
     """`$steps.find.outputs.ids[0]` and the like. Raises `ExpressionError`."""
     head = _HEAD.match(text)
     if head is None or head[1] not in ROOTS:
@@ -150,7 +150,7 @@ def parse_reference(text: str) -> Reference:
     root = ROOTS[head[1]]
     if root in {"http_status", "index"} and path:
         raise ExpressionError(f"'{bounded(text, 80)}': ${head[1]} is a number")
-    return Reference(text, root, path)
+    return ValueReference(text, root, path)
 
 
 def _steps(rest: str, whole: str) -> Iterator[Part]:
@@ -171,17 +171,17 @@ def _pointed(pointer: str, whole: str) -> tuple[Part, ...]:
     return tuple(unquote(part).replace("~1", "/").replace("~0", "~") for part in found[1].split("/")[1:])
 
 
-def references(template: Template) -> Iterator[Reference | PathQuery]:
+def references(template: Template) -> Iterator[ValueReference | PathQuery]:
     """Every expression in it."""
     match template:
-        case Reference() | PathQuery():
+        case ValueReference() | PathQuery():
             yield template
-        case Text(parts=parts):
-            yield from (part for part in parts if isinstance(part, Reference))
-        case Members(items=members):
+        case TextTemplate(parts=parts):
+            yield from (part for part in parts if isinstance(part, ValueReference))
+        case ObjectExpression(items=members):
             for item in members.values():
                 yield from references(item)
-        case Sequence(items=elements):
+        case ListExpression(items=elements):
             for item in elements:
                 yield from references(item)
         case Literal():

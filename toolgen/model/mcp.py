@@ -18,7 +18,7 @@ from toolgen.model.schema import Json
 __all__ = [
     "URI_HERE",
     "ListedTool",
-    "Listing",
+    "ServerTools",
     "blocks_of",
     "parts_of",
     "plain_data",
@@ -65,7 +65,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
         return self.execution.get("taskSupport") == "required"
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All tools of a server, by name: their order is nobody's promise."""
 
     server: str
@@ -101,15 +101,15 @@ def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def write_listing(listing: Listing) -> bytes:
+def write_listing(listing: ServerTools) -> bytes:
     """As it is pinned: laid out for a reviewer, and in ASCII, so that what nobody sees stands there as an escape."""
     ordered = msgspec.structs.replace(listing, tools=tuple(sorted(listing.tools, key=lambda one: one.name)))
     return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
-def read_listing(data: bytes) -> Listing:
+def read_listing(data: bytes) -> ServerTools:
     """What was pinned; raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(data, type=Listing)
+    return msgspec.json.decode(data, type=ServerTools)
 
 
 _WHOLE_LEVELS = 2

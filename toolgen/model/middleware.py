@@ -96,20 +96,20 @@ class Refuse(Struct, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-class _Kept:
+class _Unchanged:
     """Stands for data that stays as it is."""
 
     def __repr__(self) -> str:
         return "KEPT"
 
 
-_KEPT = _Kept()
+_KEPT = _Unchanged()
 
 
 class Change(Struct, frozen=True, kw_only=True):
     """What is different about a result: other data, labels for the session, and of a failed call another suggestion."""
 
-    data: Json | _Kept = _KEPT
+    data: Json | _Unchanged = _KEPT
     labels: Sequence[str] = ()
     suggestion: str = ""
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.model.argument_names import listed_arguments
-from toolgen.model.call import Call, Document, Principal
+from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.graphql_schema import Graph, identifies, reachable
 from toolgen.model.manifest import Manifest
 from toolgen.model.schema import JsonObject
@@ -22,14 +22,14 @@ from toolgen.policy.access import strictest
 from toolgen.policy.arguments import Validator
 from toolgen.policy.graphql.guard import check_document
 from toolgen.policy.graphql.schema import compile_schema
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import DecisionNote
 
 __all__ = ["DocumentGuard", "GuardParts", "document_guards"]
 
 _MAX_PARTS = 16  # of a schema, compiled: one for each set of root fields that some caller may use, some 5 MB for a very large schema
 _WORD = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 
-Decide = Callable[[Call, Tool, JsonObject, list[Note]], Verdict]
+Decide = Callable[[Call, Tool, JsonObject, list[DecisionNote]], Verdict]
 """The verdict on a root field as on a call of its tool. What the record should know besides is added to the list."""
 
 
@@ -61,7 +61,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
     usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # tools, by who may use them
     parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)  # by the tools their root fields are
 
-    def check(self, call: Call, notes: list[Note]) -> tuple[Call, Verdict] | Deny:
+    def check(self, call: Call, notes: list[DecisionNote]) -> tuple[Call, Verdict] | Deny:
         """The call with the document that may be sent, and the strictest verdict on the calls in it; or a refusal. Adds to `notes`."""
         binding = call.tool.binding
         assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
@@ -92,7 +92,7 @@ class DocumentGuard(Struct, frozen=True, kw_only=True):
         if checked.aliased and any(self.redacted(tool) for tool in (call.tool, *tools.values())):
             reason = "the document cannot be run: it has aliases, and something in these answers is hidden by its name"
             return Deny(rule="graphql", reason=reason, suggestion="ask for every field by its own name")
-        document = Document(
+        document = GraphQLDocument(
             query=checked.query,
             variables=dict(variables),
             operation_name=checked.operation_name,

@@ -15,25 +15,25 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from toolgen.model.call import Call, Trace
-from toolgen.model.client_channel import Line, Unasked
+from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.excerpt import Masking
 from toolgen.model.result import Error, Refused, Result
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.verdict import Consent, Deny, Verdict
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import DecisionNote
 from toolgen.state.invocations import TaskWish
-from toolgen.state.turn_counter import Seat
+from toolgen.state.turn_counter import TurnLease
 
 __all__ = [
+    "CallContext",
+    "CallerConnection",
     "Guard",
+    "InFlightCalls",
     "Judged",
     "Next",
-    "NumbersOnly",
-    "Presence",
-    "Running",
+    "NoPartialsChannel",
+    "NumbersOnlyChannel",
     "Stage",
-    "Trail",
-    "Whole",
     "Wordless",
     "compose",
     "guarded",
@@ -44,7 +44,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Presence:
+class CallerConnection:
     """Connection of the caller of one request: whether somebody still waits for the answer. A request makes one call, or several at once.
 
     A caller that disconnects, or cancels the request, ends what is `awaiting` and every call in an executor that only reads. A write that
@@ -85,7 +85,7 @@ class Presence:
     def __init__(self) -> None:
         self.elicits = self.local = False
         self.roots: Callable[[], Awaitable[tuple[Path, ...]]] | None = None
-        self.line: Line | None = None
+        self.line: ClientChannel | None = None
         self.task: TaskWish | None = None
         self.trace: Trace | None = None
         self.alone = False
@@ -97,7 +97,7 @@ class Presence:
         self.on_leave: Callable[[], None] | None = None
         self._executing: asyncio.Task[Any] | None = None
         self._left = False
-        self._others: tuple[Presence, ...] = ()
+        self._others: tuple[CallerConnection, ...] = ()
         self._stays = False
         self._tasks: tuple[asyncio.Task[Any], ...] = ()
 
@@ -114,9 +114,9 @@ class Presence:
             other.leave()
 
     @contextmanager
-    def several(self, count: int) -> Iterator[tuple[Presence, ...]]:
+    def several(self, count: int) -> Iterator[tuple[CallerConnection, ...]]:
         """So many that leave when this one does: for calls that were made with one request, and of which each may be left alone."""
-        made = tuple(Presence() for _ in range(count))
+        made = tuple(CallerConnection() for _ in range(count))
         for one in made:
             one.trace = self.trace
             if self._left:
@@ -206,12 +206,12 @@ class Presence:
                 task.uncancel()
 
 
-class Whole:
+class NoPartialsChannel:
     """Client channel that drops pieces of an answer: what the policy hides is found in the whole answer alone."""
 
     __slots__ = ("_line", "_mask")
 
-    def __init__(self, line: Line, mask: Masking | None = None) -> None:
+    def __init__(self, line: ClientChannel, mask: Masking | None = None) -> None:
         self._line, self._mask = line, mask
 
     @property
@@ -240,7 +240,7 @@ class Whole:
         return await self._line.ask(key, method, params)
 
 
-class NumbersOnly(Whole):
+class NumbersOnlyChannel(NoPartialsChannel):
     """Client channel that forwards progress numbers but drops messages, because a message could contain what detectors hide.
 
     Questions of the project's own functions are passed on, with tokens in place of the values that the call was given.
@@ -269,7 +269,7 @@ def _asked(params: Any, mask: Masking) -> Any:
             return params
 
 
-class Wordless(NumbersOnly):
+class Wordless(NumbersOnlyChannel):
     """Client channel for programs that are not the project's own: progress numbers, and no questions."""
 
     __slots__ = ()
@@ -284,12 +284,12 @@ class Wordless(NumbersOnly):
         raise Unasked
 
 
-class Trail(msgspec.Struct):
+class CallContext(msgspec.Struct):
     """What the stages leave for the audit log of one call, whether somebody waits for it, and its seat in a conversation: the only thing
     in a call that changes."""
 
-    presence: Presence = msgspec.field(default_factory=Presence)
-    seat: Seat | None = None
+    presence: CallerConnection = msgspec.field(default_factory=CallerConnection)
+    seat: TurnLease | None = None
     verdict: str = ""
     rule: str = ""
     consents: tuple[Consent, ...] = ()  # what the rules that ask want
@@ -297,7 +297,7 @@ class Trail(msgspec.Struct):
     sql: str = ""  # the statement that would run
     replays: str = ""  # the call that this one repeats, and is told the outcome of
     labels: Sequence[Json] = ()  # of the session
-    notes: tuple[Note, ...] = ()
+    notes: tuple[DecisionNote, ...] = ()
     redacts: bool = False  # something of the answer is hidden from this caller
     inspected: bool = False  # detectors look at the answer
     withholds: bool = False  # fields of the answer are redacted, so a file that it is would be withheld
@@ -305,17 +305,17 @@ class Trail(msgspec.Struct):
     judged: Call | None = None  # of a dry run, and of a call that is explained: the call as its guards left it
 
 
-Next: TypeAlias = Callable[[Call, Trail], Coroutine[Any, Any, Result]]
+Next: TypeAlias = Callable[[Call, CallContext], Coroutine[Any, Any, Result]]
 """A call through the stages that follow, or through all of them."""
 
 
-class Running:
+class InFlightCalls:
     """The calls under way: each runs to its end if its caller disconnects, unless its trail says that its caller's absence ends it."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def begin(self, call: Call, trail: Trail) -> asyncio.Task[Any] | None:
+    def begin(self, call: Call, trail: CallContext) -> asyncio.Task[Any] | None:
         """A call sets out, in the task that it has `alone` already, until its `end`; None where it has none, and has to be `run`."""
         trail.presence.under_way = call
         task = asyncio.current_task() if trail.presence.alone else None
@@ -327,7 +327,7 @@ class Running:
         """It has ended."""
         self._tasks.discard(task)
 
-    async def run(self, pipeline: Next, call: Call, trail: Trail) -> Result:
+    async def run(self, pipeline: Next, call: Call, trail: CallContext) -> Result:
         """One call through the whole pipeline, in a task of its own."""
         task = asyncio.create_task(pipeline(call, trail))
         self._tasks.add(task)
@@ -353,14 +353,14 @@ class Running:
 
 Judged: TypeAlias = Call | Result
 """The call to go on with, or the result that it ends with here, and nothing was sent."""
-Guard: TypeAlias = Callable[[Call, Trail], Judged | Coroutine[Any, Any, Judged]]
+Guard: TypeAlias = Callable[[Call, CallContext], Judged | Coroutine[Any, Any, Judged]]
 """Judges a call: at once, or by a coroutine where it has to wait for something."""
 
 
 class Stage(Protocol):
     """Acts before the rest of the pipeline and after it. It calls `proceed` at most once."""
 
-    def __call__(self, call: Call, trail: Trail, proceed: Next) -> Coroutine[Any, Any, Result]: ...
+    def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]: ...
 
 
 def compose(stages: Sequence[Stage | None], last: Next) -> Next:
@@ -378,7 +378,7 @@ def guarded(*all_guards: Guard | None) -> Stage | None:
     return partial(_ask, guards) if guards else None
 
 
-def _ask(guards: Sequence[Guard], call: Call, trail: Trail, proceed: Next) -> Coroutine[Any, Any, Result]:
+def _ask(guards: Sequence[Guard], call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
     """What follows is not awaited here: where no guard waits, nothing of this is left while the call is under way."""
     for number, guard in enumerate(guards, 1):
         answer = guard(call, trail)
@@ -389,13 +389,13 @@ def _ask(guards: Sequence[Guard], call: Call, trail: Trail, proceed: Next) -> Co
 
 
 async def _ask_on(
-    answer: Judged | Coroutine[Any, Any, Judged], guards: Sequence[Guard], trail: Trail, proceed: Next
+    answer: Judged | Coroutine[Any, Any, Judged], guards: Sequence[Guard], trail: CallContext, proceed: Next
 ) -> Result:
     judged = await answer if isinstance(answer, Coroutine) else answer
     return await _ask(guards, judged, trail, proceed) if isinstance(judged, Call) else judged
 
 
-async def judge(guard: Guard, call: Call, trail: Trail) -> Judged:
+async def judge(guard: Guard, call: Call, trail: CallContext) -> Judged:
     """What one guard says, whether it waits or not."""
     answer = guard(call, trail)
     return await answer if isinstance(answer, Coroutine) else answer

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Result, Success
 from toolgen.model.tool import Effect, Tool
-from toolgen.pipeline.middleware import Next, Trail, compose, guarded
+from toolgen.pipeline.middleware import CallContext, Next, compose, guarded
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.completion import Completion
@@ -99,7 +99,7 @@ class Plans:
         self._parts, self._whole = parts, call_pipeline(parts)
         self._plans: dict[tuple[str, frozenset[str]], tuple[Tool, Next]] = {}
 
-    def __call__(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
+    def __call__(self, call: Call, trail: CallContext) -> Coroutine[Any, Any, Result]:
         """The call through every stage that has something to say about it."""
         who, tool = call.principal, call.tool
         if (
@@ -193,6 +193,6 @@ def inspection(parts: Parts) -> Next:
     return compose((guarded(replace(parts.inspect, earlier=None)),), _passed)
 
 
-async def _passed(call: Call, trail: Trail) -> Result:
+async def _passed(call: Call, trail: CallContext) -> Result:
     trail.judged = call
     return Success(data=None)

@@ -20,10 +20,10 @@ from toolgen.model.result import UNTRIED, Cancelled, Delivery, Error, Failed, Re
 from toolgen.model.schema import Json
 from toolgen.model.secret import Secret
 from toolgen.model.tool import Effect, GraphQLSchemaBinding
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.pipeline.stages.approve import approval_digest
 from toolgen.pipeline.stages.broken_off import not_awaited
-from toolgen.state.stored_answers import Flight, Kept, Results
+from toolgen.state.stored_answers import Flight, Results, StoredAnswer
 
 __all__ = ["ABREAST", "Caching"]
 
@@ -63,7 +63,7 @@ class Caching:
         self._clock = clock
 
     async def __call__(
-        self, call: Call, policy_digest: str, presence: Presence, send: Callable[[], Awaitable[Result]]
+        self, call: Call, policy_digest: str, presence: CallerConnection, send: Callable[[], Awaitable[Result]]
     ) -> Result:
         """What `send` comes to, or what it came to before: then `cache` of its delivery says how, as `hit`, `stale` or `shared`."""
         if call.tool.effect is not Effect.READ or (call.statement is not None and call.statement.writes):
@@ -98,7 +98,7 @@ class Caching:
     async def _follow(
         self,
         flight: Flight,
-        found: Kept | Failed | None,
+        found: StoredAnswer | Failed | None,
         call: Call,
         key: bytes,
         rule: CacheFor,
@@ -110,7 +110,7 @@ class Caching:
         every place of their system, and most would be refused for want of one.
         """
         match found:
-            case Kept():
+            case StoredAnswer():
                 return self._again(found, "shared")
             case Failed():
                 return replace(found, delivery=Delivery(cache="shared"))
@@ -137,10 +137,10 @@ class Caching:
         return result
 
     async def _fetch(
-        self, key: bytes, rule: CacheFor, kept: Kept | None, source: str, send: Callable[[], Awaitable[Result]]
+        self, key: bytes, rule: CacheFor, kept: StoredAnswer | None, source: str, send: Callable[[], Awaitable[Result]]
     ) -> Result:
         flight = self._results.flights[key] = Flight(min(ABREAST, self._sources[source]))
-        found: Kept | Failed | None = None
+        found: StoredAnswer | Failed | None = None
         try:
             result = await send()
             if isinstance(result, Success):
@@ -159,7 +159,7 @@ class Caching:
             del self._results.flights[key]
             flight.found.set_result(found)
 
-    def _keep(self, key: bytes, rule: CacheFor, result: Success) -> Kept | None:
+    def _keep(self, key: bytes, rule: CacheFor, result: Success) -> StoredAnswer | None:
         """The answer as it is kept; None for one that may not be, which nobody else is given either."""
         said = result.delivery.lifetime_s
         lifetime = min(rule.ttl_s, math.inf if said is None else said)
@@ -170,7 +170,7 @@ class Caching:
             self._results.drop(key)
             return None
         now = self._clock.monotonic()
-        kept = Kept(
+        kept = StoredAnswer(
             body=body,
             shape=result.shape,
             next_cursor=result.next_cursor,
@@ -186,7 +186,7 @@ class Caching:
         self._results.put(key, kept)
         return kept
 
-    def _again(self, kept: Kept, how: str, failed: Result | None = None) -> Success:
+    def _again(self, kept: StoredAnswer, how: str, failed: Result | None = None) -> Success:
         tried = failed.delivery if isinstance(failed, Failed) else UNTRIED
         delivery = Delivery(
             cache=how,
@@ -227,7 +227,7 @@ class Caching:
         return None
 
 
-async def _landed(flight: Flight) -> Kept | Failed | None:
+async def _landed(flight: Flight) -> StoredAnswer | Failed | None:
     return await asyncio.shield(flight.found)
 
 

@@ -17,13 +17,13 @@ from toolgen.model.call import Principal
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, GraphQLSchemaBinding, Tool, absent
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
-from toolgen.policy.binding import Binder, Bound, bind, with_told, without_bound
-from toolgen.policy.cel.expression import Facts, History, Reads, read_together
+from toolgen.policy.binding import Binder, BoundArguments, bind, with_told, without_bound
+from toolgen.policy.cel.expression import ConditionVariables, History, Reads, read_together
 from toolgen.policy.readings.call import Readings, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
-from toolgen.policy.rules import CompiledRule, Note, Rule
+from toolgen.policy.rules import CompiledRule, DecisionNote, Rule
 
-__all__ = ["NOWHERE", "UNKNOWN", "Access", "Circumstances", "Judgement", "Rule", "Toolset", "audience"]
+__all__ = ["NOWHERE", "UNKNOWN", "Access", "Decision", "EvaluationContext", "Rule", "Toolset", "audience"]
 
 
 class Toolset(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ UNKNOWN = Deny(
 )
 
 
-class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a condition may ask about besides the call itself: the time (seconds since the epoch) and earlier calls.
 
     The earlier calls are those of the caller. `user` has those made by, or for, whom the caller acts for; without it they are the same.
@@ -56,9 +56,9 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     now: float = 0.0
     session: History | None = None
     history: History | None = None
-    user: Circumstances | None = None
+    user: EvaluationContext | None = None
 
-    def each(self, principal: Principal) -> Iterator[tuple[Principal, Circumstances]]:
+    def each(self, principal: Principal) -> Iterator[tuple[Principal, EvaluationContext]]:
         """The parties of a call, each with what its own rules may ask."""
         yield principal, self
         party = principal.on_behalf_of
@@ -67,17 +67,17 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
             party = party.on_behalf_of
 
 
-NOWHERE = Circumstances()
+NOWHERE = EvaluationContext()
 DESCRIBES = "types-of-callable-tools"
 """The rule by which the types of a GraphQL source are shown, where the policy says nothing of the tool that shows them."""
 NO_TOOLSETS: Mapping[str, Toolset] = MappingProxyType({})
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a call, and what else the record should know. `readings` are those of its arguments, None where there is one."""
 
     verdict: Verdict
-    notes: tuple[Note, ...] = ()
+    notes: tuple[DecisionNote, ...] = ()
     readings: Readings | None = None
 
 
@@ -168,12 +168,12 @@ class Access:
             for argument, expression in rule.bind.items()
         )
 
-    def bind(self, principal: Principal, tool: Tool, arguments: JsonObject) -> Bound:
+    def bind(self, principal: Principal, tool: Tool, arguments: JsonObject) -> BoundArguments:
         """The arguments with those set that are bound."""
         if principal.on_behalf_of is None and not self._about(principal, tool).binding:
-            return Bound(arguments=arguments)
+            return BoundArguments(arguments=arguments)
         binders = self.bound(principal, tool)
-        return bind(binders, tool, arguments) if binders else Bound(arguments=arguments)
+        return bind(binders, tool, arguments) if binders else BoundArguments(arguments=arguments)
 
     def shown(self, principal: Principal, tool: Tool) -> Tool:
         """A visible tool as the principal sees it, without the arguments that are bound; with their values where the policy tells them."""
@@ -197,16 +197,16 @@ class Access:
         )
 
     def decide(
-        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE
     ) -> Verdict:
         """The verdict on one call. Pure: the same call in the same circumstances always gets the same answer."""
         return self.judge(principal, tool, arguments, circumstances).verdict
 
     def judge(
-        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
-    ) -> Judgement:
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE
+    ) -> Decision:
         """The same with what the record should know: conditions without an answer, and what shadow rules would have said."""
-        notes: list[Note] = []
+        notes: list[DecisionNote] = []
         verdict: Verdict = UNKNOWN
         readings: Readings | None = None
         alone = principal.on_behalf_of is None and not principal.toolsets
@@ -231,11 +231,11 @@ class Access:
                 )
         if self._shadowed:
             notes += self._shadows(principal, tool.name, arguments, circumstances)
-        return Judgement(verdict=verdict, notes=tuple(notes), readings=readings)
+        return Decision(verdict=verdict, notes=tuple(notes), readings=readings)
 
     def _shadows(
-        self, principal: Principal, name: str, arguments: JsonObject, circumstances: Circumstances
-    ) -> Iterator[Note]:
+        self, principal: Principal, name: str, arguments: JsonObject, circumstances: EvaluationContext
+    ) -> Iterator[DecisionNote]:
         """What the rules that only tell would have said. Nothing of a call that is refused because it can mean too much."""
         known = self._tools.get(name)
         if known is None:
@@ -244,10 +244,10 @@ class Access:
             readings = readings_of(known, arguments)
             for party, around in circumstances.each(principal):
                 about = self._about(party, known)
-                asked = _Asked(party, known, arguments, around, about.reads, readings)
+                asked = _EvaluatedCall(party, known, arguments, around, about.reads, readings)
                 for compiled in about.shadows:
                     if asked.speaks(compiled, []):
-                        yield Note(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow")
+                        yield DecisionNote(rule=compiled.rule.id, verdict=compiled.rule.verdict, status="shadow")
 
     def considered(self, principal: Principal, tool: Tool) -> tuple[CompiledRule, ...]:
         """The rules about a tool for the first party, those that are shadows too; for explaining a decision."""
@@ -265,15 +265,15 @@ class Access:
         tool: Tool,
         arguments: JsonObject,
         readings: Readings | None,
-        circumstances: Circumstances,
-        notes: list[Note],
+        circumstances: EvaluationContext,
+        notes: list[DecisionNote],
     ) -> Verdict:
         about = self._about(principal, tool)
         speaking: list[CompiledRule] = []
-        asked: _Asked | None = None
+        asked: _EvaluatedCall | None = None
         for compiled in about.rules:
             if compiled.conditional:
-                asked = asked or _Asked(principal, tool, arguments, circumstances, about.reads, readings)
+                asked = asked or _EvaluatedCall(principal, tool, arguments, circumstances, about.reads, readings)
                 if not asked.speaks(compiled, notes):
                     continue
             speaking.append(compiled)
@@ -391,7 +391,7 @@ def _together(asked: Sequence[Ask]) -> Ask:
     return replace(asked[0], consents=tuple(dict.fromkeys(consent for ask in asked for consent in ask.wanted)))
 
 
-class _Asked:
+class _EvaluatedCall:
     """One call of one party as rules are asked about it, in as many readings as there are."""
 
     __slots__ = ("_around", "_facts", "_party", "_readings", "_reads", "_tool", "arguments")
@@ -401,7 +401,7 @@ class _Asked:
         party: Principal,
         tool: Tool,
         arguments: JsonObject,
-        around: Circumstances,
+        around: EvaluationContext,
         reads: Reads,
         readings: Readings | None,
     ) -> None:
@@ -410,14 +410,14 @@ class _Asked:
         self._readings = readings
         self._facts = self.facts(self.arguments)
 
-    def speaks(self, compiled: CompiledRule, notes: list[Note]) -> bool:
+    def speaks(self, compiled: CompiledRule, notes: list[DecisionNote]) -> bool:
         """Whether a rule is about the call. Raises `TooManyReadingsError`."""
         if self._readings is None or not self._readings.concern(compiled.reads):
             return compiled.speaks(self.arguments, self._facts, notes)
         return compiled.speaks_of(self._readings, self.facts, notes)
 
-    def facts(self, arguments: JsonObject) -> Facts:
-        return Facts(
+    def facts(self, arguments: JsonObject) -> ConditionVariables:
+        return ConditionVariables(
             principal=self._party,
             tool=self._tool,
             arguments=arguments,

@@ -28,7 +28,7 @@ from toolgen.policy.binding import bind_fault
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.redact import Redaction, column_of
 from toolgen.policy.rules import Rule
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["Advice", "advise"]
 
@@ -128,7 +128,7 @@ class Advice(Struct, frozen=True, kw_only=True):
         return asdict(self)
 
 
-def advise(policy: Policy, documents: Iterable[Document], manifest: Manifest) -> Iterator[Advice]:
+def advise(policy: Policy, documents: Iterable[YamlDocument], manifest: Manifest) -> Iterator[Advice]:
     """Advice on a policy that is in order, file by file. `documents` are its files."""
     rules = {rule.id: rule for rule in policy.rules}
     for document in documents:

@@ -19,7 +19,7 @@ from toolgen.model.tool import Effect, Tool
 from toolgen.policy.members import (
     CHECKED_FORMATS,
     Changes,
-    Members,
+    SchemaMembers,
     json_types,
     never_empty,
     pointer_step,
@@ -30,7 +30,7 @@ from toolgen.policy.validation_messages import sentences
 
 __all__ = [
     "CHECKED_FORMATS",
-    "Repaired",
+    "RepairedArguments",
     "SharedCheck",
     "Validator",
     "check_schema",
@@ -69,7 +69,7 @@ _UNCHECKED = dict.fromkeys(
 )
 
 
-class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+class RepairedArguments(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments as every stage sees them. The others are for the audit log: names of arguments, or JSON pointers within one.
 
     `repaired` were written as text, `dropped` are unknown, `left_out` were an empty text for "not given".
@@ -106,7 +106,7 @@ def excess(arguments: object) -> str | None:
     return f"they are nested more than {_MAX_DEPTH} levels deep"
 
 
-def repair(schema: Schema, arguments: JsonObject) -> Repaired:
+def repair(schema: Schema, arguments: JsonObject) -> RepairedArguments:
     """Puts right what an agent plainly meant, and nothing else.
 
     A string where the schema wants another type becomes that type when its text is exactly one JSON value of it (`"5"` to 5), at any
@@ -119,7 +119,7 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
     """
     properties = schema.get("properties", {})
     drops = _SAYS_OF_OTHERS.isdisjoint(schema)
-    within: Members | None = None
+    within: SchemaMembers | None = None
     kept: dict[str, Json] = {}
     repaired: list[str] = []
     dropped: list[str] = []
@@ -145,16 +145,16 @@ def repair(schema: Schema, arguments: JsonObject) -> Repaired:
                 kept[name] = better[0]
                 repaired.append(name)
         if not isinstance(kept[name], _SIMPLE):
-            within = within or Members(schema)
+            within = within or SchemaMembers(schema)
             changes = Changes(dropped=dropped, repaired=repaired, left_out=left_out)
             kept[name] = within.known(kept[name], declared, f"/{pointer_step(name)}", changes)
-    return Repaired(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped), left_out=tuple(left_out))
+    return RepairedArguments(arguments=kept, repaired=tuple(repaired), dropped=tuple(dropped), left_out=tuple(left_out))
 
 
 def meant_names(schema: Schema, dropped: Iterable[str], bound: Iterable[str] = ()) -> dict[str, str]:
     """For each argument that was dropped the one that was probably meant, or ""; never a `bound` one, which the gateway sets."""
     known = [name for name in schema.get("properties", {}) if name not in bound]
-    within = Members(schema)
+    within = SchemaMembers(schema)
     return {
         name: within.nearest(name) if name.startswith("/") and name[1:] not in known else near(name, known)
         for name in dropped

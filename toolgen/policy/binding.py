@@ -16,10 +16,10 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.short_text import SENTENCE_END
 from toolgen.model.tool import GraphQLBinding, HttpBinding, Tool, seal
 from toolgen.model.verdict import Deny
-from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
+from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 from toolgen.policy.members import whole
 
-__all__ = ["Binder", "Bound", "bind", "bind_fault", "with_told", "without_bound"]
+__all__ = ["Binder", "BoundArguments", "bind", "bind_fault", "with_told", "without_bound"]
 
 _MAX_SHOWN = 100
 _MAX_BEFORE = 500
@@ -39,12 +39,14 @@ class Binder(Struct, frozen=True, kw_only=True):
     def value(self, tool: Tool) -> Json:
         """What the argument is set to; None where the expression has no answer for this caller."""
         try:
-            return whole(self.expression.evaluate(Facts(principal=self.party, tool=tool, arguments={}, now=0.0)))
+            return whole(
+                self.expression.evaluate(ConditionVariables(principal=self.party, tool=tool, arguments={}, now=0.0))
+            )
         except Unevaluated:
             return None
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
+class BoundArguments(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments with those set that rules bind, and their names; `denied` when they cannot be set as the policy wants."""
 
     arguments: JsonObject
@@ -52,7 +54,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     denied: Deny | None = None
 
 
-def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
+def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> BoundArguments:
     """Sets every bound argument. A caller that sent one, a value that is not there and two that differ are denials.
 
     What was sent stays as it was when it is denied, so that the record shows it.
@@ -77,7 +79,7 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
     given: dict[str, Any] = dict(arguments)
     for path, value in values.items():
         if not _put(given, path.split("."), value):
-            return Bound(
+            return BoundArguments(
                 arguments=arguments,
                 denied=Deny(
                     rule=names[path],
@@ -86,7 +88,7 @@ def bind(binders: Iterable[Binder], tool: Tool, arguments: JsonObject) -> Bound:
                     suggestion="correct it and call again",
                 ),
             )
-    return Bound(arguments=given, names=tuple(sorted(values)))
+    return BoundArguments(arguments=given, names=tuple(sorted(values)))
 
 
 def _never(binder: Binder, sent: str, tool: Tool) -> tuple[str, str]:
@@ -259,5 +261,5 @@ def _same(one: Json, other: Json) -> bool:
     return msgspec.json.encode(one, order="deterministic") == msgspec.json.encode(other, order="deterministic")
 
 
-def _denied(arguments: JsonObject, binder: Binder, reason: str, suggestion: str) -> Bound:
-    return Bound(arguments=arguments, denied=Deny(rule=binder.rule, reason=reason, suggestion=suggestion))
+def _denied(arguments: JsonObject, binder: Binder, reason: str, suggestion: str) -> BoundArguments:
+    return BoundArguments(arguments=arguments, denied=Deny(rule=binder.rule, reason=reason, suggestion=suggestion))

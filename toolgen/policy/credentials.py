@@ -20,8 +20,8 @@ __all__ = [
     "CertificateRevocation",
     "CertificateRule",
     "ClaimsError",
-    "Credentials",
     "IssuerEntry",
+    "PolicyCredentials",
     "PrincipalEntry",
     "Revocation",
     "TokenRule",
@@ -154,7 +154,7 @@ class CertificateRevocation(Struct, frozen=True, kw_only=True):
         return all(getattr(self, part) in {"", getattr(shown, part)} for part in parts)
 
 
-class Credentials(Struct, frozen=True, kw_only=True):
+class PolicyCredentials(Struct, frozen=True, kw_only=True):
     """Everything a policy says about who is who.
 
     `revoked_keys` are hex SHA-256 digests of API keys, or how some begin. `revoked_principals` says of principals until when (seconds
@@ -168,7 +168,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
     revoked_certificates: tuple[CertificateRevocation, ...] = ()
     revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
-    def with_console(self, issuer: str, client: str) -> Credentials:
+    def with_console(self, issuer: str, client: str) -> PolicyCredentials:
         """The same where `client` signs people in to the console at `issuer`: the id tokens it is given count for that, and for nothing
         else, wherever the policy lists it as an audience."""
 
@@ -207,7 +207,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
             key.sha256 for entry in self.principals.values() for key in entry.keys if is_revoked(entry.id, key)
         )
 
-    def without(self, taken: Credentials, listed: frozenset[str] | None) -> Credentials:
+    def without(self, taken: PolicyCredentials, listed: frozenset[str] | None) -> PolicyCredentials:
         """The same, but for what is revoked besides in `taken`, and for keys of the list that `toolgen keys` writes that are not among
         `listed` any more (None where nobody can say)."""
 

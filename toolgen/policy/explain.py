@@ -13,9 +13,9 @@ from toolgen.model.call import Principal
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Allow, Ask, Verdict
-from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.access import Access, EvaluationContext
 from toolgen.policy.arguments import Validator, repair
-from toolgen.policy.cel.expression import Facts, Unevaluated
+from toolgen.policy.cel.expression import ConditionVariables, Unevaluated
 from toolgen.policy.readings.call import Readings, Weight, readings_of
 from toolgen.policy.readings.wire import TooManyReadingsError
 from toolgen.policy.rules import CompiledRule
@@ -23,7 +23,7 @@ from toolgen.policy.rules import CompiledRule
 __all__ = [
     "Considered",
     "EarlierCall",
-    "Judgement",
+    "Explanation",
     "SelfTest",
     "SelfTestResult",
     "explain",
@@ -50,7 +50,7 @@ class Considered(Struct, frozen=True, kw_only=True):
 
 
 def explain(
-    access: Access, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances
+    access: Access, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
 ) -> Iterator[Considered]:
     """Every rule of the policy, for the caller and then for whom it acts, in the order of their ids."""
     for party, around in circumstances.each(principal):
@@ -94,7 +94,7 @@ def readings_shown(tool: Tool, arguments: JsonObject) -> Mapping[str, list[Json]
 
 
 def _considered(
-    compiled: CompiledRule, party: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances
+    compiled: CompiledRule, party: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
 ) -> tuple[bool, str]:
     rule = compiled.rule
     if not rule.roles & party.roles:
@@ -104,8 +104,8 @@ def _considered(
             return False, f"effect: the tool's is {tool.effect.value}"
         return False, "tool: none of its patterns matches"
 
-    def facts(given: JsonObject) -> Facts:
-        return Facts(
+    def facts(given: JsonObject) -> ConditionVariables:
+        return ConditionVariables(
             principal=party,
             tool=tool,
             arguments=given,
@@ -124,7 +124,9 @@ def _considered(
         return rule.verdict != "allow", f"arguments: {error}"
 
 
-def _read(compiled: CompiledRule, readings: Readings, facts: Callable[[JsonObject], Facts]) -> tuple[bool, str]:
+def _read(
+    compiled: CompiledRule, readings: Readings, facts: Callable[[JsonObject], ConditionVariables]
+) -> tuple[bool, str]:
     """Of several readings the one that decides: for a rule that allows the first it does not accept, for any other the first it does."""
     allows = compiled.rule.verdict == "allow"
     speaks, why = allows, "it is about this call"
@@ -139,7 +141,7 @@ def _read(compiled: CompiledRule, readings: Readings, facts: Callable[[JsonObjec
 
 
 def _alone(
-    compiled: CompiledRule | None, validator: Validator | None, arguments: JsonObject, facts: Facts
+    compiled: CompiledRule | None, validator: Validator | None, arguments: JsonObject, facts: ConditionVariables
 ) -> tuple[bool, str]:
     """Whether a rule is about one reading; without a rule, whether its schema alone is."""
     if validator is not None and (faults := validator.faults(arguments, 1)):
@@ -154,7 +156,7 @@ def _alone(
     return holds, f"when: {str(holds).lower()}: {when.source}"
 
 
-class Judgement(Struct, frozen=True, kw_only=True):
+class Explanation(Struct, frozen=True, kw_only=True):
     """How a call is decided by the rules, and then by the guards of SQL, GraphQL and egress.
 
     `statement` is the SQL statement or the GraphQL document that would run, "" where the tool has none or nothing would run. `arguments`
@@ -233,7 +235,7 @@ class SelfTestResult(Struct, frozen=True, kw_only=True):
 async def run(
     tests: Iterable[SelfTest],
     tools: Mapping[str, Tool],
-    judge: Callable[[SelfTest, Tool, JsonObject], Awaitable[Judgement]],
+    judge: Callable[[SelfTest, Tool, JsonObject], Awaitable[Explanation]],
 ) -> tuple[SelfTestResult, ...]:
     """Runs tests. `judge` decides the call of one, with its repaired arguments."""
     results = []

@@ -16,10 +16,10 @@ import yaml
 from msgspec import Struct
 
 from toolgen.errors import PolicyError
-from toolgen.policy.credentials import Credentials
+from toolgen.policy.credentials import PolicyCredentials
 from toolgen.policy.document.principals import PrincipalSections
 from toolgen.policy.document.schema import FileShape
-from toolgen.yaml_file import MAX_FILE_SIZE, Document, decode, read
+from toolgen.yaml_file import MAX_FILE_SIZE, YamlDocument, decode, read
 
 __all__ = ["FILE", "KeyList", "add_key", "editing", "new_key", "revoke", "without_revoked"]
 
@@ -124,7 +124,7 @@ def revoke(
     return gone
 
 
-def without_revoked(credentials: Credentials, directory: Path) -> Credentials:
+def without_revoked(credentials: PolicyCredentials, directory: Path) -> PolicyCredentials:
     """Credentials without what the files of a policy take away by now, for when the policy cannot be used: a revocation never waits for it.
 
     What cannot be read takes nothing away, and holds nothing else up. It gives nobody anything.
@@ -136,7 +136,7 @@ def without_revoked(credentials: Credentials, directory: Path) -> Credentials:
     return credentials.without(sections.taken(), _listed(directory))
 
 
-def _add_revoked(sections: PrincipalSections, document: Document) -> None:
+def _add_revoked(sections: PrincipalSections, document: YamlDocument) -> None:
     given = document.data.get("revoked") if isinstance(document.data, dict) else None
     for index in range(len(given) if isinstance(given, list) else 0):
         with contextlib.suppress(PolicyError):
@@ -169,7 +169,7 @@ def _read(directory: Path, name: str) -> KeyList:
     return KeyList(keys=list(file.keys), revoked=list(file.revoked))
 
 
-def _refuse_others(document: Document) -> None:
+def _refuse_others(document: YamlDocument) -> None:
     for key in document.data if isinstance(document.data, dict) else ():
         if key not in _SECTIONS:
             raise PolicyError(

@@ -16,9 +16,9 @@ from toolgen.clock import Clock
 from toolgen.model.call import Call, Principal
 from toolgen.model.tool import NoBinding
 from toolgen.model.verdict import Deny
-from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
+from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 
-__all__ = ["ATTRIBUTE", "DIMENSIONS", "Charge", "Cost", "Limit", "Limits", "bucket_key", "merged", "parse_rate"]
+__all__ = ["ATTRIBUTE", "DIMENSIONS", "Cost", "Limit", "LimitCharge", "Limits", "bucket_key", "merged", "parse_rate"]
 
 DIMENSIONS = ("principal", "tool", "source")
 ATTRIBUTE = "attribute:"
@@ -51,7 +51,7 @@ class Limit(Struct, frozen=True, kw_only=True):
     tools: frozenset[str] | None = None
 
 
-class Charge(msgspec.Struct, frozen=True, gc=False):
+class LimitCharge(msgspec.Struct, frozen=True, gc=False):
     """What one call takes of one limit. `key` names the bucket: the limit's id and the call's place in each dimension."""
 
     limit: Limit
@@ -78,7 +78,7 @@ class Limits:
         self._clock = clock
         self._costs: dict[str, tuple[int | tuple[Cost, ...] | None, ...]] = {}
 
-    def charges(self, call: Call) -> tuple[Charge, ...] | Deny:
+    def charges(self, call: Call) -> tuple[LimitCharge, ...] | Deny:
         """What a call takes, limit by limit. The most expensive cost pattern that fits counts; without one a call costs 1.
 
         A name that no tool has, or that the caller may not see, costs what patterns for every name (`*`) say: were it looked up, the price
@@ -98,7 +98,7 @@ class Limits:
             if isinstance(found, Deny):
                 return found
             key = (limit.id, call.principal.id) if key_of is None else key_of(call.principal, name, source)
-            made.append(Charge(limit, key, found))
+            made.append(LimitCharge(limit, key, found))
         return tuple(made)
 
     def fixed(self, call: Call) -> bool:
@@ -114,7 +114,7 @@ class Limits:
     def _computed(self, limit: Limit, costs: Sequence[Cost], call: Call) -> float | Deny:
         unknown = isinstance(call.tool.binding, NoBinding)
         given = {} if unknown else call.arguments  # those of no tool are worth nothing
-        facts = Facts(principal=call.principal, tool=call.tool, arguments=given, now=self._clock.now())
+        facts = ConditionVariables(principal=call.principal, tool=call.tool, arguments=given, now=self._clock.now())
         most: float = 0
         for cost in costs:
             try:
@@ -140,7 +140,7 @@ class Limits:
         return too_much(limit, most) if most > limit.burst else most
 
 
-def merged(charges: Sequence[Charge], paid: Sequence[Charge]) -> tuple[Charge, ...] | Deny:
+def merged(charges: Sequence[LimitCharge], paid: Sequence[LimitCharge]) -> tuple[LimitCharge, ...] | Deny:
     """Charges of several calls as those of one: one a bucket, without what was paid already and without second places in flight."""
     before = {charge.key: charge.cost for charge in paid}
     costs: dict[tuple[str, ...], float] = {}
@@ -154,9 +154,9 @@ def merged(charges: Sequence[Charge], paid: Sequence[Charge]) -> tuple[Charge, .
         if limit.burst and cost > limit.burst:
             return too_much(limit, cost)
         if key not in before:
-            made.append(Charge(limit, key, cost))
+            made.append(LimitCharge(limit, key, cost))
         elif left > 0 and limit.burst:
-            made.append(Charge(replace(limit, concurrency=0), key, left))
+            made.append(LimitCharge(replace(limit, concurrency=0), key, left))
     return tuple(made)
 
 

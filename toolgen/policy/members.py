@@ -13,7 +13,16 @@ from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.names import near
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["CHECKED_FORMATS", "Changes", "Members", "json_types", "never_empty", "pointer_step", "spelt_out", "whole"]
+__all__ = [
+    "CHECKED_FORMATS",
+    "Changes",
+    "SchemaMembers",
+    "json_types",
+    "never_empty",
+    "pointer_step",
+    "spelt_out",
+    "whole",
+]
 
 CHECKED_FORMATS = frozenset({"date", "date-time", "email", "uuid", "uri", "hostname", "ipv4", "ipv6"})
 """Formats that constrain values of arguments."""
@@ -48,8 +57,7 @@ _SAYS_SOMETHING = frozenset({"properties", "required", "$ref", "allOf", "anyOf",
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Members.known` changed, as JSON pointers: members that it dropped, texts that it read as JSON, and empty texts that it left
-    out."""
+    """Changes by `SchemaMembers.known`, as JSON pointers: dropped members, texts read as JSON, and empty texts left out."""
 
     dropped: list[str]
     repaired: list[str]
@@ -82,7 +90,7 @@ class _Shape(msgspec.Struct):
         return self.found[name]
 
 
-class Members:
+class SchemaMembers:
     """What the objects within the arguments of one schema are made of."""
 
     def __init__(self, root: Schema) -> None:

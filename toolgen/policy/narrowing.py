@@ -22,18 +22,25 @@ from toolgen.policy.access import (
     NOWHERE,
     UNKNOWN,
     Access,
-    Circumstances,
-    Judgement,
+    Decision,
+    EvaluationContext,
     Rule,
     Toolset,
     strictest,
 )
-from toolgen.policy.credentials import ApiKey, CertificateRule, Credentials, IssuerEntry, PrincipalEntry, TokenRule
+from toolgen.policy.credentials import (
+    ApiKey,
+    CertificateRule,
+    IssuerEntry,
+    PolicyCredentials,
+    PrincipalEntry,
+    TokenRule,
+)
 from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import Approval
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.limits import Limit
-from toolgen.policy.redact import Plain
+from toolgen.policy.redact import UnredactedArguments
 from toolgen.policy.value_tokens import TokenGrant
 
 if TYPE_CHECKING:
@@ -78,8 +85,8 @@ class NarrowedAccess(Access):
         return False
 
     def judge(
-        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: Circumstances = NOWHERE
-    ) -> Judgement:
+        self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE
+    ) -> Decision:
         """The strictest verdict of both policies."""
         own = super().judge(principal, tool, arguments, circumstances)
         if isinstance(own.verdict, Deny):
@@ -121,7 +128,7 @@ def narrowed(before: Policy, after: Policy) -> Policy:
     )
 
 
-def narrowed_credentials(before: Credentials, after: Credentials) -> Credentials:
+def narrowed_credentials(before: PolicyCredentials, after: PolicyCredentials) -> PolicyCredentials:
     """The credentials of before, without principals, issuers, keys and tokens that are not in after, and with what is revoked there.
     Roles and attributes stay."""
     principals = {
@@ -227,7 +234,9 @@ def _approval(before: Approval, after: Approval) -> Approval:
     )
 
 
-def _plain(before: tuple[Plain, ...] | None, after: tuple[Plain, ...] | None) -> tuple[Plain, ...] | None:
+def _plain(
+    before: tuple[UnredactedArguments, ...] | None, after: tuple[UnredactedArguments, ...] | None
+) -> tuple[UnredactedArguments, ...] | None:
     """Paths that are recorded plainly, where only what is named is; None where everything is that is not sensitive."""
     if before is None or after is None:
         return before if after is None else after

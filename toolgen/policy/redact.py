@@ -25,8 +25,8 @@ __all__ = [
     "DEEPER",
     "LEVELS",
     "Place",
-    "Plain",
     "Redaction",
+    "UnredactedArguments",
     "above",
     "all_but",
     "as_text",
@@ -241,7 +241,7 @@ _Place = tuple[str | int, ...]
 _ReplacePlain = Callable[[Json], Json]
 
 
-class Plain(Struct, frozen=True, kw_only=True):
+class UnredactedArguments(Struct, frozen=True, kw_only=True):
     """Arguments (JSONPath, RFC 9535) of some tools, by the patterns of their names, that are recorded as they are."""
 
     tools: tuple[str, ...]

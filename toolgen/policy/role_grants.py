@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolgen.errors import PolicyError
 from toolgen.policy.document.schema import RoleGrantShape
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = [
     "MAX_GIVEN_S",
@@ -50,7 +50,7 @@ GivenRoles: TypeAlias = Mapping[str, tuple[GivenRole, ...]]
 NOTHING_GIVEN: GivenRoles = MappingProxyType({})
 
 
-def read_role_grant(document: Document, index: int) -> RoleGrantRule:
+def read_role_grant(document: YamlDocument, index: int) -> RoleGrantRule:
     """One entry below `role_grants`. Raises `PolicyError`."""
     given = decode(document, ("role_grants", index), RoleGrantShape, PolicyError)
     longest = parse_duration(given.max_duration)

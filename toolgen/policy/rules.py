@@ -21,12 +21,12 @@ from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.tool import Effect, Tool
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
 from toolgen.policy.arguments import Validator, check_schema
-from toolgen.policy.cel.expression import Expression, Facts, Unevaluated
+from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated
 from toolgen.policy.null_arguments import refusing_null
-from toolgen.policy.readings.call import Reading, Readings, Weight
+from toolgen.policy.readings.call import CallInterpretations, Readings, Weight
 from toolgen.policy.readings.values import alike
 
-__all__ = ["CompiledRule", "Condition", "Note", "Rule", "arguments_of", "conditions_of", "fault_of", "matching"]
+__all__ = ["CompiledRule", "Condition", "DecisionNote", "Rule", "arguments_of", "conditions_of", "fault_of", "matching"]
 
 _MAX_PATTERNS = 256
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
@@ -210,7 +210,7 @@ def conditions_of(kind: type[Rule]) -> frozenset[str]:
 _SAID = tuple(name for name in Rule.__struct_fields__ if name != "where")
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class DecisionNote(Struct, frozen=True, kw_only=True):
     """What a decision leaves for the audit log besides its verdict: a shadow rule that applied, a condition that had no answer, or what a
     middleware (of this `digest`) did with the call; `arguments` as they are recorded, once it changed them, and `labels` that it set."""
 
@@ -253,24 +253,28 @@ class CompiledRule:
         moved.rule = rule
         return moved
 
-    def speaks(self, arguments: JsonObject, facts: Facts, notes: list[Note]) -> bool:
+    def speaks(self, arguments: JsonObject, facts: ConditionVariables, notes: list[DecisionNote]) -> bool:
         """Whether the rule is about this call. Where its condition has no answer, a rule that allows does not apply and any other does."""
         if self.validator is not None and not self.validator.accepts(arguments):
             return False
         return self._holds(facts, notes)
 
-    def speaks_of(self, readings: Readings, facts: Callable[[JsonObject], Facts], notes: list[Note]) -> bool:
+    def speaks_of(
+        self, readings: Readings, facts: Callable[[JsonObject], ConditionVariables], notes: list[DecisionNote]
+    ) -> bool:
         """The same where the arguments can be read in several ways: a rule that allows applies if it does so to every reading that
         counts for it, and any other if it does about one. Raises `TooManyReadingsError`."""
         allows = self.rule.verdict == "allow"
         return all(self.heeds(one, facts, notes) == allows for one in self.heeded(readings)) == allows
 
-    def heeded(self, readings: Readings) -> list[Reading]:
+    def heeded(self, readings: Readings) -> list[CallInterpretations]:
         """The readings that count for the rule. Raises `TooManyReadingsError`."""
         least = Weight.SPELLED if self.rule.verdict == "allow" else Weight.DEFAULT
         return [one for one in readings.of(self.reads) if one.weight >= least]
 
-    def heeds(self, reading: Reading, facts: Callable[[JsonObject], Facts], notes: list[Note]) -> bool:
+    def heeds(
+        self, reading: CallInterpretations, facts: Callable[[JsonObject], ConditionVariables], notes: list[DecisionNote]
+    ) -> bool:
         """Whether the rule is about one of several readings."""
         if self.alike is not None and not self.alike.accepts(reading.arguments):
             return False
@@ -297,14 +301,14 @@ class CompiledRule:
             self._alike = Validator(alike(self._schema), formats=False)
         return self._alike
 
-    def _holds(self, facts: Facts, notes: list[Note]) -> bool:
+    def _holds(self, facts: ConditionVariables, notes: list[DecisionNote]) -> bool:
         when = self.rule.when
         if when is None:
             return True
         try:
             return when.holds(facts)
         except Unevaluated as error:
-            note = Note(
+            note = DecisionNote(
                 rule=self.rule.id, verdict=self.rule.verdict, status="unevaluated", reason=bounded(str(error), 200)
             )
             if note not in notes:

@@ -17,7 +17,7 @@ from toolgen.policy.redact import Place, above, as_text, closed, conceal_texts, 
 
 __all__ = [
     "Concealer",
-    "StandIn",
+    "Placeholder",
     "conceal",
     "conceal_at",
     "conceal_values",
@@ -200,7 +200,7 @@ def _items(schemas: list[Schema], index: int) -> Iterator[Any]:
 _Digest = Callable[[Json], Json]
 
 
-class StandIn(Recorded):
+class Placeholder(Recorded):
     """The text that is recorded. `value` is what was sent, `digests` are those of all in it that is sensitive by itself.
 
     `whole` says that the text is digests alone: its own first, then the others, so that each is found. A text of which only parts are
@@ -213,7 +213,7 @@ class StandIn(Recorded):
     whole: bool
 
 
-def concealed_whole(value: Json, digest: _Digest) -> StandIn:
+def concealed_whole(value: Json, digest: _Digest) -> Placeholder:
     """A value as the digest of what was sent, whatever of it is concealed already."""
     inner: set[str] = set()
     return _whole(_restored(value, inner), inner, digest)
@@ -221,7 +221,7 @@ def concealed_whole(value: Json, digest: _Digest) -> StandIn:
 
 def conceal_values(value: Json, values: Collection[str], digest: _Digest) -> Json:
     """A value with each text or number that holds one of these texts as the digest of what was sent; so is an object whose names do."""
-    if isinstance(value, StandIn):
+    if isinstance(value, Placeholder):
         return concealed_whole(value, digest) if not value.whole and _holds(value, values) else value
     if isinstance(value, Mapping):
         if any(_holds(name, values) for name in value):
@@ -238,9 +238,9 @@ def _holds(text: str, values: Collection[str]) -> bool:
     return any(value in text for value in values)
 
 
-def rewritten(text: str, sent: str, digests: frozenset[str]) -> StandIn:
+def rewritten(text: str, sent: str, digests: frozenset[str]) -> Placeholder:
     """A text in which parts are concealed."""
-    made = StandIn(text)
+    made = Placeholder(text)
     made.value, made.digests, made.whole = sent, digests, False
     return made
 
@@ -251,11 +251,11 @@ def union(one: Json, other: Json, digest: _Digest) -> Json:
         return {name: union(item, other[name], digest) for name, item in one.items()}
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return [union(item, other[index], digest) for index, item in enumerate(one)]
-    if any(isinstance(item, StandIn) and item.whole for item in (one, other)):
+    if any(isinstance(item, Placeholder) and item.whole for item in (one, other)):
         inner: set[str] = set()
         _restored(other, inner)
         return _whole(_restored(one, inner), inner, digest)
-    return one if isinstance(one, StandIn) else other
+    return one if isinstance(one, Placeholder) else other
 
 
 def digests_in(value: Json) -> frozenset[str]:
@@ -265,9 +265,9 @@ def digests_in(value: Json) -> frozenset[str]:
     return frozenset(found)
 
 
-def _whole(sent: Json, inner: set[str], digest: _Digest) -> StandIn:
+def _whole(sent: Json, inner: set[str], digest: _Digest) -> Placeholder:
     own = str(digest(sent))
-    made = StandIn(" ".join([own, *sorted(inner - {own})]))
+    made = Placeholder(" ".join([own, *sorted(inner - {own})]))
     made.value, made.digests, made.whole = sent, frozenset({own, *inner}), True
     return made
 
@@ -275,7 +275,7 @@ def _whole(sent: Json, inner: set[str], digest: _Digest) -> StandIn:
 def _restored(value: Json, digests: set[str]) -> Json:
     """A value as it was sent; `digests` takes those of what is concealed in it."""
     match value:
-        case StandIn():
+        case Placeholder():
             digests |= value.digests
             return value.value
         case Mapping():

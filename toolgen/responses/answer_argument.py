@@ -28,9 +28,9 @@ __all__ = [
     "ARGUMENT",
     "FORMER",
     "WHOLE",
+    "AnswerOptions",
     "Piece",
     "Position",
-    "Reading",
     "cut",
     "may_have_options",
     "may_offer",
@@ -84,7 +84,7 @@ _NESTED_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitio
 _VALUES = frozenset({"const", "enum", "default", "examples", "example"})
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class AnswerOptions(Struct, frozen=True, kw_only=True):
     """`mask` keeps some fields, `choice` some items, `pages` follows as many pages (0: none was asked for), `cursor` reads on."""
 
     mask: Mask | None = None
@@ -93,7 +93,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
-WHOLE = Reading()
+WHOLE = AnswerOptions()
 
 
 def option_name(tool: Tool) -> str:
@@ -137,7 +137,7 @@ def may_have_options(arguments: JsonObject) -> bool:
     return False
 
 
-def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[Reading, JsonObject]:
+def taken(tool: Tool, arguments: JsonObject, pagings: Pagings) -> tuple[AnswerOptions, JsonObject]:
     """The options of the answer, and the arguments without them. Raises `ValueError`, saying what is wrong with which argument.
 
     Where the options are not listed, an argument of their name that does not look
@@ -166,7 +166,7 @@ def _looks_like_options(given: Json) -> bool:
     return True
 
 
-def _read(given: Json) -> Reading:
+def _read(given: Json) -> AnswerOptions:
     if given is None:
         return WHOLE
     if isinstance(given, str):  # some models send an object as its text
@@ -187,7 +187,7 @@ def _read(given: Json) -> Reading:
     if not isinstance(cursor, str) or len(cursor) > _MAX_CURSOR_LENGTH or ("cursor" in said and not cursor):
         raise ValueError("cursor must be what meta.next_cursor said")
     mask = Mask.of([str(one) for one in fields]) if fields else None
-    return Reading(mask=mask, choice=choice_of(said), pages=pages, cursor=cursor)
+    return AnswerOptions(mask=mask, choice=choice_of(said), pages=pages, cursor=cursor)
 
 
 def offering(tool: Tool, narrowed: Tool, pagings: Pagings) -> Tool:

@@ -102,7 +102,7 @@ def taken_out(data: Json, declared: Set[str] = frozenset()) -> tuple[Json, list[
 def completed(data: Any, name: Callable[[Mapping[str, Json]], str]) -> Json:
     """The data of `taken_out`, once its places are filled in, with the texts that held files: `name` names each file in them."""
     match data:
-        case _Text(parts=parts):
+        case _SplitText(parts=parts):
             return "".join(part if isinstance(part, str) else name(part) for part in parts)
         case dict():
             return {key: completed(item, name) for key, item in data.items()}
@@ -113,7 +113,7 @@ def completed(data: Any, name: Callable[[Mapping[str, Json]], str]) -> Json:
             return other
 
 
-class _Text(Struct):
+class _SplitText(Struct):
     """A text that held files, in its parts."""
 
     parts: list[str | dict[str, Json]]
@@ -171,7 +171,7 @@ class _Search:
             parts += [text[end:start], self._place(text[start:stop], body, media_type, "")]
             end = stop
         # Where a schema wants a text there is one again: its author expects no object in its place.
-        made: Any = _Text(parts=[*parts, text[end:]])
+        made: Any = _SplitText(parts=[*parts, text[end:]])
         return made if parts else text
 
     def _object(self, value: Mapping[str, Json]) -> Json:

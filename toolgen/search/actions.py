@@ -14,7 +14,7 @@ from toolgen.model.tool import Effect, GraphQLBinding, HttpBinding, Tool
 from toolgen.search.tokenizer import split_words, terms, word_set
 from toolgen.search.verbs import CASES, Verb, bases, class_of
 
-__all__ = ["NO_ACTION", "Action", "action_of"]
+__all__ = ["NO_ACTION", "ToolAction", "action_of"]
 
 _METHODS: Final = word_set("get post put patch delete")
 _OWNED: Final = word_set("me my self current authenticated viewer own user")
@@ -31,7 +31,7 @@ _MAX_TEXT: Final = 4_000  # of a title and a description
 _MAX_REFERENCES: Final = 8
 
 
-class Action(Struct, frozen=True, kw_only=True):
+class ToolAction(Struct, frozen=True, kw_only=True):
     """What a tool does.
 
     `effect` is None where nobody says. `objects` are the terms of what it deals with, `nouns` all those of its name, `arguments` the
@@ -49,13 +49,13 @@ class Action(Struct, frozen=True, kw_only=True):
     deprecated: bool = False
 
 
-NO_ACTION: Final = Action()
+NO_ACTION: Final = ToolAction()
 """The action of what says nothing of it."""
 
-_actions_by_digest: dict[str, Action] = {}
+_actions_by_digest: dict[str, ToolAction] = {}
 
 
-def action_of(tool: Tool) -> Action:
+def action_of(tool: Tool) -> ToolAction:
     """The action of a tool, read once for each digest."""
     known = _actions_by_digest.get(tool.digest) if tool.digest else None
     if known is not None:
@@ -68,7 +68,7 @@ def action_of(tool: Tool) -> Action:
     return action
 
 
-def _action(tool: Tool) -> Action:
+def _action(tool: Tool) -> ToolAction:
     local = tool.name.removeprefix(f"{tool.source}__")[:_MAX_NAME]
     words = list(split_words(local))
     lead = words[0] if words else ""
@@ -87,7 +87,7 @@ def _action(tool: Tool) -> Action:
     if verb == "get" and _is_list(tool.output_schema):
         verb = "list"
     named = terms(" ".join(_before_case(words[1:] if named_verb else words)))
-    return Action(
+    return ToolAction(
         verb=verb,
         effect=_effect(tool, verb),
         searches=verb == "search",

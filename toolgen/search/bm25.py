@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
-from toolgen.search.actions import NO_ACTION, Action, action_of
+from toolgen.search.actions import NO_ACTION, ToolAction, action_of
 from toolgen.search.fitness import MOST_FIT, allowed, fit
 from toolgen.search.intents import intent_of
 from toolgen.search.tokenizer import broader, joined, name_terms, query_words, related, stems, terms
 from toolgen.search.tool_graph import EXPANDED, ToolGraph
-from toolgen.search.tool_roles import Role, role_of, role_of_text
+from toolgen.search.tool_roles import ToolRole, role_of, role_of_text
 
-__all__ = ["MAX_QUERY_LENGTH", "Hit", "ToolIndex"]
+__all__ = ["MAX_QUERY_LENGTH", "RankedTool", "ToolIndex"]
 
 MAX_QUERY_LENGTH = 10_000
 """How many characters a query may have."""
@@ -46,7 +46,7 @@ _RELATED = 0.25  # what a word counts that stands for another: fetch for get
 _BROADER = 0.5  # and one that is more general: person for actor
 
 
-class Hit(Struct, frozen=True):
+class RankedTool(Struct, frozen=True):
     """A tool that fits. Scores compare hits of one search, and nothing else."""
 
     id: str
@@ -71,7 +71,7 @@ class ToolIndex:
     def __init__(self, tools: Manifest | Iterable[Tool] = ()) -> None:
         self._documents: dict[str, _Document] = {}
         self._graph = ToolGraph()
-        self._actions: dict[str, Action] = {}
+        self._actions: dict[str, ToolAction] = {}
         self._postings: dict[str, dict[str, None]] = {}
         self._lengths = [0] * len(_FIELDS)
         # What a term adds to each tool that has it, for as long as the tools stay the same; filled by the searches that ask for it.
@@ -121,7 +121,7 @@ class ToolIndex:
                 del self._postings[term]
         self._changed(document, -1)
 
-    def search(self, query: str, limit: int = 10) -> list[Hit]:
+    def search(self, query: str, limit: int = 10) -> list[RankedTool]:
         """The tools that fit best, best first, ties in the order of their ids. What shares no word with the query is left out, unless a hit
         leads to it.
 
@@ -162,7 +162,7 @@ class ToolIndex:
             for own in counts
         ]
 
-    def expanded(self, scores: dict[str, float], query: str, limit: int) -> list[Hit]:
+    def expanded(self, scores: dict[str, float], query: str, limit: int) -> list[RankedTool]:
         """The best of these, and what the best of them lead to, best first; ties in the order of their ids."""
         graph = self._graph
         sources = graph.sources(heapq.nlargest(_JUDGED, ((score, id_) for id_, score in scores.items())))
@@ -189,13 +189,13 @@ class ToolIndex:
             found[id_] = score * _NAMED if named and self._graph.source(id_) in named else score
         return found
 
-    def _led(self, hits: list[Hit], query: str) -> list[Hit]:
+    def _led(self, hits: list[RankedTool], query: str) -> list[RankedTool]:
         """The hits, led by one whose effect is what is asked for, where there is one: a request to read never leads to a deletion."""
         intent = intent_of(query)
         place = next((at for at, hit in enumerate(hits) if allowed(intent, self._actions[hit.id])), 0)
         return [hits[place], *hits[:place], *hits[place + 1 :]] if place else hits
 
-    def _put(self, id_: str, document: _Document, role: Role, action: Action = NO_ACTION) -> None:
+    def _put(self, id_: str, document: _Document, role: ToolRole, action: ToolAction = NO_ACTION) -> None:
         self.remove(id_)
         self._actions[id_] = action
         self._graph.put(id_, role)
@@ -257,9 +257,9 @@ class ToolIndex:
         return said / whole if whole else 0.0
 
 
-def _first(scores: Mapping[str, float], limit: int) -> list[Hit]:
+def _first(scores: Mapping[str, float], limit: int) -> list[RankedTool]:
     ranked = heapq.nsmallest(limit, ((-score, id_) for id_, score in scores.items()))
-    return [Hit(id_, -score) for score, id_ in ranked]
+    return [RankedTool(id_, -score) for score, id_ in ranked]
 
 
 def _saturated(document: _Document, term: str, scales: list[tuple[float, float, float]]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from toolgen.model.tool import Effect
-from toolgen.search.actions import Action
+from toolgen.search.actions import ToolAction
 from toolgen.search.intents import Intent
 from toolgen.search.verbs import ALIKE
 
@@ -35,7 +35,7 @@ MOST_FIT: Final = 2.0
 Rarity: TypeAlias = Callable[[str], float]
 
 
-def fit(intent: Intent, action: Action, rarity: Rarity) -> float:
+def fit(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
     """How much more or less a tool counts, 1 where nothing speaks for or against it."""
     worth = 1.0
     same = not action.verb or any(action.verb in ALIKE.get(verb, ()) for verb in intent.verbs)
@@ -58,7 +58,7 @@ def fit(intent: Intent, action: Action, rarity: Rarity) -> float:
     return worth * _by_effect(intent, action)
 
 
-def allowed(intent: Intent, action: Action) -> bool:
+def allowed(intent: Intent, action: ToolAction) -> bool:
     """False for a tool whose effect is not what a request asks for."""
     if intent.writes is None or action.effect is None:
         return True
@@ -69,7 +69,7 @@ def allowed(intent: Intent, action: Action) -> bool:
     return action.effect is Effect.WRITE
 
 
-def _share(intent: Intent, action: Action, rarity: Rarity) -> float:
+def _share(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
     """How much of what is asked about is what the tool deals with, and the other way round, from 0 to 1."""
     both = intent.objects & action.objects
     if not both:
@@ -79,7 +79,7 @@ def _share(intent: Intent, action: Action, rarity: Rarity) -> float:
     return sum(map(rarity, both)) / whole if whole else 0.0
 
 
-def _identified(intent: Intent, action: Action) -> float:
+def _identified(intent: Intent, action: ToolAction) -> float:
     """What a tool gains by an argument whose name is said as it is written."""
     if intent.identifiers.isdisjoint(action.arguments):
         return 0.0
@@ -87,7 +87,7 @@ def _identified(intent: Intent, action: Action) -> float:
     return _IDENTIFIED if intent.said - named else _ALONE - _REQUIRED * min(action.required, 5)
 
 
-def _by_arguments(intent: Intent, action: Action) -> float:
+def _by_arguments(intent: Intent, action: ToolAction) -> float:
     found = 0.0
     for name in action.arguments:
         if len(name) > 1:
@@ -98,7 +98,7 @@ def _by_arguments(intent: Intent, action: Action) -> float:
     return found
 
 
-def _by_effect(intent: Intent, action: Action) -> float:
+def _by_effect(intent: Intent, action: ToolAction) -> float:
     if intent.writes is None or action.effect is None or allowed(intent, action):
         return 1.0
     return _HARMFUL if action.effect is Effect.DESTRUCTIVE else _AGAINST

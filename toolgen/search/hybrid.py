@@ -24,13 +24,13 @@ from toolgen.errors import ConfigError, place_of
 from toolgen.files import read_file
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import Tool
-from toolgen.search.bm25 import Hit, ToolIndex
+from toolgen.search.bm25 import RankedTool, ToolIndex
 from toolgen.search.intents import intent_of
 from toolgen.search.minilm import PACKAGES, MiniLM
 from toolgen.search.tokenizer import parts_of
 
 if TYPE_CHECKING:
-    from toolgen.search.bm25 import Hit
+    from toolgen.search.bm25 import RankedTool
     from toolgen.search.minilm import Matrix
 
 __all__ = ["Encoder", "HybridIndex", "Meanings", "SemanticSearch", "index_of", "meaning_of"]
@@ -169,7 +169,7 @@ class HybridIndex:
         self._rows.pop(id_, None)
         self._together = None
 
-    def search(self, query: str, limit: int = 10) -> list[Hit]:
+    def search(self, query: str, limit: int = 10) -> list[RankedTool]:
         """The tools that fit best, best first, ties in the order of their ids. Raises `ValueError` as `ToolIndex.search` does."""
         said = self._words.scored(query, len(self._rows))
         if limit < 1 or not self._rows:
@@ -182,7 +182,7 @@ class HybridIndex:
         }
         return self._with_first(self._words.expanded(scores, query, limit), query, limit)
 
-    def _with_first(self, hits: list[Hit], query: str, limit: int) -> list[Hit]:
+    def _with_first(self, hits: list[RankedTool], query: str, limit: int) -> list[RankedTool]:
         """The hits, the last of them those that are the best by words alone, where these are not among them."""
         shown = {hit.id for hit in hits}
         first = self._words.search(query, _KEPT_FIRST) if shown else []
@@ -190,7 +190,7 @@ class HybridIndex:
         if not missing or len(hits) < limit:
             return hits
         kept = hits[: limit - len(missing)]
-        return [*kept, *(Hit(id_, kept[-1].score) for id_ in missing)]
+        return [*kept, *(RankedTool(id_, kept[-1].score) for id_ in missing)]
 
     def _near(self, query: str) -> list[float]:
         """How near each tool is in meaning, from 0 to 1: to the whole request, and to the part of it that is nearest."""
@@ -303,7 +303,7 @@ class SemanticSearch:
             return None
         return await self._run(lambda: HybridIndex(encoder, catalog, kept=kept))
 
-    async def search(self, index: HybridIndex, query: str, limit: int) -> list[Hit] | None:
+    async def search(self, index: HybridIndex, query: str, limit: int) -> list[RankedTool] | None:
         """The tools that fit best; None where too many wait."""
         if self._waiting >= _MAX_WAITING:
             return None

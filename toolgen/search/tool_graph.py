@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from toolgen.search.tokenizer import terms
-from toolgen.search.tool_roles import Resource, Role
+from toolgen.search.tool_roles import Resource, ToolRole
 
 __all__ = ["EXPANDED", "ToolGraph"]
 
@@ -37,11 +37,11 @@ class ToolGraph:
     """The graph of the tools it holds, and of no others: an index of what a principal may see leads to nothing else."""
 
     def __init__(self) -> None:
-        self._roles: dict[str, Role] = {}
+        self._roles: dict[str, ToolRole] = {}
         self._counts: Counter[str] = Counter()  # of the tools of each source
         self._forget()
 
-    def put(self, id_: str, role: Role) -> None:
+    def put(self, id_: str, role: ToolRole) -> None:
         """Adds a tool; one with its id must have been removed."""
         self._roles[id_] = role
         self._counts[role.source] += 1

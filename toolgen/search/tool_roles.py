@@ -19,7 +19,7 @@ from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, HttpBinding, Tool
 from toolgen.search.tokenizer import split_words, stems, terms, word_set
 
-__all__ = ["Resource", "Role", "role_of", "role_of_text", "source_of"]
+__all__ = ["Resource", "ToolRole", "role_of", "role_of_text", "source_of"]
 
 Resource: TypeAlias = tuple[str, ...]  # the terms of its name
 
@@ -65,7 +65,7 @@ _CONTEXT: Final = re.compile(
 )
 
 
-class Role(Struct, frozen=True):
+class ToolRole(Struct, frozen=True):
     """What one tool needs and what it can give, whatever other tools there are."""
 
     source: str
@@ -125,7 +125,7 @@ class _Parameter(Struct, frozen=True):
 
 
 @lru_cache(maxsize=8_192)
-def role_of_text(id_: str, name: str, text: str, parameters: tuple[str, ...]) -> Role:
+def role_of_text(id_: str, name: str, text: str, parameters: tuple[str, ...]) -> ToolRole:
     """The role of a tool of which there is no schema."""
     source = source_of(id_)
     return _role(
@@ -133,10 +133,10 @@ def role_of_text(id_: str, name: str, text: str, parameters: tuple[str, ...]) ->
     )
 
 
-_roles_by_digest: dict[str, Role] = {}
+_roles_by_digest: dict[str, ToolRole] = {}
 
 
-def role_of(tool: Tool) -> Role:
+def role_of(tool: Tool) -> ToolRole:
     """The role of a tool, read once for each digest."""
     known = _roles_by_digest.get(tool.digest) if tool.digest else None
     if known is not None:
@@ -166,7 +166,7 @@ class _Known(Struct, frozen=True, kw_only=True):
     of_caller: bool = False
 
 
-def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], known: _Known) -> Role:
+def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], known: _Known) -> ToolRole:
     said = terms(name)
     searches = not _stemmed(_SEARCH).isdisjoint(said)
     commands = said[:1] if _stemmed(_COMMAND).issuperset(said[:1]) else []
@@ -185,7 +185,7 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
             needs[resource] = max(needs.get(resource, 0.0), parameter.certain)
     if bare:
         needs.update(dict.fromkeys(_owners(said, named, needs), max(bare)))
-    return Role(
+    return ToolRole(
         source=source,
         needs=tuple(needs.items()),
         named=named,

@@ -37,7 +37,7 @@ from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
 from toolgen.server.signals import Stop, hears_signals
 from toolgen.server.sockets import BACKLOG, bind, is_loopback, url_of
-from toolgen.server.tls import HANDSHAKES, Certificate, TlsConnection
+from toolgen.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
 
 __all__ = ["Front", "Pulse", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
 
@@ -194,7 +194,7 @@ async def _serve(
     listener: socket.socket,
     app: App,
     front: Front,
-    certificate: Certificate | None,
+    certificate: ServerCertificate | None,
     ready: Callable[[Stop], None],
 ) -> None:
     server = HttpServer(app, Connections(proxies=front.proxies, most=_most_connections()))
@@ -223,11 +223,13 @@ async def _serve(
     _logger.info("stopped: %s", stop.said())
 
 
-def _certificate_of(front: Front) -> Certificate | None:
-    return None if front.tls is None else Certificate(front.tls)
+def _certificate_of(front: Front) -> ServerCertificate | None:
+    return None if front.tls is None else ServerCertificate(front.tls)
 
 
-def _protocol(server: HttpServer, certificate: Certificate | None, proxies: Networks) -> Callable[[], asyncio.Protocol]:
+def _protocol(
+    server: HttpServer, certificate: ServerCertificate | None, proxies: Networks
+) -> Callable[[], asyncio.Protocol]:
     if certificate is None:
         return partial(HttpConnection, server)
     return partial(TlsConnection, server, certificate, TlsConnection.pending(proxies))
@@ -287,7 +289,7 @@ def spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _reloading(gateway: Facade, certificate: Certificate | None = None) -> Iterator[None]:
+def _reloading(gateway: Facade, certificate: ServerCertificate | None = None) -> Iterator[None]:
     """SIGHUP reads the policy and the certificate again, as daemons do; a change of their files is noticed without one."""
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
     watching = None

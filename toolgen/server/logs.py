@@ -30,14 +30,14 @@ def configure(logs: Logs) -> None:
     """Sets up the logs of this process. The level is toolgen's own; of libraries only warnings are logged, as they may quote URLs."""
     form, level = logs
     handler = logging.StreamHandler()
-    handler.setFormatter(_Text() if form == "text" else _Json())
+    handler.setFormatter(_TextFormatter() if form == "text" else _Json())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("toolgen").setLevel(level.upper())
 
 
-class _Text(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return " ".join((_time(record), record.levelname.lower().ljust(7), _message(record)))
 

@@ -21,7 +21,7 @@ from toolgen.errors import ConfigError
 from toolgen.server.logs import Logs
 from toolgen.server.signals import Stop
 from toolgen.server.sockets import bind_shared, reopen, url_of
-from toolgen.server.tls import Certificate
+from toolgen.server.tls import ServerCertificate
 from toolgen.server.worker import READY, Orders
 from toolgen.state.shared_counts import CountServer
 from toolgen.wiring.executors import make_command_server
@@ -64,7 +64,7 @@ def serve_workers(
     Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
     """
     if settings.tls is not None:
-        Certificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
+        ServerCertificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

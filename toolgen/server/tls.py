@@ -15,7 +15,7 @@ from toolgen.errors import ConfigError
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import Connections, HttpServer
 
-__all__ = ["HANDSHAKES", "Certificate", "TlsConnection"]
+__all__ = ["HANDSHAKES", "ServerCertificate", "TlsConnection"]
 
 HANDSHAKES = 512
 """Connections whose handshake is not done: beside those that are counted once it is, and the longest without one gives way."""
@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 _Seen = tuple[tuple[int, ...], ...]
 
 
-class Certificate:
+class ServerCertificate:
     """What new connections are secured with. Raises `ConfigError` when the files cannot be used; later, the old stay in use instead."""
 
     def __init__(self, files: TlsFiles) -> None:
@@ -192,7 +192,7 @@ class TlsConnection(asyncio.Protocol):
         "proven",
     )
 
-    def __init__(self, server: HttpServer, certificate: Certificate, pending: Connections) -> None:
+    def __init__(self, server: HttpServer, certificate: ServerCertificate, pending: Connections) -> None:
         self._server = server
         self._pending = pending
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -21,9 +21,9 @@ from toolgen.sources.pins import Pin
 
 __all__ = [
     "QueryFiles",
-    "Reading",
     "SourceConfig",
     "SourceKind",
+    "SourceReading",
     "check_sql_extra",
     "is_networked",
     "is_remote",
@@ -89,7 +89,7 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
         return str(self.pin.path) if self.pin is not None else self.location
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class SourceReading(Struct, frozen=True, kw_only=True):
     """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem.
 
     `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as

@@ -9,14 +9,14 @@ from toolgen.errors import ConfigError
 from toolgen.model.manifest import SourceInfo
 from toolgen.model.names import join
 from toolgen.model.tool import CodeBinding, Effect, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 
 __all__ = ["read_code"]
 
 NAME = "run_code"
 
 
-def read_code(config: SourceConfig) -> Reading:
+def read_code(config: SourceConfig) -> SourceReading:
     """The tool. It counts as destructive: what it calls may be, and who allows it has to say so."""
     if config.code is None or config.include or config.exclude:
         where = f"sources.{config.name}"
@@ -46,7 +46,7 @@ def read_code(config: SourceConfig) -> Reading:
         binding=config.code,
     )
     info = SourceInfo(kind="code", digest=digest(msgspec.to_builtins(config.code)), title="sandbox", version="")
-    return Reading(info=info, tools=(tool,), problems=(), operations=1)
+    return SourceReading(info=info, tools=(tool,), problems=(), operations=1)
 
 
 def _description(limits: CodeBinding) -> str:

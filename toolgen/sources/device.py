@@ -20,9 +20,9 @@ from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join, nearest
 from toolgen.model.schema import Json, Schema
 from toolgen.model.template import PLACEHOLDER, derived, paths
 from toolgen.model.tool import DeviceBinding, Effect, Tool
-from toolgen.sources.base import Reading, SourceConfig, listed_filter
+from toolgen.sources.base import SourceConfig, SourceReading, listed_filter
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, decode, parse
+from toolgen.yaml_file import YamlDocument, decode, parse
 
 __all__ = ["DEFAULT_TIMEOUT", "read_device"]
 
@@ -68,7 +68,7 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str = ""
 
 
-def read_device(config: SourceConfig) -> Reading:
+def read_device(config: SourceConfig) -> SourceReading:
     """Reads the file. Raises `DescriptionError` for one that is none, and `ConfigError` for a filter that does not apply to it."""
     data = _data(config)
     shown = Path(config.location).name
@@ -92,7 +92,7 @@ def read_device(config: SourceConfig) -> Reading:
             tools.append(tool)
             problems += _remarks(config, document, key, given)
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
-    return Reading(
+    return SourceReading(
         info=SourceInfo(kind="device", digest=digest, title=written.title or config.name, version=written.version),
         tools=tuple(tools),
         problems=tuple(problems),
@@ -219,7 +219,7 @@ def _check_references(schema: Schema, key: str) -> None:
             todo += value
 
 
-def _remarks(config: SourceConfig, document: Document, key: str, given: _Given) -> Iterator[Problem]:
+def _remarks(config: SourceConfig, document: YamlDocument, key: str, given: _Given) -> Iterator[Problem]:
     """What a person should know of a tool that there is."""
     if given.result is None:
         message = f"{document.where('tools', key)}: it has no result: schema, so whatever the device answers is taken"

@@ -17,7 +17,7 @@ from toolgen.errors import ConfigError
 from toolgen.model.auth_schemes import HEADERS, SCHEMES
 from toolgen.model.http import GATEWAY_HEADERS
 from toolgen.model.schema import Schema
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = [
     "DEFAULT_MAX_PAGE",
@@ -136,7 +136,9 @@ class GraphOptions(Struct, frozen=True, kw_only=True):
         return said
 
 
-def graph_options(keys: GraphKeys, document: Document, path: tuple[str, ...], root: Path, kind: str) -> GraphOptions:
+def graph_options(
+    keys: GraphKeys, document: YamlDocument, path: tuple[str, ...], root: Path, kind: str
+) -> GraphOptions:
     """The options of the source at `path`. Raises `ConfigError`, with the line, for what cannot be meant."""
     if kind != "graphql":
         for key in GraphKeys.__struct_fields__:
@@ -180,7 +182,7 @@ def _operations(keys: GraphKeys, root: Path, where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _scalar(name: str, keys: GraphKeys, document: Document, path: tuple[str, ...]) -> Schema:
+def _scalar(name: str, keys: GraphKeys, document: YamlDocument, path: tuple[str, ...]) -> Schema:
     where = document.where(*path, "scalars", name)
     if not _NAME.match(name) or name in _BUILT_IN:
         raise ConfigError(f"scalars: '{name[:40]}' is not the name of a custom scalar", where=where)
@@ -194,7 +196,9 @@ def _scalar(name: str, keys: GraphKeys, document: Document, path: tuple[str, ...
     return MappingProxyType(schema)
 
 
-def _queries(given: bool | _Queries | str | list[str], document: Document, path: tuple[str, ...]) -> QueryLimits | None:
+def _queries(
+    given: bool | _Queries | str | list[str], document: YamlDocument, path: tuple[str, ...]
+) -> QueryLimits | None:
     if isinstance(given, (str, list)):
         raise ConfigError(
             "queries: of a GraphQL source takes true, false or limits",
@@ -212,7 +216,7 @@ def _queries(given: bool | _Queries | str | list[str], document: Document, path:
 
 
 def _subscriptions(
-    given: bool | _Subscriptions, document: Document, path: tuple[str, ...]
+    given: bool | _Subscriptions, document: YamlDocument, path: tuple[str, ...]
 ) -> SubscriptionOptions | None:
     if given is False:
         return None
@@ -239,7 +243,7 @@ def _is_address(url: str, schemes: set[str]) -> bool:
     return whole and not (parts.username or parts.password or parts.fragment) and not set(url) & set(" {}<>\\")
 
 
-def check_headers(auth: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> None:
+def check_headers(auth: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]) -> None:
     """Raises `ConfigError`, with the line, for `headers` of `auth` that are none, the gateway's own, or sent by another credential."""
     headers = auth.get(HEADERS)
     if headers is None and HEADERS not in auth:

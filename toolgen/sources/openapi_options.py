@@ -17,7 +17,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.tool import Constant
 from toolgen.sources.graphql_options import check_headers
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = ["OpenApiOptions", "openapi_options"]
 
@@ -58,7 +58,7 @@ def openapi_options(
     constants: Mapping[str, Any],
     formats: str,
     auth: Mapping[str, Any],
-    document: Document,
+    document: YamlDocument,
     path: tuple[str, ...],
     kind: str,
 ) -> OpenApiOptions:
@@ -81,7 +81,7 @@ def openapi_options(
     )
 
 
-def _constants(given: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> dict[str, Constant]:
+def _constants(given: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]) -> dict[str, Constant]:
     for name, value in given.items():
         where = document.where(*path, name)
         if not _NAME.match(name):
@@ -97,7 +97,7 @@ def _constants(given: Mapping[str, Any], document: Document, path: tuple[str, ..
     return dict(given)
 
 
-def _ways(auth: Mapping[str, Any], document: Document, path: tuple[str, ...]) -> dict[str, SecurityScheme]:
+def _ways(auth: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]) -> dict[str, SecurityScheme]:
     """The keys that need no description to be understood; one that a security scheme is called means that scheme."""
     found: dict[str, SecurityScheme] = {name: SCHEMES[name] for name in ("bearer", "basic") if name in auth}
     for name, written in auth.items():
@@ -110,7 +110,7 @@ def _ways(auth: Mapping[str, Any], document: Document, path: tuple[str, ...]) ->
     return found
 
 
-def _api_key(written: Any, document: Document, path: tuple[str, ...]) -> SecurityScheme:
+def _api_key(written: Any, document: YamlDocument, path: tuple[str, ...]) -> SecurityScheme:
     if not isinstance(written, dict) or not written.keys() & {"name", "in"}:
         return SCHEMES[_API_KEY]
     place, name = written.get("in", "header"), written.get("name", "")

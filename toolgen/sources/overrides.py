@@ -15,7 +15,7 @@ from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem
 from toolgen.model.names import TOOL_NAME, join, nearest
 from toolgen.model.tool import Effect, Tool
-from toolgen.sources.base import Reading
+from toolgen.sources.base import SourceReading
 
 __all__ = ["ToolOverride", "override"]
 
@@ -35,7 +35,7 @@ class ToolOverride(Struct, frozen=True, kw_only=True):
     hidden: bool = False
 
 
-def override(overrides: tuple[ToolOverride, ...], readings: Mapping[str, Reading]) -> Mapping[str, Reading]:
+def override(overrides: tuple[ToolOverride, ...], readings: Mapping[str, SourceReading]) -> Mapping[str, SourceReading]:
     """The readings with every override applied.
 
     An effect may be raised or lowered: toolgen.yaml is its owner's word. A hidden tool becomes an info Problem, so that no operation is
@@ -49,7 +49,7 @@ def override(overrides: tuple[ToolOverride, ...], readings: Mapping[str, Reading
     return MappingProxyType({name: _reading(name, reading, found, renamed) for name, reading in readings.items()})
 
 
-def _assigned(overrides: tuple[ToolOverride, ...], readings: Mapping[str, Reading]) -> dict[str, ToolOverride]:
+def _assigned(overrides: tuple[ToolOverride, ...], readings: Mapping[str, SourceReading]) -> dict[str, ToolOverride]:
     """By the generated name of the tool that each is about."""
     known: dict[str, set[str]] = {}
     for reading in readings.values():
@@ -76,7 +76,7 @@ def _assigned(overrides: tuple[ToolOverride, ...], readings: Mapping[str, Readin
     return found
 
 
-def _unknown(one: ToolOverride, known: Mapping[str, set[str]], readings: Mapping[str, Reading]) -> ConfigError:
+def _unknown(one: ToolOverride, known: Mapping[str, set[str]], readings: Mapping[str, SourceReading]) -> ConfigError:
     for reading in readings.values():
         for problem in reading.problems:
             if problem.level == "error" and f"{problem.origin}/".startswith(f"{one.key}/"):
@@ -85,7 +85,7 @@ def _unknown(one: ToolOverride, known: Mapping[str, set[str]], readings: Mapping
     return ConfigError(message, where=one.where)
 
 
-def _renamed(found: Mapping[str, ToolOverride], readings: Mapping[str, Reading]) -> dict[str, str]:
+def _renamed(found: Mapping[str, ToolOverride], readings: Mapping[str, SourceReading]) -> dict[str, str]:
     """New name by generated name. The source's prefix is added where it was left out: it is what policies and credentials go by."""
     new: dict[str, str] = {}
     for source, reading in readings.items():
@@ -115,7 +115,9 @@ def _renamed(found: Mapping[str, ToolOverride], readings: Mapping[str, Reading])
     return new
 
 
-def _reading(source: str, reading: Reading, found: Mapping[str, ToolOverride], renamed: Mapping[str, str]) -> Reading:
+def _reading(
+    source: str, reading: SourceReading, found: Mapping[str, ToolOverride], renamed: Mapping[str, str]
+) -> SourceReading:
     tools: list[Tool] = []
     hidden: list[Problem] = []
     # Only a database's tools are described by us, and speak of each other.

@@ -48,7 +48,7 @@ class Pins(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Assignments] = MappingProxyType({})
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _PinEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     digest: str
     copy: str  # relative to the lock, with `/`
@@ -62,7 +62,7 @@ class _Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 class _Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     format: int
-    descriptions: dict[str, _Entry]
+    descriptions: dict[str, _PinEntry]
     references: dict[str, dict[str, _Reference]] = {}
     tools: dict[str, dict[str, AssignedName]] = {}
 
@@ -157,7 +157,7 @@ def write_pins(root: Path, new: Pins) -> Pins:
         }
         if descriptions or references or any(new.tools.values()):
             entries = {
-                name: _Entry(url=pin.url, digest=pin.digest, copy=_relative(root, pin))
+                name: _PinEntry(url=pin.url, digest=pin.digest, copy=_relative(root, pin))
                 for name, pin in descriptions.items()
             }
             pulled = {

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from toolgen.errors import DescriptionError
 
-__all__ = ["MAX_DOCUMENT_SIZE", "Parsed", "Repeated", "escape", "measure", "parse", "read"]
+__all__ = ["MAX_DOCUMENT_SIZE", "ParsedDocument", "Repeated", "escape", "measure", "parse", "read"]
 
 MAX_DOCUMENT_SIZE = 64 * 1024 * 1024
 _MAX_DEPTH = 200
@@ -39,7 +39,7 @@ class Repeated(Struct, frozen=True, kw_only=True):
         return f"{what} twice in it (line {self.line}); the last one counts"
 
 
-class Parsed(Struct, frozen=True, kw_only=True):
+class ParsedDocument(Struct, frozen=True, kw_only=True):
     """A document's value, and the keys of which it has more than one; at most the first 50 of them."""
 
     value: Any
@@ -179,7 +179,7 @@ def parse(data: bytes, *, where: str) -> Any:
     return read(data, where=where).value
 
 
-def read(data: bytes, *, where: str) -> Parsed:
+def read(data: bytes, *, where: str) -> ParsedDocument:
     """The JSON value in `data`, which is JSON or YAML in UTF-8.
 
     Raises `DescriptionError`, with file and line, for anything else: too large, too deep, another encoding, HTML, a bomb of aliases.
@@ -197,7 +197,7 @@ def read(data: bytes, *, where: str) -> Parsed:
         except (ValueError, RecursionError) as error:
             json_fault = _json_fault(error, data, where)
         else:
-            return Parsed(value=value, repeated=_repeated_in_json(data, value))
+            return ParsedDocument(value=value, repeated=_repeated_in_json(data, value))
     text = _text(data, where)
     if start[:1] == b"<":
         raise DescriptionError(
@@ -218,7 +218,7 @@ def _text(data: bytes, where: str) -> str:
         raise DescriptionError("is not UTF-8", where=f"{where}:{line}", suggestion="save it as UTF-8") from error
 
 
-def _yaml(text: str, where: str) -> Parsed:
+def _yaml(text: str, where: str) -> ParsedDocument:
     try:
         loader = _Loader(text)
         try:
@@ -235,7 +235,7 @@ def _yaml(text: str, where: str) -> Parsed:
     if not isinstance(value, (dict, list)):
         raise DescriptionError("holds a single value, not a description", where=f"{where}:1")
     measure(value, where)
-    return Parsed(value=value, repeated=tuple(_repeated_in_yaml(node, loader.repeating)))
+    return ParsedDocument(value=value, repeated=tuple(_repeated_in_yaml(node, loader.repeating)))
 
 
 def _json_fault(error: Exception, data: bytes, where: str) -> DescriptionError:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
-__all__ = ["TIMEOUT_S", "Link", "LinkError", "ReplyError", "Script", "UnreachableError"]
+__all__ = ["TIMEOUT_S", "Link", "LinkError", "ReplyError", "Script", "StoreUnreachableError"]
 
 TIMEOUT_S = 1.0
 """How long a connection and an answer may take, each."""
@@ -17,7 +17,7 @@ class LinkError(Exception):
     """Failed request to the counting store. The text names the kind of fault and nothing of what was sent."""
 
 
-class UnreachableError(LinkError):
+class StoreUnreachableError(LinkError):
     """The store cannot be used now: no connection, no answer in time, or it says itself that it takes no requests.
 
     `unconfirmed`: the request may have been sent and executed.
@@ -48,8 +48,8 @@ class Script(Struct, frozen=True):
 class Link(Protocol):
     """The connection to the counting store. `place` is what messages call it, `prefix` begins every key.
 
-    Both methods raise `UnreachableError` within twice `TIMEOUT_S`, and `ReplyError`. What was asked then may have been counted: nothing is
-    asked twice.
+    Both methods raise `StoreUnreachableError` within twice `TIMEOUT_S`, and `ReplyError`. The request may have been
+    counted then: nothing is sent twice.
     """
 
     @property

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgen.errors import StateError, StateUnavailableError
 from toolgen.key_file import kept_key
-from toolgen.state.count_connection import LinkError, Script, UnreachableError
+from toolgen.state.count_connection import LinkError, Script, StoreUnreachableError
 from toolgen.state.redis_connection import RedisLink
 
 __all__ = ["Seal", "SealedScript", "seal_of"]
@@ -111,7 +111,7 @@ class SealedScript:
         await self._link.close()
 
     def _failed(self, error: LinkError) -> StateError:
-        if isinstance(error, UnreachableError):
+        if isinstance(error, StoreUnreachableError):
             fault = StateUnavailableError(f"{self._kept} cannot be kept: Redis cannot be used ({error})")
             fault.unconfirmed = error.unconfirmed
             return fault

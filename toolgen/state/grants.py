@@ -16,7 +16,7 @@ from toolgen.errors import StateError
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.count_connection import Script
 from toolgen.state.encryption import Seal, SealedScript
-from toolgen.state.invocations import Need, Party, Vote
+from toolgen.state.invocations import ApprovalVote, PrincipalRef, Requirement
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 
@@ -48,7 +48,7 @@ class CallGrant(Grant, frozen=True, kw_only=True):
     that may ask for them. `arguments` are shown, what is sensitive concealed. `votes` are those of `call_id`, on these same terms.
     """
 
-    principal: Party
+    principal: PrincipalRef
     tool: str
     effect: str
     tool_digest: str
@@ -58,8 +58,8 @@ class CallGrant(Grant, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     session: str
     calls: int
-    needs: tuple[Need, ...]
-    votes: tuple[Vote, ...]
+    needs: tuple[Requirement, ...]
+    votes: tuple[ApprovalVote, ...]
     call_id: str
     ended_by: str = ""
 

@@ -16,7 +16,17 @@ from msgspec import Struct, field
 
 from toolgen.clock import Clock
 
-__all__ = ["Entry", "Filter", "Histories", "Ledger", "Number", "Page", "Tally", "View", "exact"]
+__all__ = [
+    "BloomFilter",
+    "Histories",
+    "HistoryEntry",
+    "HistoryPage",
+    "HistoryView",
+    "Number",
+    "ToolTally",
+    "UsageHistory",
+    "exact",
+]
 
 _HOUR = 3600
 _WINDOW_HOURS = 24
@@ -28,7 +38,7 @@ Number: TypeAlias = int | Fraction
 _NO_NUMBERS: Mapping[str, Number | None] = MappingProxyType({})
 
 
-class Tally(Struct):
+class ToolTally(Struct):
     """The calls of one tool: how many succeeded, how many may have done something, and the sums of their numbers over the latter."""
 
     succeeded: int = 0
@@ -36,37 +46,39 @@ class Tally(Struct):
     sums: dict[str, Number | None] = {}
 
 
-class Page(Struct):
+class HistoryPage(Struct):
     """The tallies of one stretch of time, by tool, and how many calls set each label."""
 
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, ToolTally] = {}
     labels: dict[str, int] = {}
 
 
-class Entry(msgspec.Struct, frozen=True):
+class HistoryEntry(msgspec.Struct, frozen=True):
     """One call of one tool that was begun in a page, to be taken back if nothing came of it."""
 
-    page: Page
+    page: HistoryPage
     tool: str
     numbers: Mapping[str, Number | None]
     labels: tuple[str, ...]
 
 
-class Ledger:
+class UsageHistory:
     """The calls of one session, or of one principal in the last 24 hours, to the hour."""
 
     __slots__ = ("_windowed", "by_time", "flying", "touched")
 
     def __init__(self, *, windowed: bool) -> None:  # the two kinds differ in nothing else
-        self.by_time: dict[int, Page] = {}
+        self.by_time: dict[int, HistoryPage] = {}
         self._windowed = windowed
         self.flying = 0
         self.touched = 0.0
 
-    def begin(self, now: float, tool: str, numbers: Mapping[str, Number | None], labels: tuple[str, ...]) -> Entry:
+    def begin(
+        self, now: float, tool: str, numbers: Mapping[str, Number | None], labels: tuple[str, ...]
+    ) -> HistoryEntry:
         """Counts a call that is about to be made."""
-        page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, Page())
-        tally = page.tallies.setdefault(tool, Tally())
+        page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, HistoryPage())
+        tally = page.tallies.setdefault(tool, ToolTally())
         tally.counted += 1
         for name, number in numbers.items():
             held = tally.sums.get(name, 0)
@@ -75,9 +87,9 @@ class Ledger:
             page.labels[label] = page.labels.get(label, 0) + 1
         self.flying += 1
         self.touched = now
-        return Entry(page, tool, numbers, labels)
+        return HistoryEntry(page, tool, numbers, labels)
 
-    def end(self, entry: Entry, outcome: str) -> None:
+    def end(self, entry: HistoryEntry, outcome: str) -> None:
         """Settles a call: `ok`, `failed` (it may have done something), or `none` for one that was never made. `later` is `ok` for one that
         was counted before, and `failed` then, as nobody had answered yet."""
         self.flying -= 1
@@ -98,12 +110,12 @@ class Ledger:
 
     def label(self, now: float, labels: Iterable[str]) -> None:
         """Sets labels that no call takes back."""
-        page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, Page())
+        page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, HistoryPage())
         for label in labels:
             page.labels[label] = page.labels.get(label, 0) + 1
         self.touched = now
 
-    def pages(self, now: float) -> Iterator[Page]:
+    def pages(self, now: float) -> Iterator[HistoryPage]:
         """The pages that still count; older ones are dropped."""
         if self._windowed:
             oldest = int(now // _HOUR) - _WINDOW_HOURS
@@ -112,10 +124,10 @@ class Ledger:
         yield from self.by_time.values()
 
 
-class View(msgspec.Struct, frozen=True):
+class HistoryView(msgspec.Struct, frozen=True):
     """A ledger as conditions read it. Without one there are no earlier calls; with `forgotten` every question is a `LookupError`."""
 
-    ledger: Ledger | None
+    ledger: UsageHistory | None
     now: float
     forgotten: bool = False
 
@@ -139,24 +151,24 @@ class View(msgspec.Struct, frozen=True):
             total += held
         return total.numerator if total.denominator == 1 else float(total)
 
-    def _tallies(self, tools: str) -> Iterator[Tally]:
+    def _tallies(self, tools: str) -> Iterator[ToolTally]:
         for page in self._pages():
             for name, tally in page.tallies.items():
                 if fnmatchcase(name, tools):
                     yield tally
 
-    def _pages(self) -> Iterator[Page]:
+    def _pages(self) -> Iterator[HistoryPage]:
         if self.forgotten:
             raise LookupError("forgotten")
         return iter(()) if self.ledger is None else self.ledger.pages(self.now)
 
 
-class _Shelf(Struct):
+class _PrincipalHistories(Struct):
     """One principal's ledgers: of all its calls, and of its latest sessions."""
 
-    whole: Ledger = field(default_factory=lambda: Ledger(windowed=True))
-    sessions: OrderedDict[str, Ledger] = field(default_factory=OrderedDict)
-    forgotten: Filter | None = None
+    whole: UsageHistory = field(default_factory=lambda: UsageHistory(windowed=True))
+    sessions: OrderedDict[str, UsageHistory] = field(default_factory=OrderedDict)
+    forgotten: BloomFilter | None = None
 
 
 class Histories:
@@ -171,25 +183,27 @@ class Histories:
     def __init__(self, clock: Clock, *, most_sessions: int = 1_000, most_principals: int = 10_000) -> None:
         self._clock = clock
         self._most_sessions, self._most_principals = most_sessions, most_principals
-        self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
-        self._forgotten: Filter | None = None
-        self._flying: dict[str, list[tuple[Ledger, Entry]]] = {}
+        self._shelves: OrderedDict[str, _PrincipalHistories] = OrderedDict()
+        self._forgotten: BloomFilter | None = None
+        self._flying: dict[str, list[tuple[UsageHistory, HistoryEntry]]] = {}
 
-    def views(self, principal: str, session: str) -> tuple[View, View]:
+    def views(self, principal: str, session: str) -> tuple[HistoryView, HistoryView]:
         """What conditions may ask: the session's view and the principal's. Without a session id no call came before."""
         now = self._clock.now()
         shelf = self._shelves.get(principal)
         gone = self._forgotten is not None and principal in self._forgotten
         if shelf is None:
-            return View(None, now, forgotten=gone and session != ""), View(None, now, forgotten=gone)
-        whole = View(shelf.whole, now, forgotten=gone)
+            return HistoryView(None, now, forgotten=gone and session != ""), HistoryView(None, now, forgotten=gone)
+        whole = HistoryView(shelf.whole, now, forgotten=gone)
         if not session:
-            return View(None, now), whole
+            return HistoryView(None, now), whole
         ledger = shelf.sessions.get(session)
         if ledger is not None and ledger.flying == 0 and now - ledger.touched > _IDLE:
             self._forget(shelf, session)
             ledger = None
-        return View(ledger, now, forgotten=gone or (shelf.forgotten is not None and session in shelf.forgotten)), whole
+        return HistoryView(
+            ledger, now, forgotten=gone or (shelf.forgotten is not None and session in shelf.forgotten)
+        ), whole
 
     def begin(
         self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
@@ -219,29 +233,29 @@ class Histories:
         return call in self._flying
 
     def end(self, call: str, outcome: str) -> None:
-        """Settles a call and all that stood in it, as `Ledger.end` says."""
+        """Settles a call and all that stood in it, as `UsageHistory.end` says."""
         for ledger, entry in self._flying.pop(call, ()):
             ledger.end(entry, outcome)
 
-    def _shelf(self, principal: str) -> _Shelf:
+    def _shelf(self, principal: str) -> _PrincipalHistories:
         shelf = self._shelves.get(principal)
         if shelf is None:
-            shelf = self._shelves[principal] = _Shelf()
+            shelf = self._shelves[principal] = _PrincipalHistories()
             if len(self._shelves) > self._most_principals:
                 idle = next(
                     (name for name, one in self._shelves.items() if one.whole.flying == 0 and one is not shelf), None
                 )
                 if idle is not None:
                     del self._shelves[idle]
-                    self._forgotten = self._forgotten or Filter()
+                    self._forgotten = self._forgotten or BloomFilter()
                     self._forgotten.add(idle)
         self._shelves.move_to_end(principal)
         return shelf
 
-    def _session(self, shelf: _Shelf, session: str) -> Ledger:
+    def _session(self, shelf: _PrincipalHistories, session: str) -> UsageHistory:
         ledger = shelf.sessions.get(session)
         if ledger is None:
-            ledger = shelf.sessions[session] = Ledger(windowed=False)
+            ledger = shelf.sessions[session] = UsageHistory(windowed=False)
             if len(shelf.sessions) > self._most_sessions:
                 idle = next(
                     (name for name, one in shelf.sessions.items() if one.flying == 0 and one is not ledger), None
@@ -251,13 +265,13 @@ class Histories:
         shelf.sessions.move_to_end(session)
         return ledger
 
-    def _forget(self, shelf: _Shelf, session: str) -> None:
+    def _forget(self, shelf: _PrincipalHistories, session: str) -> None:
         del shelf.sessions[session]
-        shelf.forgotten = shelf.forgotten or Filter()
+        shelf.forgotten = shelf.forgotten or BloomFilter()
         shelf.forgotten.add(session)
 
 
-class Filter:
+class BloomFilter:
     """A Bloom filter of fixed size: it never misses what was added, and takes a stranger for it now and then, which fails closed."""
 
     __slots__ = ("_bits", "_key")

@@ -23,13 +23,13 @@ from toolgen.state.redis_connection import RedisLink
 from toolgen.state.sqlite_file import DURABLE, SqliteFile, transaction
 from toolgen.state.store_watch import StoreWatch
 
-__all__ = ["Claim", "Ledger", "RedisLedger", "SqliteLedger", "Unsettled"]
+__all__ = ["IdempotencyStore", "KeyClaim", "RedisLedger", "SqliteLedger", "Unsettled"]
 
 _MAX_UNSETTLED = 10_000
 _RETRY_S = 1.0
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class KeyClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One key in use. `id` is a digest over caller, tool and key; `arguments` one over what the call was made with.
 
     `running`: its call is under way, and its gateway says so again before `lease` is over. `waiting`: it waits for a person.
@@ -79,27 +79,27 @@ class Unsettled:
             await cancel(self._task)
 
 
-class Ledger(Protocol):
+class IdempotencyStore(Protocol):
     """Where keys are kept, shared by every worker and there again after a crash. Each method raises `StateError`."""
 
     @property
     def later(self) -> Unsettled:
         """What could not be kept so far."""
 
-    async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
+    async def claim(self, claim: KeyClaim, now: float, *, most: int) -> KeyClaim | None:
         """Keeps a claim where its key is not in use, and returns what is kept now; None where its holder has `most` keys in use."""
 
-    async def settle(self, claim: Claim) -> None:
+    async def settle(self, claim: KeyClaim) -> None:
         """Puts a claim in place of what is kept of the same key and the same call."""
 
-    async def lose(self, claim: Claim, now: float) -> bool:
+    async def lose(self, claim: KeyClaim, now: float) -> bool:
         """End a claim as `claim` says, if its call is running and nobody has said so in time. Its call may still settle it. False where
         the store was away, so that nobody knows yet whether the call is lost."""
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: KeyClaim) -> None:
         """Forgets the key of a call that did nothing: it may be used again."""
 
-    async def of_calls(self) -> dict[str, Claim]:
+    async def of_calls(self) -> dict[str, KeyClaim]:
         """Every key in use, by its call."""
 
     async def now(self) -> float:
@@ -135,35 +135,35 @@ class SqliteLedger:
         self._file = SqliteFile(path, kept="idempotency keys", schema=_SCHEMA, pragmas=DURABLE)
         self._news = asyncio.Event()
 
-    async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
-        def work(connection: sqlite3.Connection) -> Claim | None:
+    async def claim(self, claim: KeyClaim, now: float, *, most: int) -> KeyClaim | None:
+        def work(connection: sqlite3.Connection) -> KeyClaim | None:
             with transaction(connection):
                 connection.execute("DELETE FROM claims WHERE expires <= ?", (now,))
                 return _kept(connection, claim, most)
 
         return await self._file.run(work)
 
-    async def settle(self, claim: Claim) -> None:
+    async def settle(self, claim: KeyClaim) -> None:
         await self._write(
             "UPDATE claims SET status = ?, lease = ?, expires = ?, outcome = ? WHERE id = ? AND call_id = ?",
             (claim.status, claim.lease, claim.expires, claim.outcome, claim.id, claim.call_id),
         )
 
-    async def lose(self, claim: Claim, now: float) -> bool:
+    async def lose(self, claim: KeyClaim, now: float) -> bool:
         await self._write(
             "UPDATE claims SET status = 'ended', outcome = ? WHERE id = ? AND call_id = ? AND status = 'running' AND lease <= ?",
             (claim.outcome, claim.id, claim.call_id, now),
         )
         return True
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: KeyClaim) -> None:
         await self._write("DELETE FROM claims WHERE id = ? AND call_id = ?", (claim.id, claim.call_id))
 
-    async def of_calls(self) -> dict[str, Claim]:
+    async def of_calls(self) -> dict[str, KeyClaim]:
         if not self._file:
             return {}
 
-        def work(connection: sqlite3.Connection) -> dict[str, Claim]:
+        def work(connection: sqlite3.Connection) -> dict[str, KeyClaim]:
             return {one.call_id: one for one in map(_claim, connection.execute("SELECT * FROM claims"))}
 
         return await self._file.run(work)
@@ -186,7 +186,7 @@ class SqliteLedger:
         news.set()
 
 
-def _kept(connection: sqlite3.Connection, claim: Claim, most: int) -> Claim | None:
+def _kept(connection: sqlite3.Connection, claim: KeyClaim, most: int) -> KeyClaim | None:
     found = connection.execute("SELECT * FROM claims WHERE id = ?", (claim.id,)).fetchone()
     if found is not None:
         return _claim(found)
@@ -197,7 +197,7 @@ def _kept(connection: sqlite3.Connection, claim: Claim, most: int) -> Claim | No
     return claim
 
 
-def _row(claim: Claim) -> tuple[object, ...]:
+def _row(claim: KeyClaim) -> tuple[object, ...]:
     return (
         claim.id,
         claim.call_id,
@@ -211,8 +211,8 @@ def _row(claim: Claim) -> tuple[object, ...]:
     )
 
 
-def _claim(row: tuple[object, ...]) -> Claim:
-    return Claim(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
+def _claim(row: tuple[object, ...]) -> KeyClaim:
+    return KeyClaim(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
 
 
 _SCRIPT = Script.named("ledger")
@@ -232,7 +232,7 @@ class RedisLedger:
         self.later = Unsettled()
         self._news = asyncio.Event()
 
-    async def claim(self, claim: Claim, now: float, *, most: int) -> Claim | None:
+    async def claim(self, claim: KeyClaim, now: float, *, most: int) -> KeyClaim | None:
         seal = await self._redis.seal()
         about = (claim.id, claim.call_id, _who(claim.holder), str(most), repr(now), repr(claim.expires))
         box = await self._redis.run("claim", *about, repr(claim.lease), _closed(seal, claim))
@@ -245,7 +245,7 @@ class RedisLedger:
         await self._redis.run("release", claim.id, claim.call_id)
         return msgspec.structs.replace(claim, call_id=first, status="lost", lease=0.0)
 
-    async def settle(self, claim: Claim) -> None:
+    async def settle(self, claim: KeyClaim) -> None:
         seal = await self._redis.seal()
         times, now = (repr(claim.lease), repr(claim.expires)), await self._redis.now()
         box = _closed(seal, claim)
@@ -254,7 +254,7 @@ class RedisLedger:
         )
         self._tell()
 
-    async def lose(self, claim: Claim, now: float) -> bool:
+    async def lose(self, claim: KeyClaim, now: float) -> bool:
         if not self._watch.settled:
             return False
         seal = await self._redis.seal()
@@ -262,13 +262,13 @@ class RedisLedger:
         self._tell()
         return True
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: KeyClaim) -> None:
         await self._redis.seal()
         await self._redis.run("release", claim.id, claim.call_id)
         await self._journal.free_key(claim.id, claim.call_id)
         self._tell()
 
-    async def of_calls(self) -> dict[str, Claim]:
+    async def of_calls(self) -> dict[str, KeyClaim]:
         seal = await self._redis.seal()
         found = await self._redis.run("all", "-inf")
         claims = []
@@ -295,13 +295,13 @@ class RedisLedger:
         news.set()
 
 
-def _closed(seal: Seal, claim: Claim) -> bytes:
+def _closed(seal: Seal, claim: KeyClaim) -> bytes:
     return seal.close(msgspec.msgpack.encode(claim), f"key {claim.id}")
 
 
-def _opened(seal: Seal, name: str, box: bytes) -> Claim:
+def _opened(seal: Seal, name: str, box: bytes) -> KeyClaim:
     try:
-        return msgspec.msgpack.decode(seal.open(box, f"key {name}"), type=Claim)
+        return msgspec.msgpack.decode(seal.open(box, f"key {name}"), type=KeyClaim)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise StateError("what is kept of an idempotency key in Redis is not what was kept there") from error
 

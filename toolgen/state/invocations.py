@@ -9,22 +9,22 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from toolgen.errors import StateError
-from toolgen.model.call import Origin, Proof
+from toolgen.model.call import CredentialProof, Origin
 from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 
 __all__ = [
+    "ApprovalVote",
     "BehindError",
     "Fate",
-    "Held",
     "Invocation",
     "Invocations",
-    "Need",
-    "Party",
+    "PrincipalRef",
     "Remember",
+    "Requirement",
     "ResultsFullError",
+    "RetainedBytes",
     "Room",
     "TaskWish",
-    "Vote",
     "as_json",
     "counted_as",
     "counted_for",
@@ -49,19 +49,19 @@ class BehindError(StateError):
         self.known = known
 
 
-class Party(msgspec.Struct, frozen=True, kw_only=True):
+class PrincipalRef(msgspec.Struct, frozen=True, kw_only=True):
     """A principal as it was when it called, by what it was known, and where its roles and attributes came from."""
 
     id: str
     roles: tuple[str, ...]
     attributes: dict[str, Any]
-    on_behalf_of: Party | None = None
+    on_behalf_of: PrincipalRef | None = None
     toolsets: tuple[str, ...] = ()
-    proof: Proof | None = None
+    proof: CredentialProof | None = None
     origin: Origin | None = None
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """So many people have to agree who each have one of these roles. `own`: a rule names them, and not the policy for all calls."""
 
     roles: tuple[str, ...]
@@ -78,7 +78,7 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     any_arguments: bool = False
 
 
-class Vote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalVote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One person's yes: whose, with which roles of those that count, when, what it is to count for besides, and their note for the
     caller."""
 
@@ -129,7 +129,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = "approval"
     status: Status = "pending"
     version: int = 1
-    principal: Party
+    principal: PrincipalRef
     tool: str
     effect: str
     arguments: dict[str, Any]
@@ -162,8 +162,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     resume: dict[str, Any] | None = None
     waits: tuple[str, ...] = ()
     http_status: int | None = None
-    needs: tuple[Need, ...] = ()
-    votes: tuple[Vote, ...] = ()
+    needs: tuple[Requirement, ...] = ()
+    votes: tuple[ApprovalVote, ...] = ()
     restored: tuple[tuple[str, str, str], ...] = ()
     sent: dict[str, Any] = {}
     original: dict[str, Any] | None = None
@@ -244,7 +244,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     total: int
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class RetainedBytes(msgspec.Struct, frozen=True, kw_only=True):
     """How many bytes of calls that ended are kept for a principal and in all, and when the first of each ended (0.0: there is none)."""
 
     own: int = 0
@@ -306,7 +306,7 @@ class Invocations(Protocol):
 
         Raises `ResultsFullError` for a call that ends and has no `room`."""
 
-    async def held(self, principal: str) -> Held:
+    async def held(self, principal: str) -> RetainedBytes:
         """How much is kept of calls that ended."""
 
     async def fate(self, known: Invocation) -> Fate:

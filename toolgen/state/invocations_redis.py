@@ -22,9 +22,9 @@ from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.invocations import (
     BehindError,
     Fate,
-    Held,
     Invocation,
     ResultsFullError,
+    RetainedBytes,
     Room,
     as_json,
     counted_as,
@@ -291,10 +291,10 @@ class RedisInvocations:
             known.id, known.attempt, known.expires
         )
 
-    async def held(self, principal: str) -> Held:
+    async def held(self, principal: str) -> RetainedBytes:
         await self._redis.seal()
         own, everybody, own_since, all_since = await self._redis.run("held", _hidden(principal))
-        return Held(own=int(own), all=int(everybody), own_since=float(own_since), all_since=float(all_since))
+        return RetainedBytes(own=int(own), all=int(everybody), own_since=float(own_since), all_since=float(all_since))
 
     async def restore_endings(self) -> None:
         seal = await self._redis.seal()

@@ -15,9 +15,9 @@ from toolgen.errors import StateError
 from toolgen.state.call_states import Kind
 from toolgen.state.invocations import (
     Fate,
-    Held,
     Invocation,
     ResultsFullError,
+    RetainedBytes,
     Room,
     as_json,
     counted_as,
@@ -201,15 +201,15 @@ class SqliteInvocations:
             raise ResultsFullError
         return kept if done is not None else None
 
-    async def held(self, principal: str) -> Held:
-        def work(connection: sqlite3.Connection) -> Held:
+    async def held(self, principal: str) -> RetainedBytes:
+        def work(connection: sqlite3.Connection) -> RetainedBytes:
             found = _held(connection, principal)
             first = "SELECT min(ended) FROM invocations WHERE status = 'ended'"
             (everybody,) = connection.execute(first).fetchone()
             (own,) = connection.execute(f"{first} AND principal = ?", (principal,)).fetchone()
             return msgspec.structs.replace(found, own_since=own or 0.0, all_since=everybody or 0.0)
 
-        return await self._run(work, absent=Held())
+        return await self._run(work, absent=RetainedBytes())
 
     async def fate(self, known: Invocation) -> Fate:
         return "own"
@@ -279,9 +279,9 @@ class SqliteInvocations:
         return await self._file.run(work) if self._file else absent
 
 
-def _held(connection: sqlite3.Connection, principal: str) -> Held:
+def _held(connection: sqlite3.Connection, principal: str) -> RetainedBytes:
     found = dict(connection.execute("SELECT principal, bytes FROM held WHERE principal IN ('', ?)", (principal,)))
-    return Held(own=found.get(principal, 0), all=found.get("", 0))
+    return RetainedBytes(own=found.get(principal, 0), all=found.get("", 0))
 
 
 def _readable(rows: Iterable[tuple[bytes]]) -> Iterable[Invocation]:

@@ -21,16 +21,16 @@ __all__ = [
     "CROWDED",
     "MAX_DEAD",
     "MAX_WAITING",
-    "Claim",
     "Dead",
     "DeadLetter",
     "Delivered",
     "Later",
-    "Message",
+    "MessageLease",
     "Outbox",
     "OutboxCounts",
     "Outcome",
     "SqliteOutbox",
+    "WebhookMessage",
 ]
 
 MAX_WAITING = 2000
@@ -40,7 +40,7 @@ MAX_DEAD = 1000
 CROWDED = "too many messages wait for this receiver"
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message to one receiver, by the receiver's name in toolgen.yaml. `id` is the same whenever it is delivered. `made` is in seconds
     since the epoch."""
 
@@ -52,11 +52,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class MessageLease(Struct, frozen=True, kw_only=True):
     """A message that this worker delivers until its lease is over. It waits `since` then, and `attempts` were made before. `token` is the
     lease's."""
 
-    message: Message
+    message: WebhookMessage
     since: float
     attempts: int
     token: str
@@ -110,13 +110,13 @@ class Outbox(Protocol):
     one worker at a time, which has a lease; when that lapses another one goes on. So a message is delivered at least once.
     """
 
-    async def tell(self, call_id: str, event: str, messages: Sequence[Message], *, until: float) -> bool:
+    async def tell(self, call_id: str, event: str, messages: Sequence[WebhookMessage], *, until: float) -> bool:
         """Keeps messages about an event of a call; False where it was told before. That is remembered `until` then."""
 
-    async def claim(self, receiver: str, lease_s: float) -> Claim | None:
+    async def claim(self, receiver: str, lease_s: float) -> MessageLease | None:
         """The message that is due next, for this worker alone; None where there is none, or another worker delivers one."""
 
-    async def settle(self, claim: Claim, outcome: Outcome) -> bool:
+    async def settle(self, claim: MessageLease, outcome: Outcome) -> bool:
         """Says what became of a message, and lets go of the receiver. False where the lease was over: then it has no effect."""
 
     async def counts(self, receiver: str) -> OutboxCounts:
@@ -163,7 +163,7 @@ class SqliteOutbox:
         self._file = SqliteFile(path, kept="messages to webhooks", schema=_SCHEMA, pragmas=DURABLE)
         self._clock = clock
 
-    async def tell(self, call_id: str, event: str, messages: Sequence[Message], *, until: float) -> bool:
+    async def tell(self, call_id: str, event: str, messages: Sequence[WebhookMessage], *, until: float) -> bool:
         now = self._clock.now()
 
         def work(connection: sqlite3.Connection) -> bool:
@@ -178,10 +178,10 @@ class SqliteOutbox:
 
         return await self._file.run(work)
 
-    async def claim(self, receiver: str, lease_s: float) -> Claim | None:
+    async def claim(self, receiver: str, lease_s: float) -> MessageLease | None:
         now, token = self._clock.now(), secrets.token_hex(8)
 
-        def work(connection: sqlite3.Connection) -> Claim | None:
+        def work(connection: sqlite3.Connection) -> MessageLease | None:
             columns = "id, event, call_id, made, body, first, attempts"
             due = f"SELECT {columns} {_WAITING} AND due <= ?2 ORDER BY due, made LIMIT 1"
             if connection.execute(due, (receiver, now)).fetchone() is None:
@@ -199,12 +199,14 @@ class SqliteOutbox:
                     return None
                 again = "UPDATE messages SET attempts = attempts + 1 WHERE receiver = ? AND id = ?"
                 connection.execute(again, (receiver, row[0]))
-            message = Message(id=row[0], receiver=receiver, event=row[1], call_id=row[2], made=row[3], body=row[4])
-            return Claim(message=message, since=row[5], attempts=row[6], token=token)
+            message = WebhookMessage(
+                id=row[0], receiver=receiver, event=row[1], call_id=row[2], made=row[3], body=row[4]
+            )
+            return MessageLease(message=message, since=row[5], attempts=row[6], token=token)
 
         return await self._run(work, absent=None)
 
-    async def settle(self, claim: Claim, outcome: Outcome) -> bool:
+    async def settle(self, claim: MessageLease, outcome: Outcome) -> bool:
         where = (claim.message.receiver, claim.message.id)
 
         def work(connection: sqlite3.Connection) -> bool:
@@ -294,7 +296,7 @@ class SqliteOutbox:
         return await self._file.run(work) if self._file else absent
 
 
-def _keep(connection: sqlite3.Connection, message: Message, now: float) -> None:
+def _keep(connection: sqlite3.Connection, message: WebhookMessage, now: float) -> None:
     (waiting,) = connection.execute(f"SELECT count(*) {_WAITING}", (message.receiver,)).fetchone()
     full = waiting >= MAX_WAITING
     connection.execute(

@@ -14,15 +14,15 @@ from toolgen.state.encryption import Seal, SealedScript
 from toolgen.state.outbox import (
     MAX_DEAD,
     MAX_WAITING,
-    Claim,
     Dead,
     DeadLetter,
     Delivered,
     Later,
-    Message,
+    MessageLease,
     Outbox,
     OutboxCounts,
     Outcome,
+    WebhookMessage,
 )
 from toolgen.state.redis_connection import RedisLink
 
@@ -42,7 +42,7 @@ class RedisOutbox(Outbox):
         self._redis = SealedScript(link, seal, _SCRIPT, "outbox", kept="messages to webhooks")
         self._receivers = tuple(receivers)
 
-    async def tell(self, call_id: str, event: str, messages: Sequence[Message], *, until: float) -> bool:
+    async def tell(self, call_id: str, event: str, messages: Sequence[WebhookMessage], *, until: float) -> bool:
         seal = await self._redis.seal()
         parts: list[str | bytes] = []
         for message in messages:
@@ -52,7 +52,7 @@ class RedisOutbox(Outbox):
         done = await self._redis.run("tell", call_id, event, repr(until), *bounds, *parts)
         return bool(done == 1)
 
-    async def claim(self, receiver: str, lease_s: float) -> Claim | None:
+    async def claim(self, receiver: str, lease_s: float) -> MessageLease | None:
         seal, token = await self._redis.seal(), secrets.token_hex(8)
         found = await self._redis.run("claim", receiver, token, repr(lease_s))
         if not found:
@@ -61,12 +61,12 @@ class RedisOutbox(Outbox):
         message = _opened(seal, receiver, message_id, box)
         if message is None:
             _logger.error("a message to %s is left out: %s", receiver, _UNUSABLE)
-            bare = Message(id=_text(message_id), receiver=receiver, event="", call_id="", made=0.0, body=b"")
-            await self.settle(Claim(message=bare, since=0.0, attempts=0, token=token), Dead(why=_UNUSABLE))
+            bare = WebhookMessage(id=_text(message_id), receiver=receiver, event="", call_id="", made=0.0, body=b"")
+            await self.settle(MessageLease(message=bare, since=0.0, attempts=0, token=token), Dead(why=_UNUSABLE))
             return None
-        return Claim(message=message, since=float(since), attempts=int(attempts), token=token)
+        return MessageLease(message=message, since=float(since), attempts=int(attempts), token=token)
 
-    async def settle(self, claim: Claim, outcome: Outcome) -> bool:
+    async def settle(self, claim: MessageLease, outcome: Outcome) -> bool:
         await self._redis.seal()
         match outcome:
             case Delivered():
@@ -116,10 +116,10 @@ class RedisOutbox(Outbox):
         await self._redis.close()
 
 
-def _opened(seal: Seal, receiver: str, message_id: bytes, box: bytes) -> Message | None:
+def _opened(seal: Seal, receiver: str, message_id: bytes, box: bytes) -> WebhookMessage | None:
     """A message as it was kept; None for what was changed, stood elsewhere, or is no message."""
     try:
-        return msgspec.json.decode(seal.open(box, _about(receiver, _text(message_id))), type=Message)
+        return msgspec.json.decode(seal.open(box, _about(receiver, _text(message_id))), type=WebhookMessage)
     except (StateError, msgspec.MsgspecError):
         return None
 

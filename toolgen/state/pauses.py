@@ -13,7 +13,7 @@ import msgspec
 from toolgen.background import Background, FaultLog, cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.state.count_connection import UnreachableError
+from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.versioned_box import VersionedBox
@@ -214,7 +214,7 @@ class SharedPauses:
             await self._box.follow()
         except StateError as error:
             self._failed = self._clock.monotonic()
-            self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+            self.trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
             return False
         self.trouble.clear()
         self._heard = began

@@ -23,9 +23,9 @@ __all__ = [
     "Hold",
     "Key",
     "Level",
+    "LimitRefusal",
+    "LimitTerms",
     "MemoryBuckets",
-    "Refusal",
-    "Terms",
     "Upstreams",
     "WaitingBuckets",
 ]
@@ -40,7 +40,7 @@ _SLACK = 1e-9  # what adding and subtracting fractions may lose
 _STEP_BACK_S = 60.0  # a clock that went back further than this is taken to be right
 
 
-class Terms(Protocol):
+class LimitTerms(Protocol):
     """One limit: a bucket that holds `burst` tokens (0: there is none) and gains `per_second`, and at most `concurrency` in flight
     (0: any number). `wait_s` is how long a call may wait for its turn."""
 
@@ -62,14 +62,14 @@ class Charge(Protocol):
     """What a call takes from the bucket of this key, beside its place in flight. No two charges of a call have the same key."""
 
     @property
-    def limit(self) -> Terms: ...
+    def limit(self) -> LimitTerms: ...
     @property
     def key(self) -> Key: ...
     @property
     def cost(self) -> float: ...
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class LimitRefusal(Struct, frozen=True, kw_only=True):
     """The limit that said no, why, and in how many seconds it might say yes."""
 
     limit: str
@@ -91,14 +91,14 @@ FREE = Hold()
 """What a call holds that no ceiling counts."""
 
 
-_Kept: TypeAlias = tuple[float, float, Terms]
+_Kept: TypeAlias = tuple[float, float, LimitTerms]
 """What is left in a bucket, at which time, and what filled it."""
 
 
 class Buckets(Protocol):
     """Whatever counts: this process, or all of them together."""
 
-    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         """Takes every charge, or none and says which limit refused. What is counted in memory answers without waiting."""
 
     def release(self, hold: Hold) -> None:
@@ -119,7 +119,7 @@ class MemoryBuckets:
         self._flying: dict[Key, int] = {}
         self._sweep_at = _SWEEP_EVERY
 
-    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         refusal = self.take(charges)
         if refusal is not None:
             return refusal
@@ -129,11 +129,11 @@ class MemoryBuckets:
                 keys += (charge.key,)
         return Hold(keys=keys) if keys else FREE
 
-    def take(self, charges: Sequence[Charge]) -> Refusal | None:
+    def take(self, charges: Sequence[Charge]) -> LimitRefusal | None:
         """`acquire` for callers that do not wait. Places in flight are released by their keys."""
         now = self._clock.monotonic()
         levels = self._levels
-        refusal: Refusal | None = None
+        refusal: LimitRefusal | None = None
         counted = False
         taken: dict[Key, _Kept] = {}
         for charge in charges:
@@ -141,7 +141,7 @@ class MemoryBuckets:
             if limit.concurrency:
                 counted = True
                 if self._flying.get(key, 0) >= limit.concurrency:
-                    crowded = Refusal(limit=limit.id, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
+                    crowded = LimitRefusal(limit=limit.id, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
                     refusal = _longer(refusal, crowded)
             burst = limit.burst
             if not burst:
@@ -159,7 +159,7 @@ class MemoryBuckets:
                     at = now
             left = tokens - charge.cost
             if not left >= -_SLACK:  # NaN, too, is too much
-                spent = Refusal(limit=limit.id, retry_after_s=_until(-left / limit.per_second))
+                spent = LimitRefusal(limit=limit.id, retry_after_s=_until(-left / limit.per_second))
                 refusal = _longer(refusal, spent)
             taken[key] = (left, at, limit)
         if refusal is not None:
@@ -208,7 +208,7 @@ def _until(seconds: float) -> float:
     return math.ceil(seconds * 1000) / 1000 if seconds < _MAX_WAIT_S else _MAX_WAIT_S
 
 
-def _longer(one: Refusal | None, other: Refusal) -> Refusal:
+def _longer(one: LimitRefusal | None, other: LimitRefusal) -> LimitRefusal:
     return other if one is None or other.retry_after_s > one.retry_after_s else one
 
 
@@ -234,7 +234,7 @@ class WaitingBuckets:
         """How many calls of this process wait."""
         return self._waiting
 
-    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         for charge in charges if self._lines else ():
             if charge.key in self._lines:
                 return await self._wait(charges, charge, None)
@@ -256,7 +256,9 @@ class WaitingBuckets:
     async def close(self) -> None:
         await self._buckets.close()
 
-    async def _wait(self, charges: Sequence[Charge], charge: Charge, refusal: Refusal | None) -> Hold | Refusal:
+    async def _wait(
+        self, charges: Sequence[Charge], charge: Charge, refusal: LimitRefusal | None
+    ) -> Hold | LimitRefusal:
         """Stands in the line of one bucket after the other, until every charge is taken or the shortest wait of them is over."""
         began = asyncio.get_running_loop().time()
         deadline = began + charge.limit.wait_s
@@ -271,10 +273,10 @@ class WaitingBuckets:
             charge, refusal = other, answer
 
     async def _stand(
-        self, charges: Sequence[Charge], charge: Charge, refusal: Refusal | None, deadline: float
-    ) -> Hold | Refusal:
+        self, charges: Sequence[Charge], charge: Charge, refusal: LimitRefusal | None, deadline: float
+    ) -> Hold | LimitRefusal:
         """Waits in one line. Ends with a refusal of this bucket when it is too late for it, or with one of another bucket."""
-        late = refusal or Refusal(limit=charge.limit.id, retry_after_s=charge.limit.wait_s)
+        late = refusal or LimitRefusal(limit=charge.limit.id, retry_after_s=charge.limit.wait_s)
         line = self._lines.get(charge.key)
         if self._waiting >= _MAX_WAITING or (line is not None and len(line) >= MAX_LINE_LENGTH):
             return late
@@ -320,11 +322,11 @@ async def _woken(turn: asyncio.Event, deadline: float, pause: float | None) -> b
     return True
 
 
-def _refuser(refusal: Refusal, charges: Sequence[Charge]) -> Charge:
+def _refuser(refusal: LimitRefusal, charges: Sequence[Charge]) -> Charge:
     return next(charge for charge in charges if charge.limit.id == refusal.limit)
 
 
-def _worth(refusal: Refusal, left_s: float) -> bool:
+def _worth(refusal: LimitRefusal, left_s: float) -> bool:
     """Whether waiting so long could help."""
     match refusal.reason:
         case "spent":
@@ -335,7 +337,7 @@ def _worth(refusal: Refusal, left_s: float) -> bool:
             return False
 
 
-def _pause(refusal: Refusal) -> float:
+def _pause(refusal: LimitRefusal) -> float:
     return refusal.retry_after_s if refusal.reason == "spent" else _POLL_S
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from toolgen.background import SeldomLog
 from toolgen.clock import Clock
-from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, UnreachableError
+from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, StoreUnreachableError
 from toolgen.state.redis_replies import link_error
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class RedisLink:
         answer = await self._ask(script, (), (argument,))
         if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
             await self._drop()
-            raise UnreachableError("TypeError", unconfirmed=True)
+            raise StoreUnreachableError("TypeError", unconfirmed=True)
         return answer
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
@@ -83,7 +83,7 @@ class RedisLink:
 
         It is ahead by at most what the answer took, and never behind: nothing that has expired is taken for valid.
 
-        Raises `UnreachableError` where it was never heard.
+        Raises `StoreUnreachableError` where it was never heard.
         """
         here = asyncio.get_running_loop().time()
         if self._ahead is None or here - self._asked > _KNOWN_S:
@@ -92,7 +92,7 @@ class RedisLink:
                 self._ahead, self._asked = seconds + micros / 1e6 - here, here
             except (TypeError, ValueError, LinkError) as error:
                 if self._ahead is None:
-                    raise UnreachableError(str(error)) from None
+                    raise StoreUnreachableError(str(error)) from None
         return asyncio.get_running_loop().time() + self._ahead
 
     async def _ask(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
@@ -222,7 +222,7 @@ class RedisClock:
 
     async def set(self) -> None:
         """Sets it by what Redis says. While that cannot be reached, it goes on from when it was."""
-        with contextlib.suppress(UnreachableError):
+        with contextlib.suppress(StoreUnreachableError):
             self._ahead = await self._link.now() - self._clock.now()
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from toolgen.errors import connection_failure
-from toolgen.state.count_connection import LinkError, ReplyError, UnreachableError
+from toolgen.state.count_connection import LinkError, ReplyError, StoreUnreachableError
 
 __all__ = ["link_error"]
 
@@ -71,7 +71,7 @@ def link_error(error: BaseException, place: str, *, connecting: bool = False) ->
     from redis import exceptions  # noqa: PLC0415 - an optional dependency
 
     if isinstance(error, exceptions.ConnectionError) and "max number of clients" in str(error):
-        return UnreachableError(f"{place}: it takes no more connections (maxclients)")
+        return StoreUnreachableError(f"{place}: it takes no more connections (maxclients)")
     answers = (
         exceptions.ResponseError,
         exceptions.AuthenticationError,
@@ -79,12 +79,12 @@ def link_error(error: BaseException, place: str, *, connecting: bool = False) ->
         exceptions.BusyLoadingError,
     )
     if not isinstance(error, answers):
-        return UnreachableError(f"{place}: {connection_failure(error)[0]}", unconfirmed=not connecting)
+        return StoreUnreachableError(f"{place}: {connection_failure(error)[0]}", unconfirmed=not connecting)
     code = _code_of(error)
     if code in _UNUSABLE:
-        return UnreachableError(f"{place}: {_UNUSABLE[code]} ({code})")
+        return StoreUnreachableError(f"{place}: {_UNUSABLE[code]} ({code})")
     if connecting:
-        return UnreachableError(f"{place}: it refuses the connection ({code}); check `state:` in toolgen.yaml")
+        return StoreUnreachableError(f"{place}: it refuses the connection ({code}); check `state:` in toolgen.yaml")
     own = _OWN_TEXT.search(str(error))
     return ReplyError(own[1].strip() if own else f"Redis answered with an error ({code})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolgen.state.call_states import Kind
-from toolgen.state.invocations import Fate, Held, Invocation, Invocations, Room, as_json
+from toolgen.state.invocations import Fate, Invocation, Invocations, RetainedBytes, Room, as_json
 
 __all__ = ["RememberedCalls"]
 
@@ -78,7 +78,7 @@ class RememberedCalls:
     async def due(self, now: float) -> tuple[Invocation, ...]:
         return await self._store.due(now)
 
-    async def held(self, principal: str) -> Held:
+    async def held(self, principal: str) -> RetainedBytes:
         return await self._store.held(principal)
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
-__all__ = ["Seen", "SeenPolicy"]
+__all__ = ["SeenPolicies", "SeenPolicy"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS policies (digest TEXT PRIMARY KEY, first REAL NOT NULL, last REAL NOT NULL, files TEXT NOT NULL);
@@ -29,7 +29,7 @@ class SeenPolicy(Struct, frozen=True, kw_only=True):
     last: float
 
 
-class Seen:
+class SeenPolicies:
     """In a file that every process of a machine writes. Nothing secret is given to it."""
 
     def __init__(self, path: Path) -> None:

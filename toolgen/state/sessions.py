@@ -11,10 +11,10 @@ import msgspec
 
 from toolgen.clock import Clock
 from toolgen.errors import StateError
-from toolgen.state.invocations import Party
+from toolgen.state.invocations import PrincipalRef
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
-__all__ = ["SESSIONS_EACH", "Attempt", "Session", "Sessions"]
+__all__ = ["SESSIONS_EACH", "SignInAttempt", "SignInSession", "SignInSessions"]
 
 SESSIONS_EACH = 20
 """How many sessions one principal may have; the one that was used least recently goes first."""
@@ -29,16 +29,16 @@ CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY, expires REAL NOT NULL,
 """
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class SignInSession(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who signed in: who they were then and by what proof, the token of their forms, and when (seconds since the epoch)."""
 
-    principal: Party
+    principal: PrincipalRef
     form_token: str
     begun: float
     expires: float
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class SignInAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who was sent to a provider to sign in, and what its answer has to fit."""
 
     state: str
@@ -47,7 +47,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     redirect: str
 
 
-class Sessions:
+class SignInSessions:
     """Both are looked up by the SHA-256 of what the browser holds, so that a reader of the file can be nobody.
 
     A session ends `idle_s` after its last request, and may be lost with the machine: people sign in again. Each method raises
@@ -59,7 +59,7 @@ class Sessions:
         self._idle_s = idle_s
         self._file = SqliteFile(path, kept="sessions", schema=_SCHEMA, pragmas=LASTING)
 
-    async def begin(self, session: Session) -> str:
+    async def begin(self, session: SignInSession) -> str:
         """Keeps a session, and returns what the browser is to show."""
         token = secrets.token_urlsafe(32)
 
@@ -79,17 +79,17 @@ class Sessions:
         await self._file.run(work)
         return token
 
-    async def of(self, token: str) -> Session | None:
+    async def of(self, token: str) -> SignInSession | None:
         """The session a browser shows; None for one that ended, or never was."""
         found = _digest(token)
 
-        def work(connection: sqlite3.Connection) -> Session | None:
+        def work(connection: sqlite3.Connection) -> SignInSession | None:
             now = self._clock.now()
             row = connection.execute(
                 "SELECT body FROM sessions WHERE id = ? AND expires > ? AND seen > ?",
                 (found, now, now - self._idle_s),
             ).fetchone()
-            return None if row is None else msgspec.json.decode(row[0], type=Session)
+            return None if row is None else msgspec.json.decode(row[0], type=SignInSession)
 
         return await self._file.run(work)
 
@@ -105,7 +105,7 @@ class Sessions:
             lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (_digest(token),))
         )
 
-    async def attempt(self, attempt: Attempt) -> str:
+    async def attempt(self, attempt: SignInAttempt) -> str:
         """Keeps an attempt to sign in elsewhere for ten minutes, and returns what the browser is to show when it comes back."""
         token = secrets.token_urlsafe(32)
 
@@ -121,14 +121,14 @@ class Sessions:
         await self._file.run(work)
         return token
 
-    async def take(self, token: str) -> Attempt | None:
+    async def take(self, token: str) -> SignInAttempt | None:
         """The attempt a browser comes back with, once."""
 
-        def work(connection: sqlite3.Connection) -> Attempt | None:
+        def work(connection: sqlite3.Connection) -> SignInAttempt | None:
             row = connection.execute(
                 "DELETE FROM attempts WHERE id = ? AND expires > ? RETURNING body", (_digest(token), self._clock.now())
             ).fetchone()
-            return None if row is None else msgspec.json.decode(row[0], type=Attempt)
+            return None if row is None else msgspec.json.decode(row[0], type=SignInAttempt)
 
         return await self._file.run(work)
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from toolgen.background import Background, cancel
 from toolgen.clock import Clock
-from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
-from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, MemoryBuckets, Refusal
+from toolgen.state.count_connection import Link, LinkError, Script, StoreUnreachableError
+from toolgen.state.rate_limits import FREE, RETRY_IN_FLIGHT_S, Charge, Hold, Key, Level, LimitRefusal, MemoryBuckets
 from toolgen.state.store_watch import StoreWatch
 
 __all__ = ["SharedBuckets"]
@@ -31,12 +31,12 @@ _MAX_BATCH = 256
 _MAX_KEY_LENGTH = 512
 
 
-class _Asked(Struct):
+class _PendingCharges(Struct):
     """One call's charges, until they are answered."""
 
     lease: str
     charges: Sequence[Charge]
-    answer: asyncio.Future[Hold | Refusal]
+    answer: asyncio.Future[Hold | LimitRefusal]
 
 
 class SharedBuckets:
@@ -68,7 +68,7 @@ class SharedBuckets:
         self._made = 0
         self._processes = 0  # that lived when it was last asked
         self._share = MemoryBuckets(clock)
-        self._asked: deque[_Asked] = deque()
+        self._asked: deque[_PendingCharges] = deque()
         self._leases: dict[str, tuple[Key, ...]] = {}
         self._released: list[tuple[str, str]] = []
         self._sending: asyncio.Task[None] | None = None
@@ -81,7 +81,7 @@ class SharedBuckets:
         """Whether the counting store answered when last asked."""
         return self._reachable
 
-    async def acquire(self, charges: Sequence[Charge]) -> Hold | Refusal:
+    async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         if not charges:
             return FREE
         if self._beating is None:
@@ -89,7 +89,7 @@ class SharedBuckets:
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return self._alone(charges)
         self._made += 1
-        asked = _Asked(f"{self._process}:{self._made}", charges, asyncio.get_running_loop().create_future())
+        asked = _PendingCharges(f"{self._process}:{self._made}", charges, asyncio.get_running_loop().create_future())
         self._asked.append(asked)
         self._send_soon()
         try:
@@ -144,7 +144,7 @@ class SharedBuckets:
             if waiting or self._released:
                 await self._run(waiting)
 
-    async def _run(self, batch: Sequence[_Asked], *, beat: bool = False) -> None:
+    async def _run(self, batch: Sequence[_PendingCharges], *, beat: bool = False) -> None:
         released, self._released = self._released, []
         epoch = self._known_epoch()
         beat, self._epoch = beat or epoch != self._epoch, epoch
@@ -162,10 +162,10 @@ class SharedBuckets:
         try:
             answer = await self._link.run(_SCRIPT, msgspec.json.encode(given))
             if len(answer) != 1 + 2 * len(batch) or not _fits(batch, answer[1::2]):
-                raise UnreachableError("it answers something else than was asked")
+                raise StoreUnreachableError("it answers something else than was asked")
         except LinkError as error:
             if beat or isinstance(
-                error, UnreachableError
+                error, StoreUnreachableError
             ):  # else these calls alone are refused, and the link has logged why
                 self._lost(str(error))
             for asked in batch:
@@ -180,14 +180,14 @@ class SharedBuckets:
         for asked, index, wait in zip(batch, answer[1::2], answer[2::2], strict=True):
             self._answer(asked, index, wait)
 
-    def _answer(self, asked: _Asked, index: int, wait_ms: int) -> None:
-        result: Hold | Refusal = FREE
+    def _answer(self, asked: _PendingCharges, index: int, wait_ms: int) -> None:
+        result: Hold | LimitRefusal = FREE
         if index:
             limit = asked.charges[index - 1].limit.id
             if wait_ms < 0:
-                result = Refusal(limit=limit, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
+                result = LimitRefusal(limit=limit, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
             else:
-                result = Refusal(limit=limit, retry_after_s=wait_ms / 1000)
+                result = LimitRefusal(limit=limit, retry_after_s=wait_ms / 1000)
         elif keys := tuple([charge.key for charge in asked.charges if charge.limit.concurrency]):
             result = Hold(keys=keys, id=asked.lease)
             self._leases[asked.lease] = keys
@@ -223,16 +223,16 @@ class SharedBuckets:
             _logger.warning("%s, where limits are counted, can be used again", self._link.place)
             self._changed(True)
 
-    def _alone(self, charges: Sequence[Charge]) -> Hold | Refusal:
+    def _alone(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         """What becomes of a call while the count cannot be asked."""
         strict = [charge.limit.id for charge in charges if charge.limit.on_failure != "share"]
         if strict or not self._processes:
             limit = strict[0] if strict else charges[0].limit.id
-            return Refusal(limit=limit, retry_after_s=RETRY_IN_FLIGHT_S, reason="unreachable")
+            return LimitRefusal(limit=limit, retry_after_s=RETRY_IN_FLIGHT_S, reason="unreachable")
         shares = [_Share(charge, self._processes) for charge in charges]
         for charge, share in zip(charges, shares, strict=True):
             if charge.limit.concurrency and not share.limit.concurrency:
-                return Refusal(limit=charge.limit.id, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
+                return LimitRefusal(limit=charge.limit.id, retry_after_s=RETRY_IN_FLIGHT_S, reason="crowded")
         refusal = self._share.take(shares)
         if refusal is not None:
             return refusal
@@ -269,7 +269,7 @@ class _Share:
         )
 
 
-def _fits(batch: Sequence[_Asked], indexes: Sequence[int]) -> bool:
+def _fits(batch: Sequence[_PendingCharges], indexes: Sequence[int]) -> bool:
     """Whether what is said to have refused each call is a limit that was asked for."""
     return all(0 <= index <= len(asked.charges) for asked, index in zip(batch, indexes, strict=True))
 

@@ -19,8 +19,8 @@ from msgspec import Struct, field
 
 from toolgen.clock import Clock
 from toolgen.frames import Frames
-from toolgen.state.count_connection import TIMEOUT_S, Script, UnreachableError
-from toolgen.state.history import Filter
+from toolgen.state.count_connection import TIMEOUT_S, Script, StoreUnreachableError
+from toolgen.state.history import BloomFilter
 from toolgen.state.rate_limits import Hold, Key, MemoryBuckets
 from toolgen.state.shared_histories import FORGOTTEN
 from toolgen.state.turn_counter import MemorySeat, MemoryTurns
@@ -32,7 +32,7 @@ _MAX_PARTIES = 10_000
 _Answer: TypeAlias = list[int | bytes | None]
 
 
-class _Asked(msgspec.Struct, frozen=True, array_like=True):
+class _ScriptStep(msgspec.Struct, frozen=True, array_like=True):
     """A step of a script, by its name, with what it is given."""
 
     number: int
@@ -113,10 +113,10 @@ class _Worker:
         self._unheard: set[str] = set()  # leases that it did not name when it last named those it has
         self._seats: dict[tuple[str, str], list[MemorySeat]] = {}
         self.ended = asyncio.Event()
-        self.frames: Frames[_Asked] = Frames(_Asked, self._heard, self._lost)
+        self.frames: Frames[_ScriptStep] = Frames(_ScriptStep, self._heard, self._lost)
         server.workers.add(self)
 
-    def _heard(self, asked: _Asked) -> None:
+    def _heard(self, asked: _ScriptStep) -> None:
         value: _Answer | None = None
         try:
             match asked.script:
@@ -201,19 +201,19 @@ def _terms(index: int, rate: float, burst: float, concurrency: int) -> _Terms:
     return _Terms(str(index), rate, burst, concurrency)
 
 
-class _Shelf(Struct):
+class _CacheEntry(Struct):
     """What is kept of one party: a version and a box by name, those used last at the end."""
 
     boxes: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)
-    forgotten: Filter | None = None
+    forgotten: BloomFilter | None = None
 
 
 class _Boxes:
     """Histories, sealed by the workers. A party may push out its own sessions alone; of what was pushed out, that is remembered."""
 
     def __init__(self) -> None:
-        self._shelves: OrderedDict[str, _Shelf] = OrderedDict()
-        self._forgotten: Filter | None = None
+        self._shelves: OrderedDict[str, _CacheEntry] = OrderedDict()
+        self._forgotten: BloomFilter | None = None
 
     def replace(self, arguments: Sequence[bytes]) -> _Answer:
         """`history.lua`, of what follows its time to live and its epoch: four for each name."""
@@ -248,9 +248,9 @@ class _Boxes:
         party = name.split(":")[1]
         shelf = self._shelves.get(party)
         if shelf is None:
-            shelf = self._shelves[party] = _Shelf()
+            shelf = self._shelves[party] = _CacheEntry()
             if len(self._shelves) > _MAX_PARTIES:
-                self._forgotten = self._forgotten or Filter()
+                self._forgotten = self._forgotten or BloomFilter()
                 self._forgotten.add(self._shelves.popitem(last=False)[0])
         self._shelves.move_to_end(party)
         shelf.boxes[name] = (version, box)
@@ -258,7 +258,7 @@ class _Boxes:
         if len(shelf.boxes) > _MAX_SESSIONS + 1:
             oldest = next(one for one in shelf.boxes if one.startswith("s:"))
             del shelf.boxes[oldest]
-            shelf.forgotten = shelf.forgotten or Filter()
+            shelf.forgotten = shelf.forgotten or BloomFilter()
             shelf.forgotten.add(oldest)
 
 
@@ -278,28 +278,28 @@ class CountClient:
         self._asked: dict[int, asyncio.Future[list[int | bytes | None]]] = {}
 
     async def run(self, script: Script, argument: bytes) -> list[int]:
-        """The whole numbers that a script answers. Raises `UnreachableError`."""
+        """The whole numbers that a script answers. Raises `StoreUnreachableError`."""
         answer: list[int] = await self.ask(script, "", argument)
         if not all(isinstance(item, int) for item in answer):
-            raise UnreachableError("TypeError")
+            raise StoreUnreachableError("TypeError")
         return answer
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
-        """What a script answers. Raises `UnreachableError`."""
+        """What a script answers. Raises `StoreUnreachableError`."""
         if self._frames.transport is None:
             await self._open()
         if not self._frames.is_open:
-            raise UnreachableError("ConnectionError")
+            raise StoreUnreachableError("ConnectionError")
         self._number += 1
         number, answer = self._number, asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         given = [one.encode() if isinstance(one, str) else one for one in ((key, *arguments) if key else arguments)]
         try:
-            self._frames.send(_Asked(number, script.name, given))  # type: ignore[arg-type] # as the other end finds out
+            self._frames.send(_ScriptStep(number, script.name, given))  # type: ignore[arg-type] # as the other end finds out
             async with asyncio.timeout(2 * TIMEOUT_S):
                 return await answer
         except (TimeoutError, ValueError) as error:
-            raise UnreachableError(type(error).__name__) from None
+            raise StoreUnreachableError(type(error).__name__) from None
         finally:
             del self._asked[number]
 
@@ -323,11 +323,11 @@ class CountClient:
         if answer is None or answer.done():
             return
         if said.value is None:
-            answer.set_exception(UnreachableError("it does not understand what is asked"))
+            answer.set_exception(StoreUnreachableError("it does not understand what is asked"))
         else:
             answer.set_result(said.value)
 
     def _lost(self) -> None:
         for answer in self._asked.values():
             if not answer.done():
-                answer.set_exception(UnreachableError("ConnectionError"))
+                answer.set_exception(StoreUnreachableError("ConnectionError"))

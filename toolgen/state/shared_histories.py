@@ -22,25 +22,25 @@ from msgspec import Struct
 from toolgen.background import cancel
 from toolgen.clock import Clock
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.state.count_connection import Link, LinkError, Script, UnreachableError
+from toolgen.state.count_connection import Link, LinkError, Script, StoreUnreachableError
 from toolgen.state.encryption import Seal
-from toolgen.state.history import Entry, Ledger, Number, Page, Tally, View, exact
+from toolgen.state.history import HistoryEntry, HistoryPage, HistoryView, Number, ToolTally, UsageHistory, exact
 from toolgen.state.store_watch import StoreWatch
 
-__all__ = ["Kept", "SharedHistories", "Turn", "read", "written"]
+__all__ = ["OptimisticTransaction", "SharedHistories", "StoredHistory", "read", "written"]
 
 _MAX_FLIGHT_S = 24 * 3600.0
 
 
-class Kept(Struct):
+class StoredHistory(Struct):
     """A ledger and its calls in flight, each by a name of its own, with the time it began. `version` is "" for one that was never written.
 
     `unsure`: what is there by now is not known. Until `incomplete_until`, something that was counted is missing.
     """
 
-    ledger: Ledger
+    ledger: UsageHistory
     version: str = ""
-    flying: dict[str, list[tuple[float, Entry]]] = {}
+    flying: dict[str, list[tuple[float, HistoryEntry]]] = {}
     incomplete_until: float = 0.0
     changed: bool = False
     unsure: bool = False
@@ -74,7 +74,7 @@ class _Ledger(msgspec.Struct, array_like=True):
     flights: list[_Flight]
 
 
-def written(kept: Kept, now: float) -> bytes:
+def written(kept: StoredHistory, now: float) -> bytes:
     """The bytes, of the pages that still count."""
     ledger = kept.ledger
     for _ in ledger.pages(now):
@@ -105,22 +105,22 @@ def written(kept: Kept, now: float) -> bytes:
     )
 
 
-def read(body: bytes, *, windowed: bool, now: float) -> Kept:
+def read(body: bytes, *, windowed: bool, now: float) -> StoredHistory:
     """What was written. A call whose worker never came back counts as one that failed. Raises `StateError`."""
     try:
         found = msgspec.msgpack.decode(body, type=_Ledger)
-        ledger = Ledger(windowed=windowed)
+        ledger = UsageHistory(windowed=windowed)
         ledger.touched = found.touched
         for page in found.pages:
             tallies = {
-                tool: Tally(tally.succeeded, tally.counted, _numbers(tally.sums))
+                tool: ToolTally(tally.succeeded, tally.counted, _numbers(tally.sums))
                 for tool, tally in page.tallies.items()
             }
-            ledger.by_time[page.time] = Page(tallies, page.labels)
-        kept = Kept(ledger=ledger, incomplete_until=found.incomplete_until)
+            ledger.by_time[page.time] = HistoryPage(tallies, page.labels)
+        kept = StoredHistory(ledger=ledger, incomplete_until=found.incomplete_until)
         for flight in found.flights:
             if now - flight.began <= _MAX_FLIGHT_S:
-                entry = Entry(ledger.by_time[flight.time], flight.tool, _numbers(flight.numbers), flight.labels)
+                entry = HistoryEntry(ledger.by_time[flight.time], flight.tool, _numbers(flight.numbers), flight.labels)
                 kept.flying.setdefault(flight.name, []).append((flight.began, entry))
                 ledger.flying += 1
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
@@ -154,7 +154,7 @@ _Whose: TypeAlias = tuple[tuple[str, ...], str]
 """The parties of a call, in order, and its session, "" for none."""
 
 
-class Turn:
+class OptimisticTransaction:
     """The histories of a call's parties while it is decided. What was read may be old: `commit` tells."""
 
     def __init__(self, histories: SharedHistories, whose: _Whose) -> None:
@@ -184,7 +184,7 @@ class SharedHistories:
         self._clock = clock
         self._watch = watch
         self._root = f"{link.prefix}:history"
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, StoredHistory] = OrderedDict()
         self._calls: dict[str, tuple[_Whose, str]] = {}  # and the name of its flight: a call that waited flies twice
         self._begun: dict[_Whose, set[str]] = {}  # in the turn that is under way
         self._ended: dict[_Whose, dict[str, str]] = {}  # until it is known to be written
@@ -220,7 +220,7 @@ class SharedHistories:
         self._fault = "" if error is None else f"earlier calls cannot be counted in {self._link.place} ({error})"
 
     @asynccontextmanager
-    async def turn(self, parties: Iterable[str], session: str) -> AsyncIterator[Turn]:
+    async def turn(self, parties: Iterable[str], session: str) -> AsyncIterator[OptimisticTransaction]:
         """The turn of a call of these parties. What ended meanwhile is settled with it."""
         whose = (tuple(sorted(set(parties))), session)
         async with AsyncExitStack() as locks:
@@ -229,7 +229,7 @@ class SharedHistories:
             self._under_way.update(dict.fromkeys(whose[0], whose))
             try:
                 self._settle(whose)
-                yield Turn(self, whose)
+                yield OptimisticTransaction(self, whose)
             finally:
                 self._begun.pop(whose, None)
 
@@ -248,12 +248,12 @@ class SharedHistories:
             else:
                 self._under_way.pop(party, None)
 
-    def views(self, principal: str, session: str) -> tuple[View, View]:
+    def views(self, principal: str, session: str) -> tuple[HistoryView, HistoryView]:
         """What conditions may ask, in a turn: the session's view and the principal's."""
         now = self._clock.now()
         names = _names(((principal,), session))
         whole = self._view(names[0], now)
-        return (self._view(names[1], now) if session else View(None, now)), whole
+        return (self._view(names[1], now) if session else HistoryView(None, now)), whole
 
     def begin(
         self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
@@ -303,7 +303,7 @@ class SharedHistories:
         await self._link.close()
 
     async def write(self, whose: _Whose) -> bool:
-        """`Turn.commit`."""
+        """`OptimisticTransaction.commit`."""
         seal, names, settled = self._seal(), _names(whose), tuple(self._ended.get(whose, ()))
         arguments: list[str | bytes] = [_KEPT_MS, self._epoch()]
         versions: dict[str, str] = {}
@@ -320,7 +320,7 @@ class SharedHistories:
         except BaseException as error:
             for name in names:  # whether it was written, nobody knows
                 self._kept[name].unsure = True
-            if isinstance(error, UnreachableError):
+            if isinstance(error, StoreUnreachableError):
                 self._answered(error)
                 raise StateUnavailableError(
                     f"earlier calls are counted in {self._link.place}, which cannot be used ({error})"
@@ -353,10 +353,10 @@ class SharedHistories:
             self._calls.pop(call, None)
         self._settle(whose)
 
-    def _fresh(self, seal: Seal, name: str, version: str, box: bytes | None) -> Kept:
+    def _fresh(self, seal: Seal, name: str, version: str, box: bytes | None) -> StoredHistory:
         windowed, now = name.startswith("p:"), self._clock.now()
         before = self._kept.get(name)
-        kept = Kept(ledger=Ledger(windowed=windowed))
+        kept = StoredHistory(ledger=UsageHistory(windowed=windowed))
         if box is not None:
             kept = read(seal.open(box, _about(name, version)), windowed=windowed, now=now)
         kept.version = version
@@ -386,15 +386,15 @@ class SharedHistories:
         finally:
             del self._settling[whose]
 
-    def _view(self, name: str, now: float) -> View:
+    def _view(self, name: str, now: float) -> HistoryView:
         kept = self._known(name)
         idle = name.startswith("s:") and not kept.flying and kept.version != "" and now - kept.ledger.touched > _IDLE_S
-        return View(kept.ledger, now, forgotten=idle or now < kept.incomplete_until)
+        return HistoryView(kept.ledger, now, forgotten=idle or now < kept.incomplete_until)
 
-    def _known(self, name: str) -> Kept:
+    def _known(self, name: str) -> StoredHistory:
         kept = self._kept.get(name)
         if kept is None:
-            kept = self._kept[name] = Kept(ledger=Ledger(windowed=name.startswith("p:")), unsure=True)
+            kept = self._kept[name] = StoredHistory(ledger=UsageHistory(windowed=name.startswith("p:")), unsure=True)
             if len(self._kept) > _MAX_CACHED:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(name)

@@ -18,7 +18,7 @@ from toolgen.errors import StateError
 from toolgen.model.result import Failed, Shape
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
-__all__ = ["EACH", "EXPIRES_S", "KEY_BYTES", "TOTAL", "Flight", "Kept", "Results", "StoredAnswers"]
+__all__ = ["EACH", "EXPIRES_S", "KEY_BYTES", "TOTAL", "Flight", "Results", "StoredAnswer", "StoredAnswers"]
 
 EXPIRES_S = 900.0
 EACH = 16 * 1024 * 1024
@@ -113,7 +113,7 @@ _UNSHARED_S = 10.0
 _MAX_UNSHARED = 4096
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class StoredAnswer(Struct, frozen=True, kw_only=True):
     """One answer: its data as JSON, and where in that the system's own stands; its `Link` header, when it was made, until when it is
     fresh, and until when better than none (monotonic times)."""
 
@@ -137,7 +137,7 @@ class Flight:
     __slots__ = ("found", "places")
 
     def __init__(self, places: int) -> None:
-        self.found: asyncio.Future[Kept | Failed | None] = asyncio.get_running_loop().create_future()
+        self.found: asyncio.Future[StoredAnswer | Failed | None] = asyncio.get_running_loop().create_future()
         self.places = asyncio.Semaphore(places)
 
 
@@ -147,13 +147,13 @@ class Results:
     def __init__(self, clock: Clock, capacity: int = CAPACITY) -> None:
         self._clock = clock
         self._capacity = capacity
-        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
+        self._kept: OrderedDict[bytes, StoredAnswer] = OrderedDict()
         self._writes: dict[str, int] = {}
         self._unshared: OrderedDict[bytes, float] = OrderedDict()
         self.flights: dict[bytes, Flight] = {}
         self.size = 0
 
-    def get(self, key: bytes) -> Kept | None:
+    def get(self, key: bytes) -> StoredAnswer | None:
         """What is kept, also where it is stale."""
         kept = self._kept.get(key)
         if kept is None:
@@ -164,7 +164,7 @@ class Results:
         self._kept.move_to_end(key)
         return kept
 
-    def put(self, key: bytes, kept: Kept) -> None:
+    def put(self, key: bytes, kept: StoredAnswer) -> None:
         """Keeps an answer, in place of others that were not asked for in longer; not one that would take an eighth of all the room."""
         self.drop(key)
         size = _size(kept)
@@ -205,5 +205,5 @@ class Results:
         self._writes[source] = self._writes.get(source, 0) + 1
 
 
-def _size(kept: Kept) -> int:
+def _size(kept: StoredAnswer) -> int:
     return len(kept.body) + len(kept.link) + _OVERHEAD

@@ -18,9 +18,9 @@ from msgspec import Struct, field
 
 from toolgen.background import Background, cancel
 from toolgen.clock import Clock
-from toolgen.state.count_connection import Link, LinkError, ReplyError, Script, UnreachableError
+from toolgen.state.count_connection import Link, LinkError, ReplyError, Script, StoreUnreachableError
 
-__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemorySeat", "MemoryTurns", "Seat", "SharedTurns", "Turns"]
+__all__ = ["FORGOTTEN_S", "MAX_CALLS", "Excess", "MemorySeat", "MemoryTurns", "SharedTurns", "TurnCounter", "TurnLease"]
 
 Parties: TypeAlias = tuple[str, ...]
 
@@ -40,7 +40,7 @@ class Excess(Struct, frozen=True, kw_only=True):
     retry_after_s: float
 
 
-class Seat(ABC):
+class TurnLease(ABC):
     """One call's place in a turn of its conversation, taken when it is made. Entered while its caller waits; its turn lasts as long as
     that, and as long as any of the tasks that hold it."""
 
@@ -82,10 +82,10 @@ class Seat(ABC):
             self._vacate()
 
 
-class Turns(Protocol):
+class TurnCounter(Protocol):
     """Whatever counts turns: this process, or all of them together."""
 
-    def join(self, parties: Parties, conversation: str) -> Seat:
+    def join(self, parties: Parties, conversation: str) -> TurnLease:
         """A seat in the turn that is in flight in this conversation of theirs, or in the next where none is. Never waits, so that calls
         made at once are one turn."""
         ...
@@ -100,7 +100,7 @@ class _Conversation(Struct):
     joined: float = 0.0  # its last turn, by its last call
 
 
-class MemorySeat(Seat):
+class MemorySeat(TurnLease):
     """A seat that is counted here; `refused` says at once why it is none."""
 
     __slots__ = ("_conversation", "refused")
@@ -205,7 +205,7 @@ class _Step(Struct):
     done: asyncio.Future[Excess | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class _SharedSeat(Seat):
+class _SharedSeat(TurnLease):
     __slots__ = ("_group", "_turns")
 
     def __init__(self, turns: SharedTurns, group: _Group) -> None:
@@ -248,7 +248,7 @@ class SharedTurns:
         self._reachable = True
         self._down_until = 0.0
 
-    def join(self, parties: Parties, conversation: str) -> Seat:
+    def join(self, parties: Parties, conversation: str) -> TurnLease:
         name = _digest([parties, conversation])
         group = self._groups.get(name)
         if group is None:
@@ -302,7 +302,7 @@ class SharedTurns:
             try:
                 told = await self._link.run(_SCRIPT, msgspec.json.encode(given))
                 if len(told) != 2 * len(batch):
-                    raise UnreachableError("it answers something else than was asked")
+                    raise StoreUnreachableError("it answers something else than was asked")
                 answers = [_excess(code, wait_ms) for code, wait_ms in zip(told[::2], told[1::2], strict=True)]
                 self._found()
             except ReplyError:  # these turns alone are refused, and the link has logged why

@@ -28,9 +28,9 @@ __all__ = [
     "MAX_VALUES",
     "MAX_VALUE_BYTES",
     "RedisVault",
-    "Scope",
     "SqliteVault",
-    "Vault",
+    "TokenScope",
+    "ValueVault",
     "skip_numbers",
 ]
 
@@ -55,7 +55,7 @@ Token = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Scope:
+class TokenScope:
     """Whose values these are: of one session of a principal and of whom it acts for (`parties`)."""
 
     parties: tuple[str, ...]
@@ -72,22 +72,22 @@ class Scope:
         return _digest([list(self.parties), self.session])
 
 
-class Vault(Protocol):
+class ValueVault(Protocol):
     """What stands for a value in a session, and the value. Each method raises `StateError`.
 
     The same value has the same number in a session; a number stands for one value among all sessions of its owner.
     """
 
-    async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
+    async def keep(self, scope: TokenScope, values: Sequence[Value]) -> dict[Value, int]:
         """The numbers of values, kept from now on; none for one that is too long, or that the session has no more room for."""
 
-    async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
+    async def find(self, scope: TokenScope, tokens: Sequence[Token]) -> dict[Token, str]:
         """The values of those tokens that this session has."""
 
-    async def give(self, scope: Scope, values: Sequence[Value]) -> None:
+    async def give(self, scope: TokenScope, values: Sequence[Value]) -> None:
         """Remember that calls of this owner were given these values: the systems that they reach may tell them later."""
 
-    async def given(self, scope: Scope) -> list[Value]:
+    async def given(self, scope: TokenScope) -> list[Value]:
         """All values that calls of this owner were given, in any session."""
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class SqliteVault:
         # A number that was told and then forgotten would be given to another value.
         self._file = SqliteFile(path, kept="values behind tokens", schema=_SCHEMA, pragmas=DURABLE)
 
-    async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
+    async def keep(self, scope: TokenScope, values: Sequence[Value]) -> dict[Value, int]:
         seal, wanted = self._sealed(), _usable(values)
 
         def work(connection: sqlite3.Connection) -> dict[Value, int]:
@@ -143,7 +143,7 @@ class SqliteVault:
 
         return await self._file.run(work)
 
-    async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
+    async def find(self, scope: TokenScope, tokens: Sequence[Token]) -> dict[Token, str]:
         if not tokens or not self._file:
             return {}
         seal = self._sealed()
@@ -163,7 +163,7 @@ class SqliteVault:
 
         return await self._file.run(work)
 
-    async def give(self, scope: Scope, values: Sequence[Value]) -> None:
+    async def give(self, scope: TokenScope, values: Sequence[Value]) -> None:
         seal, expires = self._sealed(), self._clock.now() + GIVEN_S
         rows = [(scope.owner, *row, expires) for row in _given_rows(seal, scope, values)]
 
@@ -178,7 +178,7 @@ class SqliteVault:
 
         await self._file.run(work)
 
-    async def given(self, scope: Scope) -> list[Value]:
+    async def given(self, scope: TokenScope) -> list[Value]:
         if not self._file:
             return []
         seal = self._sealed()
@@ -222,14 +222,14 @@ def skip_numbers(path: Path, now: float) -> None:
         raise StateUnavailableError(f"cannot be written: {error}", where=str(path)) from error
 
 
-def _renew(connection: sqlite3.Connection, scope: Scope, now: float) -> None:
+def _renew(connection: sqlite3.Connection, scope: TokenScope, now: float) -> None:
     connection.execute(
         "UPDATE kept_values SET expires = ? WHERE session = ? AND expires > ? AND expires < ?",
         (now + IDLE_S, scope.id, now, now + IDLE_S - _FRESH_S),
     )
 
 
-def _held(connection: sqlite3.Connection, scope: Scope) -> int:
+def _held(connection: sqlite3.Connection, scope: TokenScope) -> int:
     """How many values a session has. For a new one the owner's session that was used least recently makes room."""
     (held,) = connection.execute("SELECT count(*) FROM kept_values WHERE session = ?", (scope.id,)).fetchone()
     if not held:
@@ -241,7 +241,9 @@ def _held(connection: sqlite3.Connection, scope: Scope) -> int:
     return int(held)
 
 
-def _number(connection: sqlite3.Connection, scope: Scope, value: Value, seal: Seal, now: float, *, room: bool) -> int:
+def _number(
+    connection: sqlite3.Connection, scope: TokenScope, value: Value, seal: Seal, now: float, *, room: bool
+) -> int:
     """The number of a value; less than 0 where it is new, and 0 where there is no room for it."""
     kind, mac = value[0], _mac(seal, scope, value)
     row = connection.execute(
@@ -273,7 +275,7 @@ class RedisVault:
     def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
         self._redis = SealedScript(link, seal, _SCRIPT, "values", kept="values behind tokens")
 
-    async def keep(self, scope: Scope, values: Sequence[Value]) -> dict[Value, int]:
+    async def keep(self, scope: TokenScope, values: Sequence[Value]) -> dict[Value, int]:
         seal = await self._redis.seal()
         found: dict[Value, int] = {}
         for batch in _batches(_usable(values)):
@@ -290,7 +292,7 @@ class RedisVault:
                 await self._redis.run("put", scope.id, _IDLE_MS, *boxes)
         return found
 
-    async def find(self, scope: Scope, tokens: Sequence[Token]) -> dict[Token, str]:
+    async def find(self, scope: TokenScope, tokens: Sequence[Token]) -> dict[Token, str]:
         if not tokens:
             return {}
         seal = await self._redis.seal()
@@ -302,13 +304,13 @@ class RedisVault:
                 found[token] = _opened(seal, _about(scope, token), box)
         return found
 
-    async def give(self, scope: Scope, values: Sequence[Value]) -> None:
+    async def give(self, scope: TokenScope, values: Sequence[Value]) -> None:
         seal = await self._redis.seal()
         for batch in _batches(list(values)):
             parts = [part for row in _given_rows(seal, scope, batch) for part in row]
             await self._redis.run("give", scope.owner, str(int(GIVEN_S)), str(MAX_GIVEN), *parts)
 
-    async def given(self, scope: Scope) -> list[Value]:
+    async def given(self, scope: TokenScope) -> list[Value]:
         seal = await self._redis.seal()
         found = await self._redis.run("given", scope.owner, str(int(GIVEN_S)))
         names = [str(name, "ascii") if isinstance(name, bytes) else name for name in found[::2]]
@@ -330,17 +332,17 @@ def _batches(values: list[Value]) -> Iterator[list[Value]]:
         yield values[at : at + _BATCH]
 
 
-def _mac(seal: Seal, scope: Scope, value: Value) -> str:
+def _mac(seal: Seal, scope: TokenScope, value: Value) -> str:
     """Tells equal values of a session apart from others, and says nothing to who has no key."""
     about = f"{scope.id} {value[0]} ".encode()
     return hmac.new(seal.values, about + _encoded(value[1]), hashlib.sha256).hexdigest()[:32]
 
 
-def _closed(seal: Seal, scope: Scope, token: Token, text: str) -> bytes:
+def _closed(seal: Seal, scope: TokenScope, token: Token, text: str) -> bytes:
     return seal.close(_encoded(text), _about(scope, token))
 
 
-def _given_rows(seal: Seal, scope: Scope, values: Sequence[Value]) -> list[tuple[str, str, bytes]]:
+def _given_rows(seal: Seal, scope: TokenScope, values: Sequence[Value]) -> list[tuple[str, str, bytes]]:
     """Kind, MAC and sealed text of values; the MAC tells equal values of an owner apart from others."""
     rows = []
     for kind, text in dict.fromkeys(values):
@@ -356,11 +358,11 @@ def _opened(seal: Seal, about: str, box: bytes) -> str:
     raise StateError("what is kept behind a token is not what was kept there")
 
 
-def _about(scope: Scope, token: Token) -> str:
+def _about(scope: TokenScope, token: Token) -> str:
     return f"value {scope.id} {token[0]} {token[1]}"
 
 
-def _about_given(scope: Scope, kind: str, mac: str) -> str:
+def _about_given(scope: TokenScope, kind: str, mac: str) -> str:
     return f"given {scope.owner} {kind} {mac}"
 
 

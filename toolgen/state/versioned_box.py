@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from toolgen.errors import StateError, StateUnavailableError
-from toolgen.state.count_connection import LinkError, Script, UnreachableError
+from toolgen.state.count_connection import LinkError, Script, StoreUnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.redis_connection import RedisLink
 
@@ -85,7 +85,7 @@ class VersionedBox(Generic[T]):
     async def _run(self, *arguments: str | bytes) -> Any:
         try:
             return await self._link.ask(_SCRIPT, self._key, *arguments)
-        except UnreachableError as error:
+        except StoreUnreachableError as error:
             raise StateUnavailableError(f"{self._what} is kept in Redis, which cannot be used ({error})") from error
         except LinkError as error:
             raise StateError(f"{self._what} is kept in Redis: {error}") from error

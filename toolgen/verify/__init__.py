@@ -1,12 +1,12 @@
 """Proof that tools say what their descriptions say: every request is read back, by others than who wrote it, and compared."""
 
 from toolgen.verify.source import SourceReport, verify_source
-from toolgen.verify.verdicts import Failed, NotApplicable, Proven, ToolReport, Unproven, Verdict
+from toolgen.verify.verdicts import FailedTool, NotApplicable, ProvenTool, ToolReport, Unproven, Verdict
 
 __all__ = [
-    "Failed",
+    "FailedTool",
     "NotApplicable",
-    "Proven",
+    "ProvenTool",
     "SourceReport",
     "ToolReport",
     "Unproven",

@@ -17,7 +17,7 @@ from toolgen.verify.known_differences import CONTRARY, Deliberate, is_bytes, is_
 from toolgen.verify.reader import ABSENT
 from toolgen.verify.spec_references import References
 
-__all__ = ["Agreement", "Difference", "Second", "Side"]
+__all__ = ["Agreement", "SchemaDisagreement", "Second", "Side"]
 
 _MAX_CHAIN_LENGTH = 60
 _COMPOSED = ("allOf", "anyOf", "oneOf")
@@ -30,7 +30,7 @@ _AGREEING = frozenset(
 )
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class SchemaDisagreement(Struct, frozen=True, kw_only=True):
     """What a tool's schema says otherwise. `path` leads to the value, `pointer` into the description.
 
     `value` is one that only one of the two accepts, where one is easily named: `ABSENT` otherwise. `schemas` are the tool's and the
@@ -45,7 +45,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     word: str = ""  # the keyword that differs
 
 
-Second = Callable[[Difference, Mapping[str, Any], str], str]
+Second = Callable[[SchemaDisagreement, Mapping[str, Any], str], str]
 """A second judge of a difference, told the tool's `$defs` and what hides a property: why it sees none, or ""."""
 
 
@@ -90,7 +90,7 @@ class Agreement:
         pointer: str,
         path: tuple[str | int, ...],
         side: Side,
-    ) -> Difference | None:
+    ) -> SchemaDisagreement | None:
         """The first difference between a tool's schema and one as written, or None."""
         return _Comparison(self, definitions, side).run(_Pair(tool=tool, written=written, pointer=pointer, path=path))
 
@@ -116,7 +116,7 @@ class _Comparison:
         self._side = side
         self._todo: list[_Pair] = []
 
-    def run(self, first: _Pair) -> Difference | None:
+    def run(self, first: _Pair) -> SchemaDisagreement | None:
         seen: set[tuple[int, int, frozenset[str], frozenset[str], bool]] = set()
         self._todo.append(first)
         while self._todo:
@@ -129,7 +129,7 @@ class _Comparison:
                 return found
         return None
 
-    def _differ(self, pair: _Pair) -> Difference | None:
+    def _differ(self, pair: _Pair) -> SchemaDisagreement | None:
         tool, written, opened = self._followed(pair)
         if opened:
             return None
@@ -179,8 +179,8 @@ class _Comparison:
             written = self._deliberate.target(pointer)
         return tool, replace(pair, written=written, pointer=pointer), False
 
-    def _said(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> Difference | None:
-        found = Difference(
+    def _said(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> SchemaDisagreement | None:
+        found = SchemaDisagreement(
             path=pair.path,
             pointer=f"{pair.pointer}/{word}" if wanted is not None else pair.pointer,
             what=_sentence(word, ours, wanted),
@@ -189,7 +189,7 @@ class _Comparison:
         )
         return found if word in _UNJUDGED else self._agreed(pair, found)
 
-    def _agreed(self, pair: _Pair, found: Difference) -> Difference | None:
+    def _agreed(self, pair: _Pair, found: SchemaDisagreement) -> SchemaDisagreement | None:
         """A difference that the second judge sees too; any other is kept among what is disputed."""
         if self._side.files:
             return found  # bytes are no values that a validator could judge
@@ -200,22 +200,22 @@ class _Comparison:
         self._agreement.disputed.append(f"{where} at {found.pointer} {found.what}, but {why}")
         return None
 
-    def _required(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Difference | None:
+    def _required(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> SchemaDisagreement | None:
         ours, wanted = mine.get("required", frozenset()), theirs.get("required", frozenset())
         if ours == wanted:
             return None
         where = f"{pair.pointer}/required" if wanted else pair.pointer
         for name in sorted(ours - wanted):
             what = f"requires {name!r}, which the description does not"
-            if found := self._agreed(pair, Difference(path=pair.path, pointer=where, what=what, value={})):
+            if found := self._agreed(pair, SchemaDisagreement(path=pair.path, pointer=where, what=what, value={})):
                 return found
         for name in sorted(wanted - ours - pair.hidden):
             what = f"does not require {name!r}, which the description does"
-            if found := self._agreed(pair, Difference(path=pair.path, pointer=where, what=what, value={})):
+            if found := self._agreed(pair, SchemaDisagreement(path=pair.path, pointer=where, what=what, value={})):
                 return found
         return None
 
-    def _inside(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Difference | None:
+    def _inside(self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> SchemaDisagreement | None:
         """The schemas that these hold, to be compared in their turn; a difference where one has none for the other's."""
         for word in MAPS:
             if found := self._named(pair, word, mine.get(word, {}), theirs.get(word, {})):
@@ -228,7 +228,7 @@ class _Comparison:
                 return found
         return self._referred(pair, mine.get("$ref"), theirs.get("$ref"))
 
-    def _listed(self, pair: _Pair, word: str, ours: list[Any], theirs: Mapping[str, Any]) -> Difference | None:
+    def _listed(self, pair: _Pair, word: str, ours: list[Any], theirs: Mapping[str, Any]) -> SchemaDisagreement | None:
         wanted = theirs.get(word, [])
         if len(ours) != len(wanted):
             return self._said(pair, word, len(ours) or None, len(wanted) or None)
@@ -239,7 +239,7 @@ class _Comparison:
             self._push(pair, branch, other, f"{word}/{index}", step, same=word in _COMPOSED)
         return None
 
-    def _single(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> Difference | None:
+    def _single(self, pair: _Pair, word: str, ours: Any, wanted: Any) -> SchemaDisagreement | None:
         if ours is not None and wanted is not None:
             self._push(pair, ours, wanted, word, _STEPS.get(word, ()))
             return None
@@ -248,7 +248,7 @@ class _Comparison:
             return None
         return self._said(pair, word, _shortly(ours), _shortly(wanted))
 
-    def _referred(self, pair: _Pair, ours: str | None, wanted: str | None) -> Difference | None:
+    def _referred(self, pair: _Pair, ours: str | None, wanted: str | None) -> SchemaDisagreement | None:
         """References beside which more is said."""
         if ours is None or wanted is None:
             return None if ours is wanted else self._said(pair, "$ref", ours, wanted)
@@ -258,17 +258,21 @@ class _Comparison:
             self._todo.append(replace(pair, tool=target, written=written, pointer=wanted))
         return None
 
-    def _named(self, pair: _Pair, word: str, ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> Difference | None:
+    def _named(
+        self, pair: _Pair, word: str, ours: Mapping[str, Any], wanted: Mapping[str, Any]
+    ) -> SchemaDisagreement | None:
         inside = word == "properties"
         hides = self._side.hides
         for name in ours:
             if name not in wanted:
                 what = f"has the {_NAMES[word]} {name!r}, which the description does not"
-                return Difference(path=(*pair.path, name), pointer=f"{pair.pointer}/{word}", what=what, value="text")
+                return SchemaDisagreement(
+                    path=(*pair.path, name), pointer=f"{pair.pointer}/{word}", what=what, value="text"
+                )
             shown = isinstance(wanted[name], dict) and wanted[name].get(hides) is True and name not in pair.kept
             if inside and shown:
                 what = f"has the {hides} property {name!r}, which is not for this direction"
-                return Difference(
+                return SchemaDisagreement(
                     path=(*pair.path, name), pointer=_deeper(pair.pointer, word, name), what=what, value="text"
                 )
         for name, one in wanted.items():
@@ -276,7 +280,7 @@ class _Comparison:
                 self._push(pair, ours[name], one, f"{word}/{escape(name)}", (name,) if inside else ())
             elif not (inside and self._deliberate.hidden(one, hides) and name not in pair.kept):
                 what = f"lacks the {_NAMES[word]} {name!r}, which the description has"
-                return Difference(
+                return SchemaDisagreement(
                     path=(*pair.path, name), pointer=_deeper(pair.pointer, word, name), what=what, value="text"
                 )
         return None

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolgen.verify.reader import ABSENT, Absent, Undefined, by_convention, equal, is_json, reads_as, split_pairs
 from toolgen.verify.received import Received, UnreadableError, shapes
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
 __all__ = ["FORM", "media_of", "same_body", "same_form"]
 
@@ -25,7 +25,7 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 _SAYS_NOTHING = frozenset({"title", "description", "example", "examples", "deprecated", "default"})
 
 
-def wants_file(described: Described, body: Any, name: str, how: Mapping[str, Any]) -> bool:
+def wants_file(described: SpecOperation, body: Any, name: str, how: Mapping[str, Any]) -> bool:
     """Whether a property may be raw bytes: `format: binary` (3.0), a `contentMediaType` without `contentEncoding` (3.1), or nothing at
     all with a contentType that is no text.
     """
@@ -49,13 +49,13 @@ def _properties(schema: Mapping[str, Any], name: str) -> Iterator[Any]:
         yield from patterns.values() if isinstance(patterns, Mapping) else ()
 
 
-def _values(described: Described, written: Any) -> Iterator[Mapping[str, Any]]:
+def _values(described: SpecOperation, written: Any) -> Iterator[Mapping[str, Any]]:
     for schema in _branches(described, written, 0):
         yield schema
         yield from _branches(described, schema.get("items"), 0)
 
 
-def _branches(described: Described, written: Any, depth: int) -> Iterator[Mapping[str, Any]]:
+def _branches(described: SpecOperation, written: Any, depth: int) -> Iterator[Mapping[str, Any]]:
     schema = described.schema(written) if isinstance(written, Mapping) else None
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return
@@ -82,7 +82,7 @@ class _Part(Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-def media_of(described: Described, content_type: str) -> Mapping[str, Any] | None:
+def media_of(described: SpecOperation, content_type: str) -> Mapping[str, Any] | None:
     """The Media Type Object a Content-Type falls under, the most specific first (3.1.1, section 4.8.13.1)."""
     content = described.body["content"] if described.body is not None else {}
     plain = _plain(content_type)
@@ -98,7 +98,7 @@ def _plain(media_type: str) -> str:
     return media_type.partition(";")[0].strip().lower()
 
 
-def same_body(described: Described, received: Received, sent: Any) -> str | Undefined | None:
+def same_body(described: SpecOperation, received: Received, sent: Any) -> str | Undefined | None:
     """None when the body says what was sent (`ABSENT` for none), or what it says instead."""
     if isinstance(sent, Absent):
         return None if received.body is None else "a body is sent though none was given"
@@ -132,7 +132,7 @@ def _is_file(content: bytes, sent: Any) -> bool:
     return isinstance(given, str) and content == base64.b64decode(given)
 
 
-def same_form(described: Described, media: Mapping[str, Any], body: bytes, sent: Any) -> str | Undefined | None:
+def same_form(described: SpecOperation, media: Mapping[str, Any], body: bytes, sent: Any) -> str | Undefined | None:
     """None when a form (a body, or 3.2's whole query string) says what was sent, `ABSENT` for none, or what it says instead."""
     if isinstance(sent, Absent):
         return None if not body else "is sent though nothing was given"
@@ -184,7 +184,7 @@ def _property(
     value: Any,
     how: Mapping[str, Any],
     mine: Sequence[tuple[str, ...]],
-    described: Described,
+    described: SpecOperation,
     schema: Any,
 ) -> str | Undefined | None:
     texts = [unquote_plus(pair[1]) for pair in mine]
@@ -245,7 +245,7 @@ def _styled_property(name: str, value: Any, how: Mapping[str, Any], mine: Sequen
 
 
 def _same_multipart(
-    described: Described, media: Mapping[str, Any], received: Received, sent: Any
+    described: SpecOperation, media: Mapping[str, Any], received: Received, sent: Any
 ) -> str | Undefined | None:
     if not isinstance(sent, Mapping):
         return "a form is sent for what is no object"

@@ -11,7 +11,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import described_override, may_be_one
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.verify.known_differences import GOOGLES, SIGNATURE, TOKENS
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
 __all__ = ["no_key", "unbound"]
 
@@ -21,7 +21,7 @@ _NAMED_AFTER = 40  # characters; longer names are cut, and end in what tells the
 
 
 def unbound(
-    tool: Tool, binding: HttpBinding, described: Described, schemes: Mapping[str, SecurityScheme]
+    tool: Tool, binding: HttpBinding, described: SpecOperation, schemes: Mapping[str, SecurityScheme]
 ) -> str | None:
     """An argument that goes nowhere, or something described that no argument reaches."""
     body = binding.body
@@ -70,7 +70,7 @@ def unbound(
     return "no argument reaches the body" if body is None and _takes_body(described) else None
 
 
-def no_key(binding: HttpBinding, described: Described, key_header: str) -> str | None:
+def no_key(binding: HttpBinding, described: SpecOperation, key_header: str) -> str | None:
     """A header that the gateway fills in, and that neither its name, its description nor toolgen.yaml calls an idempotency key."""
     if not isinstance(binding.key, HttpKey):
         return None
@@ -86,7 +86,7 @@ def no_key(binding: HttpBinding, described: Described, key_header: str) -> str |
     return f"the gateway fills in the header {name!r}, which the description does not have"
 
 
-def _takes_body(described: Described) -> bool:
+def _takes_body(described: SpecOperation) -> bool:
     """Whether a body is described that anybody could send: one that is required, or has a media type that is one, and something in it."""
     if described.body is None:
         return False

@@ -165,7 +165,7 @@ class Examples:
                 # Not a secret: the point is that the same seed makes the same examples.
                 choose = random.Random(f"{self._seed}:{index}:{attempt}")  # noqa: S311
                 taste = _TASTES[(index + attempt) % len(_TASTES)]
-                found = self._one(_Maker(self._definitions, choose, taste))
+                found = self._one(_ExampleMaker(self._definitions, choose, taste))
                 if found is None:
                     continue
                 text = json.dumps(found, sort_keys=True)
@@ -179,11 +179,11 @@ class Examples:
         for attempt in range(_ATTEMPTS * len(_TASTES)):
             choose = random.Random(f"{self._seed}:{wanted}:{attempt}")  # noqa: S311
             taste = _TASTES[attempt % len(_TASTES)]
-            found = self._one(_Maker(self._definitions, choose, taste), wanted)
+            found = self._one(_ExampleMaker(self._definitions, choose, taste), wanted)
             if found is not None and wanted in found:
                 yield found
 
-    def _one(self, maker: _Maker, wanted: str | None = None) -> dict[str, Any] | None:
+    def _one(self, maker: _ExampleMaker, wanted: str | None = None) -> dict[str, Any] | None:
         made: dict[str, Any] = {}
         required = set(self._schema.get("required") or ())
         for name, schema in (self._schema.get("properties") or {}).items():
@@ -209,7 +209,7 @@ class Examples:
         return made
 
 
-class _Maker:
+class _ExampleMaker:
     """Makes values for schemas; they are likely valid, and the caller checks."""
 
     def __init__(self, definitions: Mapping[str, Any], choose: random.Random, taste: _Taste) -> None:

@@ -36,7 +36,7 @@ from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.model.graphql_schema import Graph, identifies
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
 from toolgen.verify.examples import Examples, valid_for
-from toolgen.verify.verdicts import Failed, NotApplicable, Proven, Unproven, Verdict, shrink
+from toolgen.verify.verdicts import FailedTool, NotApplicable, ProvenTool, Unproven, Verdict, shrink
 
 __all__ = ["prove_operation"]
 
@@ -112,12 +112,12 @@ def prove_operation(
         return Unproven(reasons=("the tool is not bound to GraphQL",))
     definitions = _definitions(binding, schema)
     if isinstance(definitions, str):
-        return Failed(arguments={}, reason=definitions, sent=binding.operation)
+        return FailedTool(arguments={}, reason=definitions, sent=binding.operation)
     properties = dict(tool.input_schema.get("properties") or {})
     properties.pop(binding.fields, None)
     fault = unproven_fields(binding, schema, graph) if binding.fields else ""
     if fault := fault or _unsent(binding, properties, definitions):
-        return Failed(arguments={}, reason=fault, sent=binding.operation)
+        return FailedTool(arguments={}, reason=fault, sent=binding.operation)
     taken = {**tool.input_schema, "properties": properties}
     return _tried(binding, schema, definitions, taken, examples=examples, seed=f"{seed}:{tool.name}")
 
@@ -178,12 +178,12 @@ def _tried(
         seen |= arguments.keys()
         if wrong(arguments) is not None:
             smallest = shrink(arguments, lambda one: valid.is_valid(dict(one)) and wrong(one) is not None)
-            return Failed(arguments=smallest, reason=wrong(smallest) or "", sent=binding.operation)
+            return FailedTool(arguments=smallest, reason=wrong(smallest) or "", sent=binding.operation)
     untried = sorted(set(taken["properties"]) - seen)
     if not count or untried:
         reasons = tuple(f"{name}: no valid value could be generated" for name in untried)
         return Unproven(reasons=reasons or ("no valid arguments could be generated",))
-    return Proven(examples=count, reader={})
+    return ProvenTool(examples=count, reader={})
 
 
 def _named(type_: TypeNode) -> str:

@@ -16,15 +16,15 @@ from msgspec import Struct
 from toolgen.errors import ConfigError
 from toolgen.verify.reader import Absent, is_json, style_of
 from toolgen.verify.received import Received
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
-__all__ = ["Judge", "Judgement", "unable", "unable_body"]
+__all__ = ["RequestJudge", "RequestJudgement", "unable", "unable_body"]
 
 _PRIMITIVE = frozenset({"string", "integer", "number", "boolean"})
 _UNKNOWN = "openapi-core leaves text where a schema has no single type"
 
 
-class Judgement(Struct, frozen=True, kw_only=True):
+class RequestJudgement(Struct, frozen=True, kw_only=True):
     """(place, wire name) -> value and (place, wire name) -> complaint; `BODY` is the whole body. `broken`: it could not judge at all."""
 
     values: Mapping[tuple[str, str], Any]
@@ -32,10 +32,10 @@ class Judgement(Struct, frozen=True, kw_only=True):
     broken: str = ""
 
 
-class Judge:
+class RequestJudge:
     """Reads the requests of one operation."""
 
-    def __init__(self, described: Described) -> None:
+    def __init__(self, described: SpecOperation) -> None:
         """Raises `ConfigError` when openapi-core is not installed."""
         try:
             # The one dependency that only this command needs.
@@ -58,16 +58,16 @@ class Judge:
         json_types = [name.partition(";")[0].strip() for name in content if is_json(name)]
         self._reader = unmarshal.unmarshaller(described.version, document, json_types)
 
-    def read(self, received: Received) -> Judgement:
+    def read(self, received: Received) -> RequestJudgement:
         """What openapi-core reads in a request."""
         try:
             values, complaints = self._unmarshal.unmarshal(self._reader, self._described, received)
         except self._unmarshal.BrokenJudgeError as error:
-            return Judgement(values={}, complaints={}, broken=str(error))
-        return Judgement(values=values, complaints=complaints)
+            return RequestJudgement(values={}, complaints={}, broken=str(error))
+        return RequestJudgement(values=values, complaints=complaints)
 
 
-def _concrete(described: Described) -> Mapping[str, Any]:
+def _concrete(described: SpecOperation) -> Mapping[str, Any]:
     """The media types of the body; a range, below which openapi-core finds bytes, stands for JSON where that is in it."""
     written = described.body["content"] if described.body is not None else {}
     ranges = [media for name, media in written.items() if name.strip() in {"*/*", "application/*"}]
@@ -75,7 +75,7 @@ def _concrete(described: Described) -> Mapping[str, Any]:
     return {**({"application/json": ranges[0]} if ranges else {}), **plain}
 
 
-def unable(described: Described, parameter: Mapping[str, Any], sent: Any) -> str:
+def unable(described: SpecOperation, parameter: Mapping[str, Any], sent: Any) -> str:
     """Why openapi-core cannot judge this value of this parameter; empty when it can."""
     if isinstance(sent, Absent) or sent is None or sent in ("", [], {}):
         return "nothing to read"
@@ -94,7 +94,7 @@ def unable(described: Described, parameter: Mapping[str, Any], sent: Any) -> str
     return _unable_joined([*sent, *sent.values()], style)
 
 
-def _never(described: Described, parameter: Mapping[str, Any]) -> str:
+def _never(described: SpecOperation, parameter: Mapping[str, Any]) -> str:
     """Why openapi-core cannot judge any value of a parameter; it is not shown those, because some end its work with an exception."""
     if parameter["in"] == "querystring":
         return "openapi-core does not read `in: querystring`"
@@ -129,13 +129,13 @@ def _unable_joined(values: Any, style: str) -> str:
     return ""
 
 
-def _known(described: Described, written: Any) -> bool:
+def _known(described: SpecOperation, written: Any) -> bool:
     schema = described.schema(written)
     kind = schema.get("type") if isinstance(schema, dict) else None
     return isinstance(kind, str) and kind in _PRIMITIVE
 
 
-def _known_members(described: Described, schema: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+def _known_members(described: SpecOperation, schema: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
     properties = schema.get("properties") or {}
     return all(
         _known(described, properties[name]) if name in properties else isinstance(value, str)
@@ -143,7 +143,7 @@ def _known_members(described: Described, schema: Mapping[str, Any], sent: Mappin
     )
 
 
-def unable_body(described: Described, content_type: str, sent: Any) -> str:
+def unable_body(described: SpecOperation, content_type: str, sent: Any) -> str:
     """Why openapi-core cannot judge this body; empty when it can."""
     if isinstance(sent, Absent) or sent is None:
         return "nothing to read"

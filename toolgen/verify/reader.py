@@ -17,7 +17,7 @@ from urllib.parse import unquote, unquote_plus
 from msgspec import Struct
 
 from toolgen.verify.received import Received, UnreadableError, shapes
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
 __all__ = [
     "ABSENT",
@@ -109,7 +109,7 @@ def style_of(parameter: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def same_parameter(
-    described: Described, parameter: Mapping[str, Any], received: Received, sent: Any
+    described: SpecOperation, parameter: Mapping[str, Any], received: Received, sent: Any
 ) -> str | Undefined | None:
     """None when the request says for this parameter what was sent (`ABSENT` for nothing), or what it says instead."""
     undefined = _undefined(described, parameter, sent)
@@ -150,7 +150,7 @@ def by_convention(name: str, pairs: Sequence[tuple[str, str]], sent: Any) -> str
     return None
 
 
-def _undefined(described: Described, parameter: Mapping[str, Any], sent: Any) -> Undefined | None:
+def _undefined(described: SpecOperation, parameter: Mapping[str, Any], sent: Any) -> Undefined | None:
     if "content" in parameter or parameter["in"] == "querystring" or isinstance(sent, (Absent, str)):
         return None
     style, _ = style_of(parameter)
@@ -177,7 +177,7 @@ def _beyond(sent: Any, values: Sequence[Any]) -> bool:
     return isinstance(sent, (list, tuple)) or any(isinstance(one, (Mapping, list, tuple)) for one in values)
 
 
-def _spreads(described: Described, parameter: Mapping[str, Any]) -> bool:
+def _spreads(described: SpecOperation, parameter: Mapping[str, Any]) -> bool:
     return "object" in shapes(described, parameter.get("schema", {})) and style_of(parameter) == ("form", True)
 
 
@@ -203,7 +203,7 @@ def _content(parameter: Mapping[str, Any], received: Received) -> Any:
         raise UnreadableError(f"is not the JSON that {media_type} promises: {text[:80]!r}") from error
 
 
-def _styled(described: Described, parameter: Mapping[str, Any], received: Received, sent: Any) -> Any:
+def _styled(described: SpecOperation, parameter: Mapping[str, Any], received: Received, sent: Any) -> Any:
     """Texts, lists and maps of texts; whether it is one or several is said by the schema or, if it allows both, by the value."""
     name = parameter["name"]
     kind = _shape(described, parameter, sent)
@@ -235,7 +235,7 @@ def _cookie(name: str, explode: bool, kind: str, pairs: Sequence[tuple[str, str]
     return text if isinstance(text, Absent) else _joined(text, ",", False, kind, str)
 
 
-def _shape(described: Described, parameter: Mapping[str, Any], sent: Any) -> str:
+def _shape(described: SpecOperation, parameter: Mapping[str, Any], sent: Any) -> str:
     possible = shapes(described, parameter.get("schema", {}))
     kind = "object" if isinstance(sent, Mapping) else "array" if isinstance(sent, (list, tuple)) else "primitive"
     if isinstance(sent, Absent) or sent is None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
 __all__ = ["BODY", "AmbiguousError", "Received", "UnreadableError", "receive", "shapes"]
 
@@ -157,12 +157,12 @@ def _literal(text: str) -> str:
 _MAX_DEPTH = 12
 
 
-def shapes(described: Described, schema: Any) -> frozenset[str]:
+def shapes(described: SpecOperation, schema: Any) -> frozenset[str]:
     """Of `primitive`, `array` and `object` those that may be; empty when the schema does not say."""
     return _shapes(described, schema, 0) or frozenset()
 
 
-def _shapes(described: Described, written: Any, depth: int) -> frozenset[str] | None:
+def _shapes(described: SpecOperation, written: Any, depth: int) -> frozenset[str] | None:
     schema = described.schema(written)
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return None

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from toolgen.model.parameter_names import NameSet, may_override
 from toolgen.verify.reader import Absent, style_of, vanishes
 from toolgen.verify.received import BODY
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 
 __all__ = ["may_be_refused"]
 
@@ -23,7 +23,7 @@ _FORM = "application/x-www-form-urlencoded"
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 
 
-def may_be_refused(described: Described, sent: Mapping[tuple[str, str], tuple[str, Any]]) -> bool:
+def may_be_refused(described: SpecOperation, sent: Mapping[tuple[str, str], tuple[str, Any]]) -> bool:
     """Whether one of the values cannot be said in its place, or would say something else there."""
     wants = {(one["in"], one["name"]): one for one in described.parameters}
     open_ = {
@@ -43,7 +43,7 @@ def may_be_refused(described: Described, sent: Mapping[tuple[str, str], tuple[st
     ) or (described.body is not None and _unsayable_body(described, sent.get(BODY, ("", None))[1]))
 
 
-def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -> bool:
+def _unsayable(described: SpecOperation, parameter: Mapping[str, Any], value: Any) -> bool:
     place = parameter["in"]
     texts = _texts(value)
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
@@ -82,7 +82,7 @@ def _unsayable(described: Described, parameter: Mapping[str, Any], value: Any) -
             return False
 
 
-def _others(described: Described, name: str) -> list[str]:
+def _others(described: SpecOperation, name: str) -> list[str]:
     """The names that others than one parameter have in a request."""
     media = described.body["content"].values() if described.body is not None else ()
     below = [one.get("schema") for one in media]
@@ -104,7 +104,7 @@ def _mixed(value: Any, others: Iterable[str]) -> bool:
     return False
 
 
-def _unsayable_body(described: Described, value: Any) -> bool:
+def _unsayable_body(described: SpecOperation, value: Any) -> bool:
     """Whether the description offers only what is no media type (RFC 9110, section 8.3.1), or a form that cannot say the value."""
     content = (described.body or {})["content"]
     plain = {name.partition(";")[0].strip().lower(): media for name, media in content.items()}

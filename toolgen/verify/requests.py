@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.http.request_builder import Request, bind, keyed
+from toolgen.execute.http.request_builder import HttpRequest, bind, keyed
 from toolgen.model.call import Call, Principal
 from toolgen.model.http import GATEWAY_HEADERS, written
 from toolgen.model.manifest import SecurityScheme
@@ -18,16 +18,16 @@ from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.verify.bodies import FORM, media_of, same_body, same_form
 from toolgen.verify.bound_arguments import no_key, unbound
 from toolgen.verify.examples import Examples, valid_for
-from toolgen.verify.judge import Judge, Judgement, unable, unable_body
+from toolgen.verify.judge import RequestJudge, RequestJudgement, unable, unable_body
 from toolgen.verify.known_differences import TOKENS
 from toolgen.verify.reader import ABSENT, Absent, Undefined, equal, is_json, same_parameter, style_of
 from toolgen.verify.received import BODY, AmbiguousError, Received, UnreadableError, receive
 from toolgen.verify.refusals import may_be_refused
 from toolgen.verify.second_judge import accepts, plainly_wrong
-from toolgen.verify.spec_operation import SERVER, Described
-from toolgen.verify.verdicts import Failed, Proven, Unproven, Verdict, shrink
+from toolgen.verify.spec_operation import SERVER, SpecOperation
+from toolgen.verify.verdicts import FailedTool, ProvenTool, Unproven, Verdict, shrink
 
-__all__ = ["Proof", "prove_request"]
+__all__ = ["ToolProof", "prove_request"]
 
 _SENT_ANYWAY = GATEWAY_HEADERS | {"user-agent"}  # by the gateway, whatever the arguments are
 _NOTHING = "nothing to read"
@@ -50,7 +50,7 @@ class _Ledger(Struct, kw_only=True):
 
 def prove_request(
     tool: Tool,
-    described: Described,
+    described: SpecOperation,
     schemes: Mapping[str, SecurityScheme],
     *,
     examples: int,
@@ -62,8 +62,8 @@ def prove_request(
     if not isinstance(binding, HttpBinding):
         return Unproven(reasons=("the tool is not bound to HTTP",))
     if lost := unbound(tool, binding, described, schemes) or no_key(binding, described, key_header):
-        return Failed(arguments={}, reason=lost, sent="")
-    proof = Proof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
+        return FailedTool(arguments={}, reason=lost, sent="")
+    proof = ToolProof(tool, msgspec.structs.replace(binding, servers=(SERVER,)), described)
     made = Examples(tool.input_schema, seed=f"{seed}:{tool.name}")
     for arguments in made.take(examples):
         if proof.run(arguments) is not None:
@@ -77,14 +77,14 @@ def prove_request(
     return proof.verdict(made.left_out)
 
 
-class Proof:
+class ToolProof:
     """One tool under proof."""
 
-    def __init__(self, tool: Tool, binding: HttpBinding, described: Described) -> None:
+    def __init__(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> None:
         self._tool = tool
         self._binding = binding
         self._described = described
-        self._judge = Judge(described)
+        self._judge = RequestJudge(described)
         self._valid = valid_for(tool.input_schema)
         self._ledger = _Ledger()
         self._listed = {one["name"]: _listed(described, one) for one in described.parameters if one["in"] == "path"}
@@ -125,13 +125,13 @@ class Proof:
                 return complaint
         return self._ask(judged, received, sent)
 
-    def _request(self, arguments: Mapping[str, Any]) -> Request:
+    def _request(self, arguments: Mapping[str, Any]) -> HttpRequest:
         """What would be sent, with the idempotency key that the gateway adds. Raises `UnbindableError`."""
         tool = msgspec.structs.replace(self._tool, binding=self._binding)
         request = bind(self._binding, arguments, self._tool.input_schema)
         return keyed(request, Call(id=_CALL, tool=tool, arguments=arguments, principal=_NOBODY), "")
 
-    def failed(self, arguments: Mapping[str, Any]) -> Failed:
+    def failed(self, arguments: Mapping[str, Any]) -> FailedTool:
         """The smallest arguments that fail like these."""
 
         def fails(smaller: Mapping[str, Any]) -> bool:
@@ -143,7 +143,7 @@ class Proof:
             sent = _shown(self._request(smallest))
         except UnbindableError:
             sent = ""
-        return Failed(arguments=smallest, reason=reason, sent=sent)
+        return FailedTool(arguments=smallest, reason=reason, sent=sent)
 
     def untried(self) -> list[str]:
         """The arguments that no judged request had: an example with all of them may be refused for one."""
@@ -160,7 +160,7 @@ class Proof:
         if reasons:
             return Unproven(reasons=tuple(reasons))
         alone = {name: ledger.unable.get(name, _NOTHING) for name in sorted(ledger.seen - ledger.core)}
-        return Proven(examples=ledger.examples, openapi_core=tuple(sorted(ledger.core)), reader=alone)
+        return ProvenTool(examples=ledger.examples, openapi_core=tuple(sorted(ledger.core)), reader=alone)
 
     def _sent(self, arguments: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any]]:
         """(place, wire name) -> (argument, value). A body has the place `BODY`, whole."""
@@ -224,7 +224,7 @@ class Proof:
         where: tuple[str, str],
         given: tuple[str, Any],
         complaint: str,
-        judged: Judgement,
+        judged: RequestJudgement,
         received: Received,
     ) -> bool:
         """Whether another judge is against what our own reader is against: openapi-core where it can read the place, else the one
@@ -260,7 +260,7 @@ class Proof:
         return None
 
     def _ask(
-        self, judged: Judgement, received: Received, sent: Mapping[tuple[str, str], tuple[str, Any]]
+        self, judged: RequestJudgement, received: Received, sent: Mapping[tuple[str, str], tuple[str, Any]]
     ) -> str | None:
         """What openapi-core has against the request, where it can judge and another judge agrees."""
         ledger = self._ledger
@@ -307,7 +307,7 @@ class Proof:
         return next(iter(content.values())).get("schema", {}) if content else one.get("schema", {})
 
 
-def _listed(described: Described, parameter: Mapping[str, Any]) -> tuple[str, ...]:
+def _listed(described: SpecOperation, parameter: Mapping[str, Any]) -> tuple[str, ...]:
     """The texts that a variable of the path may have, where its schema lists them."""
     schema = described.schema(parameter.get("schema"))
     values = schema.get("enum") if isinstance(schema, Mapping) and style_of(parameter)[0] == "simple" else None
@@ -338,7 +338,7 @@ def _written(parameter: Mapping[str, Any], received: Received) -> bytes:
     return "&".join(unquote_plus(value) for name, value in received.query if name == parameter["name"]).encode()
 
 
-def _shown(request: Request) -> str:
+def _shown(request: HttpRequest) -> str:
     """A request in a line or two, for a person."""
     headers = "; ".join(f"{name}: {value}" for name, value in request.headers if name not in {"Accept", "User-Agent"})
     body = "" if request.body is None else f" body {request.body[:300]!r}"

@@ -20,12 +20,12 @@ import jsonschema_rs
 from toolgen.model.exact_bounds import with_exact_bounds
 from toolgen.samples.json_schema import NoSampleError, samples
 from toolgen.sources.documents import Documents
-from toolgen.verify.agreement import Difference
+from toolgen.verify.agreement import SchemaDisagreement
 from toolgen.verify.bodies import media_of
 from toolgen.verify.counterexample import SCALARS
 from toolgen.verify.reader import Absent
 from toolgen.verify.received import BODY, Received
-from toolgen.verify.spec_operation import Described, Descriptions
+from toolgen.verify.spec_operation import Descriptions, SpecOperation
 
 __all__ = ["Validators", "accepts", "plainly_wrong"]
 
@@ -45,7 +45,7 @@ class Validators:
     def __init__(self, documents: Documents) -> None:
         self._descriptions = {hides: Descriptions(documents, hides=hides) for hides in ("readOnly", "writeOnly")}
 
-    def __call__(self, found: Difference, definitions: Mapping[str, Any], hides: str) -> str:
+    def __call__(self, found: SchemaDisagreement, definitions: Mapping[str, Any], hides: str) -> str:
         """Why a difference is none that the validator sees, or ""; `definitions` are the tool's."""
         if found.schemas is None:
             return ""
@@ -60,7 +60,7 @@ class Validators:
         return _undecided(found, *(_alone(one, found.word) for one in (told, said)))
 
 
-def _undecided(found: Difference, told: dict[str, Any], said: dict[str, Any]) -> str:
+def _undecided(found: SchemaDisagreement, told: dict[str, Any], said: dict[str, Any]) -> str:
     """Why the validator does not tell two schemas apart, or ""."""
     try:
         mine, theirs = (
@@ -85,7 +85,7 @@ def _schema(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "$schema": _DIALECT, "$defs": dict(definitions)}
 
 
-def _candidates(found: Difference, *schemas: dict[str, Any]) -> Iterator[Any]:
+def _candidates(found: SchemaDisagreement, *schemas: dict[str, Any]) -> Iterator[Any]:
     """Values that might tell two schemas apart: what the difference names, edges of what they say, samples of both and what is near."""
     if not isinstance(found.value, Absent):
         yield found.value
@@ -188,7 +188,7 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema if isinstance(kind, list) else {"anyOf": [schema, {"type": "null"}]}
 
 
-def accepts(described: Described, written: Any, value: Any) -> bool | None:
+def accepts(described: SpecOperation, written: Any, value: Any) -> bool | None:
     """Whether the validator accepts a value by a schema of an operation's document; None where it cannot compile the schema."""
     shared = {name: modern(one, "readOnly") for name, one in described.document["components"]["schemas"].items()}
     try:
@@ -200,7 +200,7 @@ def accepts(described: Described, written: Any, value: Any) -> bool | None:
     return validator.is_valid(value)
 
 
-def plainly_wrong(described: Described, received: Received, where: tuple[str, str], value: Any) -> bool:
+def plainly_wrong(described: SpecOperation, received: Received, where: tuple[str, str], value: Any) -> bool:
     """Whether a request is wrong for anybody who reads it: a text of the value stands nowhere in its place, something does where nothing
     was given, or a body is of a media type that is not described.
     """

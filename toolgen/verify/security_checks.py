@@ -13,7 +13,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig, is_remote
 from toolgen.sources.documents import Documents, UnresolvedRefError
-from toolgen.verify.spec_operation import Described
+from toolgen.verify.spec_operation import SpecOperation
 from toolgen.verify.spec_references import References
 
 __all__ = ["Fault", "broken_demands"]
@@ -34,7 +34,7 @@ Fault = tuple[str, str]
 def broken_demands(
     tool: Tool,
     binding: HttpBinding,
-    described: Described,
+    described: SpecOperation,
     schemes: Mapping[str, SecurityScheme],
     documents: Documents,
     config: SourceConfig,
@@ -53,7 +53,7 @@ def broken_demands(
             )
 
 
-def _effect(tool: Tool, described: Described) -> Iterator[Fault]:
+def _effect(tool: Tool, described: SpecOperation) -> Iterator[Fault]:
     method = described.method
     wanted = "read" if method in _SAFE else "destructive" if method.upper() == "DELETE" else "write"
     hint = described.operation.get("x-toolgen-effect")
@@ -68,7 +68,9 @@ def _effect(tool: Tool, described: Described) -> Iterator[Fault]:
         )
 
 
-def _servers(binding: HttpBinding, described: Described, documents: Documents, config: SourceConfig) -> Iterator[Fault]:
+def _servers(
+    binding: HttpBinding, described: SpecOperation, documents: Documents, config: SourceConfig
+) -> Iterator[Fault]:
     wanted, pointer = _wanted(described, documents, config)
     if binding.servers != wanted:
         other = next((url for url in binding.servers if url not in wanted), "")
@@ -78,7 +80,7 @@ def _servers(binding: HttpBinding, described: Described, documents: Documents, c
         yield f"{what}: {', '.join(wanted)}", pointer
 
 
-def _wanted(described: Described, documents: Documents, config: SourceConfig) -> tuple[tuple[str, ...], str]:
+def _wanted(described: SpecOperation, documents: Documents, config: SourceConfig) -> tuple[tuple[str, ...], str]:
     if config.server:
         return (config.server,), "#/servers"
     if described.version == "2.0":
@@ -89,7 +91,7 @@ def _wanted(described: Described, documents: Documents, config: SourceConfig) ->
 
 
 def _nearest(
-    described: Described, root: Mapping[str, Any], opened: Callable[[Any], Any]
+    described: SpecOperation, root: Mapping[str, Any], opened: Callable[[Any], Any]
 ) -> tuple[tuple[str, ...], str]:
     """The operation's servers, else its path's, else the document's (3.1.1, sections 4.8.9 and 4.8.10), variables at their defaults."""
     above = "/".join(described.origin.split("/")[:3])
@@ -131,7 +133,7 @@ def _plain(value: Any) -> str | None:
     return str(value) if isinstance(value, (str, int, float)) else None
 
 
-def _hosts(described: Described, root: Mapping[str, Any]) -> Iterator[str]:
+def _hosts(described: SpecOperation, root: Mapping[str, Any]) -> Iterator[str]:
     """2.0: scheme, host and basePath; https before http, and without schemes whatever the description came by."""
     host = root.get("host") if isinstance(root.get("host"), str) else ""
     base = root.get("basePath") if isinstance(root.get("basePath"), str) else ""
@@ -176,7 +178,7 @@ def _callable(url: str) -> bool:
 
 def _security(
     binding: HttpBinding,
-    described: Described,
+    described: SpecOperation,
     schemes: Mapping[str, SecurityScheme],
     documents: Documents,
     config: SourceConfig,
@@ -248,7 +250,7 @@ def _scopes(option: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _with_ways(
-    options: list[Any], described: Described, ways: Mapping[str, SecurityScheme], documents: Documents
+    options: list[Any], described: SpecOperation, ways: Mapping[str, SecurityScheme], documents: Documents
 ) -> list[Any]:
     """With `auth:` of toolgen.yaml where the description has no schemes, and with what required parameters carry."""
     declared, _ = _declared(documents)

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, Tool
 from toolgen.sources.documents import Documents
-from toolgen.verify.agreement import Agreement, Difference, Side
+from toolgen.verify.agreement import Agreement, SchemaDisagreement, Side
 from toolgen.verify.bodies import media_of
 from toolgen.verify.known_differences import fills_token, is_file_argument
 from toolgen.verify.reader import ABSENT, is_json, style_of
 from toolgen.verify.second_judge import Validators
-from toolgen.verify.spec_operation import Described
-from toolgen.verify.spec_schemas import Answer, Body, answers, body_of, parameter_pointers, parameter_schema
+from toolgen.verify.spec_operation import SpecOperation
+from toolgen.verify.spec_schemas import SpecBody, SpecResponse, answers, body_of, parameter_pointers, parameter_schema
 
-__all__ = ["Shape"]
+__all__ = ["ShapeComparison"]
 
 _IN = Side(hides="readOnly")
 _PARTS = Side(hides="readOnly", files=True)
@@ -30,7 +30,7 @@ _OBJECT = frozenset({"type", "properties", "required", "additionalProperties"})
 _MAX_DEPTH = 60
 
 
-class Shape:
+class ShapeComparison:
     """Compares the tools of one description."""
 
     def __init__(self, documents: Documents, version: str) -> None:
@@ -51,18 +51,18 @@ class Shape:
         found, self._agreement.repaired = self._agreement.repaired, False
         return found
 
-    def difference(self, tool: Tool, binding: HttpBinding, described: Described) -> Difference | None:
+    def difference(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> SchemaDisagreement | None:
         """The first thing that the tool's arguments say otherwise than the operation, or None."""
         return next(self._differences(tool, binding, described), None)
 
-    def _differences(self, tool: Tool, binding: HttpBinding, described: Described) -> Iterator[Difference]:
+    def _differences(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> Iterator[SchemaDisagreement]:
         schema = tool.input_schema
         for key in schema.keys() - _TOP:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(), pointer=described.origin, what=f"the arguments have `{key}`, which the description does not"
             )
         if schema.get("type") != "object":
-            yield Difference(path=(), pointer=described.origin, what="the arguments are not an object")
+            yield SchemaDisagreement(path=(), pointer=described.origin, what="the arguments are not an object")
         required: dict[str, str] = {}
         pointers = parameter_pointers(described, self._documents)
         written = {(one["in"], one["name"]): one for one in described.written}
@@ -82,21 +82,21 @@ class Shape:
             described, self._agreement.deliberate.demanded, binding.body.media_type if binding.body is not None else ""
         )
         if binding.body is not None and body is None:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(), pointer=described.origin, what="a body is sent, which the description does not have"
             )
         elif binding.body is not None and body is not None:
             body = self._without_tokens(body, binding, described, schema)
             yield from self._body(binding.body, body, schema, required, described)
         elif schema.get("additionalProperties") is not None:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(), pointer=described.origin, what="the arguments forbid others, which the description does not"
             )
         yield from _required(schema, required, described)
 
     def _without_tokens(
-        self, body: Body, binding: HttpBinding, described: Described, schema: Mapping[str, Any]
-    ) -> Body:
+        self, body: SpecBody, binding: HttpBinding, described: SpecOperation, schema: Mapping[str, Any]
+    ) -> SpecBody:
         """The body without properties that are credentials of the gateway's, and that no argument says."""
         raw = self._agreement.resolved(body.schema)
         properties = raw.get("properties") if isinstance(raw, dict) else None
@@ -115,30 +115,32 @@ class Shape:
         required = [name for name in raw.get("required") or () if name not in tokens]
         return replace(body, schema={**raw, "properties": kept, "required": required})
 
-    def _undeclared(self, one: HttpParameter, schema: Mapping[str, Any], described: Described) -> Iterator[Difference]:
+    def _undeclared(
+        self, one: HttpParameter, schema: Mapping[str, Any], described: SpecOperation
+    ) -> Iterator[SchemaDisagreement]:
         """A variable of the path that no parameter declares takes any text."""
         argument = (schema.get("properties") or {}).get(one.argument)
         if one.in_ != "path" or f"{{{one.name}}}" not in described.path:
             what = f"the {one.in_} {one.name!r} is sent, which the description does not have"
-            yield Difference(path=(one.argument,), pointer=described.origin, what=what, value="text")
+            yield SchemaDisagreement(path=(one.argument,), pointer=described.origin, what=what, value="text")
         elif self._said(argument, schema) != _TEXT:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(one.argument,), pointer=described.origin, what="is more than the text that a path takes"
             )
 
     def _parameter(
         self, one: HttpParameter, written: Mapping[str, Any], schema: Mapping[str, Any], pointer: str, version: str
-    ) -> Iterator[Difference]:
+    ) -> Iterator[SchemaDisagreement]:
         argument = (schema.get("properties") or {}).get(one.argument)
         if argument is None:
             what = f"lacks the argument {one.argument!r}, which is the {one.in_} {one.name!r}"
-            yield Difference(path=(), pointer=pointer, what=what, value={})
+            yield SchemaDisagreement(path=(), pointer=pointer, what=what, value={})
             return
         raw, below = parameter_schema(written, version, self._documents, self._made)
         kind = _plain(one.content_type or "")
         if kind and not is_json(kind) and kind != _FORM and not self._types(raw) <= _PRIMITIVES:
             if self._said(argument, schema) != _TEXT:
-                yield Difference(
+                yield SchemaDisagreement(
                     path=(one.argument,), pointer=pointer, what=f"is not the text that {kind} is written as"
                 )
             return
@@ -146,7 +148,7 @@ class Shape:
 
     def _compared(
         self, tool: Any, schema: Mapping[str, Any], raw: Any, pointer: str, path: tuple[str | int, ...], side: Side
-    ) -> Iterator[Difference]:
+    ) -> Iterator[SchemaDisagreement]:
         found = self._agreement.difference(tool, schema.get("$defs") or {}, raw, pointer=pointer, path=path, side=side)
         if found is not None:
             yield found
@@ -168,14 +170,19 @@ class Shape:
         return frozenset(written if isinstance(written, list) else [str(written)])
 
     def _body(
-        self, binding: HttpBody, body: Body, schema: Mapping[str, Any], required: dict[str, str], described: Described
-    ) -> Iterator[Difference]:
+        self,
+        binding: HttpBody,
+        body: SpecBody,
+        schema: Mapping[str, Any],
+        required: dict[str, str],
+        described: SpecOperation,
+    ) -> Iterator[SchemaDisagreement]:
         if binding.required is not body.required:
             what = f"the body is {'' if binding.required else 'not '}required, which the description's is{' not' * binding.required}"
-            yield Difference(path=(), pointer=body.pointer, what=what)
+            yield SchemaDisagreement(path=(), pointer=body.pointer, what=what)
         if not body.listed:
             what = f"the body is sent as {binding.media_type!r}, which the description does not list"
-            yield Difference(path=(), pointer=body.pointer, what=what)
+            yield SchemaDisagreement(path=(), pointer=body.pointer, what=what)
             return
         kind = _plain(binding.media_type)
         form = kind == _FORM or kind.startswith("multipart/")
@@ -188,19 +195,19 @@ class Shape:
         if binding.required:
             required[binding.argument] = body.pointer
         if schema.get("additionalProperties") is not None:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(), pointer=body.pointer, what="the arguments forbid others, which the description does not"
             )
         argument = properties.get(binding.argument)
         one_value = form and bool(self._types(body.schema) & _VALUES)
         if argument is None:
-            yield Difference(path=(binding.argument,), pointer=body.pointer, what="no argument is the body")
+            yield SchemaDisagreement(path=(binding.argument,), pointer=body.pointer, what="no argument is the body")
         elif one_value or not (form or is_json(kind)):
             said = self._said(argument, schema)
             # Of a form its fields are said, so that their names are seen.
             fields = kind == _FORM and self._said(said.get("additionalProperties"), schema) == _TEXT
             if not fields and (kind == _FORM or (said != _TEXT and not (binding.file and is_file_argument(said)))):
-                yield Difference(
+                yield SchemaDisagreement(
                     path=(binding.argument,),
                     pointer=body.pointer,
                     what=f"is neither the text nor the file that {kind} is",
@@ -212,19 +219,19 @@ class Shape:
             )
 
     def _spread(
-        self, binding: HttpBody, body: Body, schema: Mapping[str, Any], required: dict[str, str], side: Side
-    ) -> Iterator[Difference]:
+        self, binding: HttpBody, body: SpecBody, schema: Mapping[str, Any], required: dict[str, str], side: Side
+    ) -> Iterator[SchemaDisagreement]:
         """A body whose properties are arguments: all of them, and nothing else that the body's schema says is lost."""
         raw = self._agreement.resolved(body.schema)
         said = self._agreement.words.of(raw)
         pointer = f"{body.pointer}{body.below}"
         wanted = said.get("properties") or {}
         for word in said.keys() - _OBJECT:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(), pointer=f"{pointer}/{word}", what=f"lacks `{word}` of the body, which the description has"
             )
         if wanted and (said.get("additionalProperties") is False) != (schema.get("additionalProperties") is False):
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(),
                 pointer=pointer,
                 what="further properties of the body are not treated as described",
@@ -234,14 +241,14 @@ class Shape:
         hidden = {name for name, one in wanted.items() if self._agreement.deliberate.hidden(one, "readOnly")}
         for name in bound.keys() - wanted.keys():
             what = f"is sent as the body's property {name!r}, which the description does not have"
-            yield Difference(path=(bound[name],), pointer=f"{pointer}/properties", what=what, value="text")
+            yield SchemaDisagreement(path=(bound[name],), pointer=f"{pointer}/properties", what=what, value="text")
         for name in wanted.keys() - bound.keys() - hidden:
-            yield Difference(
+            yield SchemaDisagreement(
                 path=(), pointer=f"{pointer}/properties/{name}", what=f"no argument is the body's property {name!r}"
             )
         for name, argument in bound.items():
             if name in hidden:
-                yield Difference(
+                yield SchemaDisagreement(
                     path=(argument,),
                     pointer=f"{pointer}/properties/{name}",
                     what="is read-only, and is sent",
@@ -252,20 +259,20 @@ class Shape:
             tool = (schema.get("properties") or {}).get(argument)
             if tool is None:
                 what = f"lacks the argument {argument!r}, which is the body's {name!r}"
-                yield Difference(path=(), pointer=f"{pointer}/properties/{name}", what=what, value={})
+                yield SchemaDisagreement(path=(), pointer=f"{pointer}/properties/{name}", what=what, value={})
             elif name in wanted:
                 yield from self._compared(tool, schema, wanted[name], f"{pointer}/properties/{name}", (argument,), side)
 
-    def answer(self, tool: Tool, described: Described) -> Difference | None:
+    def answer(self, tool: Tool, described: SpecOperation) -> SchemaDisagreement | None:
         """The first thing that the tool's answers say otherwise than the operation's successful responses, or None."""
-        found: list[Answer] = answers(described, self._documents)
+        found: list[SpecResponse] = answers(described, self._documents)
         schema = tool.output_schema
         if schema is None:
             if not found or self._agreement.deliberate.too_deep([one.schema for one in found]):
                 return None
-            return Difference(path=(), pointer=found[0].pointer, what="the answer's schema is missing")
+            return SchemaDisagreement(path=(), pointer=found[0].pointer, what="the answer's schema is missing")
         if not found:
-            return Difference(
+            return SchemaDisagreement(
                 path=(), pointer=f"{described.origin}/responses", what="the description has no schema of an answer"
             )
         definitions = schema.get("$defs") or {}
@@ -274,7 +281,9 @@ class Shape:
         side = Side(hides="writeOnly", cut=cut)
         branches = [schema] if len(found) == 1 else schema.get("anyOf")
         if not isinstance(branches, list) or len(branches) != len(found):
-            return Difference(path=(), pointer=found[0].pointer, what=f"the answer is not one of {len(found)} schemas")
+            return SchemaDisagreement(
+                path=(), pointer=found[0].pointer, what=f"the answer is not one of {len(found)} schemas"
+            )
         for branch, one in zip(branches, found, strict=True):
             if difference := self._agreement.difference(
                 branch, definitions, one.schema, pointer=one.pointer, path=(), side=side
@@ -284,8 +293,8 @@ class Shape:
 
 
 def _sending(
-    one: HttpParameter, read: Mapping[str, Any], written: Mapping[str, Any], described: Described, pointer: str
-) -> Iterator[Difference]:
+    one: HttpParameter, read: Mapping[str, Any], written: Mapping[str, Any], described: SpecOperation, pointer: str
+) -> Iterator[SchemaDisagreement]:
     """How the binding sends a parameter, against how the description wants it sent."""
     found: list[tuple[str, Any, Any]] = [("required", one.required, read.get("required") is True)]
     content = read.get("content")
@@ -298,10 +307,10 @@ def _sending(
     for word, ours, wanted in found:
         if ours != wanted:
             what = f"the {one.in_} {one.name!r} is sent with {word} {ours}, the description says {wanted}"
-            yield Difference(path=(one.argument,), pointer=pointer, what=what)
+            yield SchemaDisagreement(path=(one.argument,), pointer=pointer, what=what)
 
 
-def _parts(binding: HttpBody, described: Described, body: Body) -> Iterator[Difference]:
+def _parts(binding: HttpBody, described: SpecOperation, body: SpecBody) -> Iterator[SchemaDisagreement]:
     """How the binding sends the properties of a form, against the description's encoding."""
     encoding = (media_of(described, binding.media_type) or {}).get("encoding") or {}
     for name in sorted({*binding.parts, *encoding}):
@@ -310,7 +319,7 @@ def _parts(binding: HttpBody, described: Described, body: Body) -> Iterator[Diff
         wanted = (how.get("style"), how.get("explode"), how.get("allowReserved") is True)
         if _as_sent(*ours) != _as_sent(*wanted):
             what = f"the property {name!r} is sent with style {ours[0]}, explode {ours[1]}, the description says {wanted[0]}, {wanted[1]}"
-            yield Difference(path=(), pointer=body.pointer, what=what)
+            yield SchemaDisagreement(path=(), pointer=body.pointer, what=what)
 
 
 def _as_sent(style: str | None, explode: bool | None, reserved: bool) -> object:
@@ -320,14 +329,16 @@ def _as_sent(style: str | None, explode: bool | None, reserved: bool) -> object:
     return style or "form", explode if explode is not None else style in {None, "form"}, reserved
 
 
-def _required(schema: Mapping[str, Any], wanted: Mapping[str, str], described: Described) -> Iterator[Difference]:
+def _required(
+    schema: Mapping[str, Any], wanted: Mapping[str, str], described: SpecOperation
+) -> Iterator[SchemaDisagreement]:
     found = set(schema.get("required") or ())
     for argument in sorted(found - wanted.keys()):
         what = f"requires the argument {argument!r}, which the description does not"
-        yield Difference(path=(), pointer=described.origin, what=what, value=ABSENT)
+        yield SchemaDisagreement(path=(), pointer=described.origin, what=what, value=ABSENT)
     for argument in sorted(wanted.keys() - found):
         what = f"does not require the argument {argument!r}, which the description does"
-        yield Difference(path=(), pointer=wanted[argument], what=what, value={})
+        yield SchemaDisagreement(path=(), pointer=wanted[argument], what=what, value={})
 
 
 def _plain(media_type: str) -> str:

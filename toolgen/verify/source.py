@@ -28,15 +28,15 @@ from toolgen.sources.openapi.overlay import apply_overlays
 from toolgen.sources.openapi.read import open_documents
 from toolgen.sources.python import read_python
 from toolgen.sources.workflow import read_workflow
-from toolgen.verify.agreement import Difference
+from toolgen.verify.agreement import SchemaDisagreement
 from toolgen.verify.counterexample import placed
 from toolgen.verify.graphql import prove_operation
 from toolgen.verify.reader import Absent
 from toolgen.verify.requests import prove_request
 from toolgen.verify.security_checks import broken_demands
-from toolgen.verify.shape import Shape
-from toolgen.verify.spec_operation import Described, Descriptions
-from toolgen.verify.verdicts import Failed, NotApplicable, Proven, ToolReport, Unproven, Verdict
+from toolgen.verify.shape import ShapeComparison
+from toolgen.verify.spec_operation import Descriptions, SpecOperation
+from toolgen.verify.verdicts import FailedTool, NotApplicable, ProvenTool, ToolReport, Unproven, Verdict
 
 __all__ = ["SourceReport", "prove_http_tools", "verify_source"]
 
@@ -57,7 +57,7 @@ class HttpProver:
         self._config = config
         self._schemes = schemes
         self._descriptions = Descriptions(documents)
-        self._shape = Shape(documents, self._descriptions.version)
+        self._shape = ShapeComparison(documents, self._descriptions.version)
         self._examples = examples
         self._seed = seed
 
@@ -76,34 +76,36 @@ class HttpProver:
         )
         disputed, repaired = self._shape.disputed(), self._shape.repaired()
         match verdict:
-            case Failed(reason=reason) if repaired and reason.startswith("openapi-core refuses"):
+            case FailedTool(reason=reason) if repaired and reason.startswith("openapi-core refuses"):
                 return Unproven(reasons=(f"its description refuses values that were taken for meant: {reason}",))
-            case Failed(pointer=""):
+            case FailedTool(pointer=""):
                 return replace(verdict, pointer=described.origin)
             case Unproven(reasons=reasons) if disputed:
                 return Unproven(reasons=(*disputed, *reasons))
-            case Proven() if disputed:
+            case ProvenTool() if disputed:
                 return Unproven(reasons=disputed)
             case _:
                 return verdict
 
-    def described(self, tool: Tool) -> Described:
+    def described(self, tool: Tool) -> SpecOperation:
         """The operation that a tool was made from."""
         return self._descriptions.operation(tool.origin)
 
-    def disagreement(self, tool: Tool, binding: HttpBinding, described: Described) -> Failed | None:
+    def disagreement(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> FailedTool | None:
         """What the tool says otherwise than its operation, without a request."""
         for reason, pointer in broken_demands(tool, binding, described, self._schemes, self._documents, self._config):
-            return Failed(arguments={}, reason=reason, sent="", pointer=pointer)
+            return FailedTool(arguments={}, reason=reason, sent="", pointer=pointer)
         if found := self._shape.difference(tool, binding, described):
-            return Failed(arguments=_example(found), reason=_where(found), sent="", pointer=found.pointer)
+            return FailedTool(arguments=_example(found), reason=_where(found), sent="", pointer=found.pointer)
         if found := self._shape.answer(tool, described):
             example = "" if isinstance(found.value, Absent) else f"; {placed(found.path, found.value)!r} shows it"
-            return Failed(arguments={}, reason=f"the answer: {_where(found)}{example}", sent="", pointer=found.pointer)
+            return FailedTool(
+                arguments={}, reason=f"the answer: {_where(found)}{example}", sent="", pointer=found.pointer
+            )
         return None
 
 
-def _example(found: Difference) -> Mapping[str, object]:
+def _example(found: SchemaDisagreement) -> Mapping[str, object]:
     """The smallest arguments that the tool and the description disagree about."""
     if isinstance(found.value, Absent):
         return {}
@@ -111,7 +113,7 @@ def _example(found: Difference) -> Mapping[str, object]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-def _where(found: Difference) -> str:
+def _where(found: SchemaDisagreement) -> str:
     return f"{'/'.join(map(str, found.path))} {found.what}".strip()
 
 

@@ -12,7 +12,7 @@ from toolgen.verify.known_differences import carried
 from toolgen.verify.spec_references import References
 from toolgen.verify.well_formed import type_of, well_formed
 
-__all__ = ["ONE_FILE", "SERVER", "Described", "Descriptions"]
+__all__ = ["ONE_FILE", "SERVER", "Descriptions", "SpecOperation"]
 
 _T = TypeVar("_T")
 SERVER = "http://server.test/base"
@@ -42,7 +42,7 @@ _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionF
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class SpecOperation(Struct, frozen=True, kw_only=True):
     """One operation. `document` is an OpenAPI 3 document with nothing else in it; `parameters` and `body` are its own.
 
     `operation`, `item` (its path's) and `written` (its parameters, those of its path included) are as the description has them.
@@ -89,7 +89,7 @@ class Descriptions:
         self._refs: dict[str, str] = {}  # in the document -> in the description
         self._waiting: list[str] = []
 
-    def operation(self, origin: str) -> Described:
+    def operation(self, origin: str) -> SpecOperation:
         """The operation at a JSON pointer such as `#/paths/~1pet/get`. Raises `UnresolvedRefError`."""
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in origin.split("/")[2:]]
         path, method = tokens[0], tokens[-1]
@@ -110,7 +110,7 @@ class Descriptions:
         operation: dict[str, Any] = {"parameters": parameters, "responses": {"200": {"description": "ok"}}}
         if body is not None:
             operation["requestBody"] = body
-        return Described(
+        return SpecOperation(
             origin=origin,
             operation=raw,
             item=item,

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.syntax import escape
 from toolgen.verify.reader import is_json
-from toolgen.verify.spec_operation import ONE_FILE, Described
+from toolgen.verify.spec_operation import ONE_FILE, SpecOperation
 
-__all__ = ["Answer", "Body", "answers", "body_of", "parameter_pointers", "parameter_schema"]
+__all__ = ["SpecBody", "SpecResponse", "answers", "body_of", "parameter_pointers", "parameter_schema"]
 
 _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
 _FIRST = re.compile(r"[\s,;]")
 
 
-class Body(Struct, frozen=True, kw_only=True):
+class SpecBody(Struct, frozen=True, kw_only=True):
     """A request body as it is sent. `listed`: in a media type that the description has; its schema is at `pointer` + `below`."""
 
     required: bool
@@ -31,14 +31,14 @@ class Body(Struct, frozen=True, kw_only=True):
     below: str
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class SpecResponse(Struct, frozen=True, kw_only=True):
     """One schema of a successful response, and where it is written."""
 
     schema: Any
     pointer: str
 
 
-def parameter_pointers(described: Described, documents: Documents) -> Mapping[tuple[str, str], str]:
+def parameter_pointers(described: SpecOperation, documents: Documents) -> Mapping[tuple[str, str], str]:
     """(place, name) -> where the operation, or its path, lists the parameter."""
     found: dict[tuple[str, str], str] = {}
     above = "/".join(described.origin.split("/")[:3])
@@ -66,7 +66,7 @@ def parameter_schema(
     return written.get("schema", {}), "/schema"
 
 
-def body_of(described: Described, demanded: Callable[[Any], frozenset[str]], media_type: str) -> Body | None:
+def body_of(described: SpecOperation, demanded: Callable[[Any], frozenset[str]], media_type: str) -> SpecBody | None:
     """The body as described for a media type; None where the operation has none. `demanded` says what a schema requires of a request:
     a body that requires something is required itself where there is a body by nature, though a description may forget it.
     """
@@ -83,7 +83,7 @@ def body_of(described: Described, demanded: Callable[[Any], frozenset[str]], med
     schema = media.get("schema", {})
     structured = is_json(media_type) or media_type.lower().startswith(_FORMS)
     needed = schema is ONE_FILE or (forgotten and structured and bool(demanded(schema)))
-    return Body(
+    return SpecBody(
         required=described.body.get("required") is True or needed,
         listed=key is not None,
         schema=schema,
@@ -92,7 +92,7 @@ def body_of(described: Described, demanded: Callable[[Any], frozenset[str]], med
     )
 
 
-def _body_of_2(described: Described) -> Body | None:
+def _body_of_2(described: SpecOperation) -> SpecBody | None:
     pointer = f"{described.origin}/parameters"
     form = [one for one in described.written if one["in"] == "formData"]
     whole = [one for one in described.written if one["in"] == "body"]
@@ -105,7 +105,7 @@ def _body_of_2(described: Described) -> Body | None:
         schema, required = {"type": "object", "properties": parts, "required": needed}, bool(needed)
     else:
         return None
-    return Body(required=required, listed=True, schema=schema, pointer=pointer, below="")
+    return SpecBody(required=required, listed=True, schema=schema, pointer=pointer, below="")
 
 
 def _key(content: Mapping[str, Any], media_type: str) -> str | None:
@@ -124,10 +124,10 @@ def _key(content: Mapping[str, Any], media_type: str) -> str | None:
     return found if rank(found) < 4 else None
 
 
-def answers(described: Described, documents: Documents) -> list[Answer]:
+def answers(described: SpecOperation, documents: Documents) -> list[SpecResponse]:
     """The JSON schemas of the responses for success, each once; of `default` where no status of success has one."""
     responses = described.operation.get("responses")
-    found: list[Answer] = []
+    found: list[SpecResponse] = []
     if not isinstance(responses, dict):
         return found
     for status in sorted(map(str, responses)):
@@ -142,7 +142,7 @@ def answers(described: Described, documents: Documents) -> list[Answer]:
         pointer = f"{described.origin}/responses/{status}"
         for below, media in _of_response(response, described.version, documents):
             if all(media["schema"] != one.schema for one in found):
-                found.append(Answer(schema=media["schema"], pointer=f"{pointer}{below}/schema"))
+                found.append(SpecResponse(schema=media["schema"], pointer=f"{pointer}{below}/schema"))
                 break
     return found
 

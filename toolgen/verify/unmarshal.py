@@ -17,7 +17,7 @@ from openapi_core.datatypes import RequestParameters
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 from toolgen.verify.received import BODY, Received
-from toolgen.verify.spec_operation import SERVER, Described
+from toolgen.verify.spec_operation import SERVER, SpecOperation
 
 __all__ = ["BrokenJudgeError", "Unmarshalled", "unmarshal", "unmarshaller"]
 
@@ -50,7 +50,7 @@ def _unchanged(value: Any) -> Any:
 class _Request:
     """openapi-core's Request protocol."""
 
-    def __init__(self, described: Described, received: Received) -> None:
+    def __init__(self, described: SpecOperation, received: Received) -> None:
         self.host_url = SERVER
         self.method = described.method.lower()
         self.path = SERVER + described.path
@@ -105,7 +105,7 @@ def _from_json(value: bytes, **_: str) -> Any:
     return json.loads(value)
 
 
-def unmarshal(reader: Any, described: Described, received: Received) -> Unmarshalled:
+def unmarshal(reader: Any, described: SpecOperation, received: Received) -> Unmarshalled:
     """What openapi-core reads. Raises `BrokenJudgeError` when it ends with an exception, which is no judgement."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

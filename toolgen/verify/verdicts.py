@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Failed", "NotApplicable", "Proven", "ToolReport", "Unproven", "Verdict", "shrink"]
+__all__ = ["FailedTool", "NotApplicable", "ProvenTool", "ToolReport", "Unproven", "Verdict", "shrink"]
 
 
-class Proven(Struct, frozen=True, kw_only=True):
+class ProvenTool(Struct, frozen=True, kw_only=True):
     """Every argument was read back as it was given. `reader` says why an argument was judged by our own reader alone."""
 
     examples: int
@@ -22,7 +22,7 @@ class Proven(Struct, frozen=True, kw_only=True):
     reader: Mapping[str, str]  # argument -> why openapi-core could not judge it
 
 
-class Failed(Struct, frozen=True, kw_only=True):
+class FailedTool(Struct, frozen=True, kw_only=True):
     """The smallest arguments found that come out differently, what became of them, and where the description says otherwise.
 
     `pointer` is a JSON pointer, or a reference that ends in one; empty where the whole operation is meant.
@@ -46,7 +46,7 @@ class NotApplicable(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Verdict: TypeAlias = Proven | Failed | Unproven | NotApplicable
+Verdict: TypeAlias = ProvenTool | FailedTool | Unproven | NotApplicable
 
 
 class ToolReport(Struct, frozen=True, kw_only=True):
@@ -60,9 +60,9 @@ class ToolReport(Struct, frozen=True, kw_only=True):
         """The JSON form: `status` is proven, failed, unproven or not_applicable."""
         head: dict[str, object] = {"tool": self.tool, "origin": self.origin}
         match self.verdict:
-            case Proven(examples=examples, openapi_core=core, reader=reader):
+            case ProvenTool(examples=examples, openapi_core=core, reader=reader):
                 return {**head, "status": "proven", "examples": examples, "openapi_core": core, "reader": dict(reader)}
-            case Failed(arguments=arguments, reason=reason, sent=sent, pointer=pointer):
+            case FailedTool(arguments=arguments, reason=reason, sent=sent, pointer=pointer):
                 where = {"pointer": pointer} if pointer else {}
                 return {
                     **head,

@@ -7,19 +7,21 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolgen.audit.config import Deliver, Place, Plan
+from toolgen.audit.config import AuditPlan, CheckpointDestination, DeliverCheckpoint
 from toolgen.audit.keys import keep_in
 from toolgen.clock import Clock
 from toolgen.config.audit import AuditSettings, CheckpointPlace
 from toolgen.execute.base import Permit
-from toolgen.execute.outbound.upload import Upload, upload
+from toolgen.execute.outbound.upload import UploadRequest, upload
 
 __all__ = ["plan_of"]
 
 
-def plan_of(settings: AuditSettings, permit: Permit, clock: Clock) -> Plan:
+def plan_of(settings: AuditSettings, permit: Permit, clock: Clock) -> AuditPlan:
     """What a project asks of its log, with the places its checkpoints go to."""
-    places = tuple(Place(name=_name(place), deliver=_deliverer(place, permit, clock)) for place in settings.places)
+    places = tuple(
+        CheckpointDestination(name=_name(place), deliver=_deliverer(place, permit, clock)) for place in settings.places
+    )
     return settings.plan.with_places(places)
 
 
@@ -30,13 +32,13 @@ def _name(place: CheckpointPlace) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path}"  # a query may hold a token
 
 
-def _deliverer(place: CheckpointPlace, permit: Permit, clock: Clock) -> Deliver:
+def _deliverer(place: CheckpointPlace, permit: Permit, clock: Clock) -> DeliverCheckpoint:
     if place.kind == "file":
         return partial(keep_in, Path(place.location))
 
     def deliver(name: str, data: bytes) -> None:
         url = place.location if place.kind == "post" else f"{place.location.rstrip('/')}/{name}"
-        outgoing = Upload(
+        outgoing = UploadRequest(
             method=place.kind.upper(),
             url=url,
             headers=place.headers,

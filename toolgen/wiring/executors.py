@@ -31,21 +31,21 @@ from toolgen.execute.device import DeviceExecutor, DeviceQueue
 from toolgen.execute.error_limit import ErrorLimits
 from toolgen.execute.function import FunctionExecutor, FunctionRuntime
 from toolgen.execute.http import HttpExecutor
-from toolgen.execute.http.credentials import Credentials, Provision
+from toolgen.execute.http.credentials import Provision, SourceCredentials
 from toolgen.execute.http.executor import Reader, pieces_of
-from toolgen.execute.http.request_builder import Request, repeatable
+from toolgen.execute.http.request_builder import HttpRequest, repeatable
 from toolgen.execute.http.response import result
-from toolgen.execute.oauth import Grants
+from toolgen.execute.oauth import OAuthClients
 from toolgen.execute.resilience import ResilientExecutor
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.functions.declared import load_tools
 from toolgen.functions.resource import read_resource
-from toolgen.functions.signature import Offer
+from toolgen.functions.signature import FunctionTool
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import MAX_MESSAGE_LENGTH
 from toolgen.model.manifest import Manifest
-from toolgen.model.mcp import Listing, write_listing
+from toolgen.model.mcp import ServerTools, write_listing
 from toolgen.model.names import ADDED, join
 from toolgen.model.result import Failed
 from toolgen.model.verdict import Allow, Verdict
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from toolgen.execute.mcp.executor import McpExecutor
 
 __all__ = [
-    "Backing",
+    "ExecutorDependencies",
     "headers_of",
     "listing_of",
     "make_command_client",
@@ -74,7 +74,7 @@ __all__ = [
 _CLOCK = SystemClock()
 
 
-class Backing(Struct, frozen=True, kw_only=True):
+class ExecutorDependencies(Struct, frozen=True, kw_only=True):
     """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own,
     what runs its functions, where requests of devices are kept and, in one of several workers, the way to the commands of MCP servers,
     which another process holds.
@@ -98,7 +98,7 @@ def make_executors(
     sources: Mapping[str, SourceSettings],
     manifest: Manifest,
     permit: SourcePermit,
-    backing: Backing | None = None,
+    backing: ExecutorDependencies | None = None,
     tools: tuple[ToolSettings, ...] = (),
 ) -> Mapping[str, Executor]:
     """The executors of a project, by source. They open nothing before the first call. `tools` is what is said of calls of single tools.
@@ -106,7 +106,7 @@ def make_executors(
     Raises `ConfigError` for a credential whose security scheme the description does not have, or that no such scheme can show: it would
     never be sent.
     """
-    secrets = Secrets(permit=permit) if backing is None else Secrets(permit=permit, clock=backing.clock)
+    secrets = SecretResolver(permit=permit) if backing is None else SecretResolver(permit=permit, clock=backing.clock)
     for name, source in sources.items():
         if source.config.kind != "sql":
             schemes = manifest.sources[name].security_schemes
@@ -146,10 +146,12 @@ def _error_limits(source: SourceSettings) -> Mapping[str, int]:
     return {tool: limit for tool, limit in limits.items() if limit < MAX_MESSAGE_LENGTH}
 
 
-def _provision(source: str, secrets: Secrets, permit: Permit, backing: Backing | None) -> Provision | None:
+def _provision(
+    source: str, secrets: SecretResolver, permit: Permit, backing: ExecutorDependencies | None
+) -> Provision | None:
     if backing is None:
         return None
-    grants = Grants(secrets=secrets, permit=permit, clock=backing.clock, source=source, folder=backing.folder)
+    grants = OAuthClients(secrets=secrets, permit=permit, clock=backing.clock, source=source, folder=backing.folder)
     return Provision(grants=grants, assigned=partial(backing.assigned, source))
 
 
@@ -159,7 +161,7 @@ def make_function_runtime(folder: Path | None = None) -> FunctionRuntime:
 
 
 def with_added(
-    executors: Mapping[str, Executor], offers: Mapping[str, Offer], functions: FunctionRuntime
+    executors: Mapping[str, Executor], offers: Mapping[str, FunctionTool], functions: FunctionRuntime
 ) -> Mapping[str, Executor]:
     """The same, and what carries out calls of functions that a program gave, by their names in their bindings."""
     return {**executors, ADDED: FunctionExecutor("", "", functions, lambda: offers)} if offers else executors
@@ -187,11 +189,11 @@ def make_fetch(permit: Permit) -> Callable[[str, int], Awaitable[bytes]]:
 def _make(
     source: SourceSettings,
     manifest: Manifest,
-    secrets: Secrets,
+    secrets: SecretResolver,
     permit: Permit,
     provision: Provision | None,
     functions: FunctionRuntime,
-    backing: Backing | None,
+    backing: ExecutorDependencies | None,
 ) -> Executor:
     config = source.config
     files = None if backing is None else backing.files
@@ -232,7 +234,7 @@ def _make(
             assert_never(config.kind)
 
 
-def _code(source: str, backing: Backing | None) -> Executor:
+def _code(source: str, backing: ExecutorDependencies | None) -> Executor:
     if find_spec("pydantic_monty") is None:
         raise ConfigError(
             "code: needs its sandbox",
@@ -247,10 +249,10 @@ def _code(source: str, backing: Backing | None) -> Executor:
 def _http(
     source: SourceSettings,
     manifest: Manifest,
-    secrets: Secrets,
+    secrets: SecretResolver,
     permit: Permit,
     provision: Provision | None,
-    backing: Backing | None,
+    backing: ExecutorDependencies | None,
     reader: Reader = result,
 ) -> HttpExecutor:
     known, auth = with_headers(manifest.sources[source.config.name].security_schemes, source.auth)
@@ -289,7 +291,7 @@ def _polling(source: SourceSettings, manifest: Manifest, make: Callable[..., Htt
 def _graphql(
     source: SourceSettings,
     manifest: Manifest,
-    secrets: Secrets,
+    secrets: SecretResolver,
     permit: Permit,
     provision: Provision | None,
     files: FileSource | None,
@@ -316,7 +318,7 @@ def _graphql(
 
 def _mcp(
     source: SourceSettings,
-    secrets: Secrets,
+    secrets: SecretResolver,
     permit: Permit,
     provision: Provision | None = None,
     commands: CommandClient | None = None,
@@ -362,8 +364,8 @@ def listing_of(source: SourceSettings) -> bytes:
     Raises `DescriptionError`.
     """
 
-    async def ask() -> Listing | Failed:
-        executor = _mcp(source, Secrets(), _allowed)
+    async def ask() -> ServerTools | Failed:
+        executor = _mcp(source, SecretResolver(), _allowed)
         try:
             return await executor.listing()
         finally:
@@ -397,7 +399,7 @@ def _resilient(inner: Executor, source: SourceSettings) -> Executor:
 def headers_of(source: SourceSettings) -> Mapping[str, str]:
     """The headers that the calls of a GraphQL source show its credentials in. Raises `SecretError`."""
     schemes, auth = with_headers(SCHEMES, source.auth)
-    credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets())
-    asked = Request(method="POST", url=source.config.location, headers=(), body=None)
+    credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver())
+    asked = HttpRequest(method="POST", url=source.config.location, headers=(), body=None)
     signed = asyncio.run(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())))
     return dict(signed.request.headers)

@@ -11,7 +11,7 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, Via
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.files import read_file
 from toolgen.model.secret import Secret, SecretReference
 
@@ -22,7 +22,7 @@ class Asker(Struct, frozen=True, kw_only=True):
     """Asks one provider. `reference` is where the client's secret is, None for a client without one."""
 
     via: Via
-    secrets: Secrets
+    secrets: SecretResolver
     reference: SecretReference | None
 
     async def ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
@@ -47,7 +47,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 def make_asker(permit: Permit, reference: SecretReference | None) -> Asker:
     """Under the same egress rules as the key sets of identity providers."""
     via = Via(permit=permit, destination=Destination(host="", port=0, service="keys"))
-    return Asker(via=via, secrets=Secrets(permit=permit), reference=reference)
+    return Asker(via=via, secrets=SecretResolver(permit=permit), reference=reference)
 
 
 _TOTAL_S = 5.0

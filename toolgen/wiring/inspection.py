@@ -15,12 +15,12 @@ from toolgen.errors import ConfigError
 from toolgen.model.detection import Detector, Finding
 from toolgen.policy.detectors.classifier import Classifier, installed_model
 from toolgen.policy.detectors.hidden_text import HiddenText
-from toolgen.policy.detectors.inspector import Inspector, Reader, Watch
+from toolgen.policy.detectors.inspector import DetectorWatch, Inspector, Reader
 from toolgen.policy.detectors.instructions import Instructions
 from toolgen.policy.detectors.leaks import Leaks
 from toolgen.policy.detectors.national_ids import NationalIds
 from toolgen.policy.detectors.personal_data import PersonalData
-from toolgen.policy.detectors.secrets import Secrets
+from toolgen.policy.detectors.secrets import SecretDetector
 from toolgen.policy.detectors.tokens import Tokens
 from toolgen.wiring.middleware import imported
 
@@ -33,7 +33,7 @@ def inspector_of(settings: InspectionSettings) -> Inspector:
     return Inspector([_watch(one, settings) for one in settings.detectors], tokens)
 
 
-def _watch(one: DetectorSettings, settings: InspectionSettings) -> Watch:
+def _watch(one: DetectorSettings, settings: InspectionSettings) -> DetectorWatch:
     detector: Detector
     reader: Reader | None = None
     if one.detector == "classifier":
@@ -57,7 +57,7 @@ def _watch(one: DetectorSettings, settings: InspectionSettings) -> Watch:
         if one.kinds:
             detector = _Only(detector, frozenset(one.kinds))
     said = {name: value for name, value in asdict(one).items() if name != "where"}
-    return Watch(
+    return DetectorWatch(
         name=one.detector,
         digest="sha256:" + sha256(code + b"\0" + canonical(said)).hexdigest(),
         detector=detector,
@@ -81,7 +81,7 @@ def _shipped(one: DetectorSettings) -> Detector:
         case "instructions":
             return Instructions()
         case "secrets":
-            return Secrets()
+            return SecretDetector()
         case "personal_data":
             return PersonalData(frozenset(one.kinds))
         case "national_ids":

@@ -17,7 +17,7 @@ from toolgen.clock import Clock
 from toolgen.config.checks import DecisionPoint, MiddlewareSettings
 from toolgen.errors import ConfigError, place_of
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.middleware import Middleware
 from toolgen.pipeline.stages.middleware import Hook
 
@@ -157,5 +157,5 @@ def _decision_point(kind: str, point: DecisionPoint, where: str, permit: Permit,
     else:
         via = Via(permit=permit, destination=Destination(host="", port=0))
         made = decision_points.AuthZen if kind == "authzen" else decision_points.Opa
-        asked = made(url=point.url, via=via, secrets=Secrets(permit=permit), token=point.token)
+        asked = made(url=point.url, via=via, secrets=SecretResolver(permit=permit), token=point.token)
     return decision_points.DecisionPointMiddleware(point=asked, cache_s=point.cache_s, clock=clock)

@@ -11,7 +11,7 @@ from toolgen.config.settings import SourceSettings
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import Destination
 from toolgen.execute.secrets import MASK, SecretReference
-from toolgen.model.call import Call, Described, Principal, Statement
+from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.manifest import Manifest, SecurityScheme
@@ -100,7 +100,7 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
             return answer
         case Database():
             return replace(call, database=answer)
-        case Described(database=shown, sampling=sampling, counting=counting):
+        case DatabaseDescription(database=shown, sampling=sampling, counting=counting):
             return replace(call, database=shown, sampling=sampling, counting=counting)
         case Statement():
             return replace(call, statement=answer)

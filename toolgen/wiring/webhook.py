@@ -10,11 +10,18 @@ from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.http.response import retry_after
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse, RefusedError, Tls, Via
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.outbound.request import (
+    OutboundError,
+    OutboundRequest,
+    OutboundResponse,
+    RefusedError,
+    TlsMaterial,
+    Via,
+)
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.webhook import key_of, signed_headers, url_fault
 
-__all__ = ["MAX_WAIT_S", "UnsentError", "WebhookSender"]
+__all__ = ["MAX_WAIT_S", "DeliveryError", "WebhookSender"]
 
 MAX_WAIT_S = 3600.0
 """How long a receiver may ask us to wait (Retry-After); what it asks for beyond is not heeded."""
@@ -24,7 +31,7 @@ _HOLDING = frozenset({429, 503})
 
 
 @dataclass(kw_only=True, eq=False)
-class UnsentError(Exception):
+class DeliveryError(Exception):
     """Why an attempt failed, with nothing in it of the address or a secret. `lasting`: the same would come of every other one. `wait_s` is
     what the receiver asked for, `holds` whether that goes for all messages to it. `code` is the record's."""
 
@@ -42,10 +49,10 @@ class WebhookSender:
         self._webhook = webhook
         self._permit = permit
         self._resolver = resolver
-        self._secrets = Secrets(permit=permit)
+        self._secrets = SecretResolver(permit=permit)
 
     async def send(self, message_id: str, body: bytes, now: float) -> None:
-        """Returns once the receiver said that it has the message (any 2xx). `now` is signed: seconds since the epoch. Raises `UnsentError`.
+        """Send a message, until the receiver confirms it (any 2xx). `now` is signed: seconds since the epoch. Raises `DeliveryError`.
 
         The address is put to the policy as for a tool call, whatever it resolves to.
         """
@@ -61,13 +68,13 @@ class WebhookSender:
         try:
             answer = await ask(asked, via)
         except RefusedError as error:
-            raise UnsentError(why=str(error), lasting=True, code="egress_refused") from None
+            raise DeliveryError(why=str(error), lasting=True, code="egress_refused") from None
         except OutboundError as error:
-            raise UnsentError(why=str(error)) from None
+            raise DeliveryError(why=str(error)) from None
         if not 200 <= answer.status < 300:
             raise _refused(answer, now)
 
-    async def _target(self) -> tuple[str, tuple[bytes, ...], Tls]:
+    async def _target(self) -> tuple[str, tuple[bytes, ...], TlsMaterial]:
         """Where to, the keys that sign, and the authorities that are believed, as they are now."""
         try:
             url = (await self._secrets.fetch(self._webhook.url)).reveal()
@@ -75,21 +82,21 @@ class WebhookSender:
             believed = self._webhook.authorities
             authorities = "" if believed is None else (await self._secrets.fetch(believed)).reveal()
         except SecretError as error:
-            raise UnsentError(why=error.message, code="secret_unavailable") from None
+            raise DeliveryError(why=error.message, code="secret_unavailable") from None
         if fault := url_fault(url):
-            raise UnsentError(why=f"url: {fault}", code="secret_unavailable")
+            raise DeliveryError(why=f"url: {fault}", code="secret_unavailable")
         keys = [key_of(text) for text in texts]
         if None in keys:
-            raise UnsentError(why="secret: is not whsec_ and the base64 of 24 to 64 bytes", code="secret_unavailable")
-        return url, tuple(key for key in keys if key is not None), Tls(authorities=authorities)
+            raise DeliveryError(why="secret: is not whsec_ and the base64 of 24 to 64 bytes", code="secret_unavailable")
+        return url, tuple(key for key in keys if key is not None), TlsMaterial(authorities=authorities)
 
 
-def _refused(answer: OutboundResponse, now: float) -> UnsentError:
+def _refused(answer: OutboundResponse, now: float) -> DeliveryError:
     """What an answer that is no 2xx says: for good (410), and for how long nothing should be sent."""
     wait_s = min(retry_after(answer.retry_after, now) or 0.0, MAX_WAIT_S) if answer.retry_after else 0.0
     if 300 <= answer.status < 400:
-        return UnsentError(why=f"the answer is {answer.status}, and redirects are not followed", wait_s=wait_s)
-    return UnsentError(
+        return DeliveryError(why=f"the answer is {answer.status}, and redirects are not followed", wait_s=wait_s)
+    return DeliveryError(
         why=f"the answer is {answer.status}",
         lasting=answer.status == _GONE,
         wait_s=wait_s,

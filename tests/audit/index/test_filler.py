@@ -11,14 +11,14 @@ import pytest
 from tests.audit.logs import PLAIN, write
 from toolgen.audit.index.database import SqliteDatabase
 from toolgen.audit.index.filler import Filler, IndexCounts
-from toolgen.audit.index.index import Index
+from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.indexer import Filled
 from toolgen.errors import AuditError
 
 LONG_S = 120.0
 
 
-class HeldUp(Index):
+class HeldUp(RecordIndex):
     """An index that takes one entry over and then waits until it may go on."""
 
     go_on: threading.Event
@@ -29,7 +29,7 @@ class HeldUp(Index):
         return super().fill(progress)
 
 
-def opened(directory: Path, kind: type[Index] = Index) -> Callable[[], Index]:
+def opened(directory: Path, kind: type[RecordIndex] = RecordIndex) -> Callable[[], RecordIndex]:
     return lambda: kind(SqliteDatabase(directory / "index.db"), directory)
 
 
@@ -95,7 +95,7 @@ def test_what_keeps_it_from_being_filled_is_raised_where_it_was_asked_for_and_th
     write(tmp_path, 1, PLAIN)
     works = False
 
-    def sometimes() -> Index:
+    def sometimes() -> RecordIndex:
         if not works:
             raise AuditError("the index of the log cannot be used")
         return opened(tmp_path)()

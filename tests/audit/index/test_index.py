@@ -24,10 +24,10 @@ from tests.projects import make_project
 from toolgen.audit.entry import seal
 from toolgen.audit.files import closed_segments, pack
 from toolgen.audit.index import index as index_module
-from toolgen.audit.index.database import Database, SqliteDatabase
-from toolgen.audit.index.index import Index
+from toolgen.audit.index.database import IndexDatabase, SqliteDatabase
+from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.postgres import PostgresDatabase
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries as read_entries
 from toolgen.audit.reader import merged
@@ -35,7 +35,7 @@ from toolgen.clock import FixedClock
 from toolgen.errors import AuditError, ConfigError
 from toolgen.model.database_url import ServerLocation, parse_location
 
-Open = Callable[[], Database]
+Open = Callable[[], IndexDatabase]
 
 
 def postgres_at(url: str) -> PostgresDatabase:
@@ -47,9 +47,9 @@ def postgres_at(url: str) -> PostgresDatabase:
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Opens the same database, as often as it is called."""
-    made: list[Database] = []
+    made: list[IndexDatabase] = []
 
-    def kept(one: Database) -> Database:
+    def kept(one: IndexDatabase) -> IndexDatabase:
         made.append(one)
         return one
 
@@ -101,22 +101,22 @@ def call(number: int, **outcome: Any) -> list[dict[str, Any]]:
     return [intent, ending]
 
 
-def rows(index: Index, wanted: Filter | None = None) -> list[dict[str, Any]]:
-    found = [dict(row) for row in index.calls(wanted or Filter(), limit=1000).rows]
+def rows(index: RecordIndex, wanted: RecordFilter | None = None) -> list[dict[str, Any]]:
+    found = [dict(row) for row in index.calls(wanted or RecordFilter(), limit=1000).rows]
     for row in found:
         row.pop("log", None)
     return found[::-1]
 
 
-def names(index: Index, **wanted: Any) -> list[str]:
-    return [row["call_id"] for row in rows(index, Filter(**wanted))]
+def names(index: RecordIndex, **wanted: Any) -> list[str]:
+    return [row["call_id"] for row in rows(index, RecordFilter(**wanted))]
 
 
 def test_it_has_the_calls_that_the_log_has(database: Open, tmp_path: Path) -> None:
     in_segments(tmp_path / "log", segments=3, calls=4)
     closed = closed_segments(tmp_path / "log", "gateway-1")
     pack(closed[0])
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         assert index.fill().entries == 32
         assert rows(index) == merged(read_entries(tmp_path / "log"))
         assert index.fill().entries == 0
@@ -130,17 +130,17 @@ def test_it_takes_over_what_is_new_across_rotation_and_packing(database: Open, t
         for segment in closed_segments(log, "gateway-1"):
             if not segment.packed:
                 pack(segment)
-        with Index(database(), log) as index:
+        with RecordIndex(database(), log) as index:
             taken.append(index.fill().entries)
     assert sum(taken) == 24
-    with Index(database(), log) as index:
+    with RecordIndex(database(), log) as index:
         assert [row["seq"] for row in index.entries(limit=100).rows] == list(range(24, 0, -1))
 
 
 def test_what_is_written_meanwhile_is_followed_and_an_unfinished_call_ends(database: Open, tmp_path: Path) -> None:
     async def scenario() -> None:
         log = opened(tmp_path / "log")
-        with Index(database(), tmp_path / "log") as index:
+        with RecordIndex(database(), tmp_path / "log") as index:
             intent, outcome = call(1, session="s-1")
             await log.append(intent)
             index.fill()
@@ -205,21 +205,27 @@ def test_calls_are_found_by_what_they_are_like(database: Open, tmp_path: Path) -
     for entries in told:
         record(tmp_path / "log", entries, clock)
         clock.advance(10)
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         for wanted, expected in FOUND:
             assert names(index, **wanted) == expected, wanted
             if wanted:
-                of_entries = {entry["call_id"] for entry in index.entries(Filter(**wanted), limit=100).rows}
+                of_entries = {entry["call_id"] for entry in index.entries(RecordFilter(**wanted), limit=100).rows}
                 assert of_entries == set(expected), wanted
 
 
 @pytest.mark.parametrize(
-    "wanted", [Filter(), Filter(principal="bot"), Filter(event="outcome"), Filter(tool="pets__*", event="intent")]
+    "wanted",
+    [
+        RecordFilter(),
+        RecordFilter(principal="bot"),
+        RecordFilter(event="outcome"),
+        RecordFilter(tool="pets__*", event="intent"),
+    ],
 )
-def test_pages_have_everything_once(database: Open, tmp_path: Path, wanted: Filter) -> None:
+def test_pages_have_everything_once(database: Open, tmp_path: Path, wanted: RecordFilter) -> None:
     write(tmp_path / "log", 9)  # all of one moment: nothing but numbers tells them apart
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         for listing, key in ((index.entries, "seq"), (index.calls, "seq")):
             whole = [row[key] for row in listing(wanted, limit=100).rows]
@@ -239,9 +245,9 @@ def test_pages_have_everything_once(database: Open, tmp_path: Path, wanted: Filt
 def test_what_agents_write_is_nothing_a_database_stumbles_over(database: Open, tmp_path: Path) -> None:
     strange = "a\x00b\x1b[2J\u202e'\";--%_\U0001f600" + "x" * 5000
     record(tmp_path / "log", call(1, tool=strange, session=strange, arguments={strange: [strange, -1e300, 2**53]}))
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         assert index.fill().faults == []
-        (row,) = rows(index, Filter(text="x" * 900))
+        (row,) = rows(index, RecordFilter(text="x" * 900))
         assert (row["tool"], row["arguments"][strange][0]) == (strange, strange)
         assert index.check() == []
 
@@ -256,14 +262,14 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
             for entry in entries:
                 await log.append(entry)
                 clock.advance(1)
-            with Index(database(), tmp_path / "log") as index:
+            with RecordIndex(database(), tmp_path / "log") as index:
                 index.fill()
                 assert rows(index) == merged(read_entries(tmp_path / "log"))
         await one.close()
         await other.close()
 
     asyncio.run(scenario())
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         (row,) = rows(index)
         assert (row["stream"], row["status"], row["duration_ms"]) == ("gateway-2", "ok", 9.0)
         assert len(index.story("call_1")) == 4
@@ -273,12 +279,12 @@ def test_one_call_in_several_streams_is_one_row(database: Open, tmp_path: Path) 
 def test_deleting_it_loses_nothing(tmp_path: Path) -> None:
     write(tmp_path / "log", 5)
     path = tmp_path / "index.db"
-    with Index(SqliteDatabase(path), tmp_path / "log") as index:
+    with RecordIndex(SqliteDatabase(path), tmp_path / "log") as index:
         index.fill()
         before = rows(index)
     assert path.stat().st_mode & 0o777 == 0o600
     path.unlink()
-    with Index(SqliteDatabase(path), tmp_path / "log") as index:
+    with RecordIndex(SqliteDatabase(path), tmp_path / "log") as index:
         index.fill()
         assert rows(index) == before
         assert index.rebuild().entries == 10
@@ -295,9 +301,9 @@ def test_several_processes_fill_one_index_without_duplicates(database: Open, tmp
     faults: list[BaseException] = []
     databases = [database() for _ in range(3)]
 
-    def work(one: Database) -> None:
+    def work(one: IndexDatabase) -> None:
         try:
-            Index(one, tmp_path / "log").fill()
+            RecordIndex(one, tmp_path / "log").fill()
         except BaseException as error:  # told below, in the test's own thread
             faults.append(error)
 
@@ -307,7 +313,7 @@ def test_several_processes_fill_one_index_without_duplicates(database: Open, tmp
     for thread in threads:
         thread.join()
     assert faults == []
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         assert index.count() == (12_000, 6000)
         assert index.check() == []
 
@@ -333,7 +339,7 @@ TAMPERED = [
 def test_a_change_of_the_index_is_noticed(database: Open, tmp_path: Path, statement: str, told: str) -> None:
     write(tmp_path / "log", 5)
     one = database()
-    with Index(one, tmp_path / "log") as index:
+    with RecordIndex(one, tmp_path / "log") as index:
         index.fill()
         one.run(statement)
         if told:
@@ -353,10 +359,10 @@ def test_samples_are_read_some_at_a_time(
     monkeypatch.setattr(index_module, "_SAMPLES", size)
     calls = [call(number, duration_ms=float(number), principal="abc"[number % 3]) for number in range(9)]
     record(tmp_path / "log", [entry for pair in calls for entry in pair])  # of one time
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         assert [one.duration_ms for one in index.samples()] == [float(number) for number in reversed(range(9))]
-        assert [one.duration_ms for one in index.samples(Filter(principal="b"))] == [7.0, 4.0, 1.0]
+        assert [one.duration_ms for one in index.samples(RecordFilter(principal="b"))] == [7.0, 4.0, 1.0]
 
 
 @pytest.mark.parametrize("gone", [(), (1,), (3, 4), (2, 7, 8), (7, 8), tuple(range(1, 9))])
@@ -365,7 +371,7 @@ def test_entries_of_the_log_or_of_the_index_alone_are_told(
 ) -> None:
     write(tmp_path / "log", 4)
     one = database()
-    with Index(one, tmp_path / "log") as index:
+    with RecordIndex(one, tmp_path / "log") as index:
         index.fill()
         extra = "INSERT INTO audit_entries SELECT id + ?, stream, time, event, NULL, prev, hash, body FROM audit_entries LIMIT 1"
         one.run(extra, (100,))
@@ -379,7 +385,7 @@ def test_entries_of_the_log_or_of_the_index_alone_are_told(
 
 def test_a_change_that_fits_its_own_hash_is_noticed_against_the_log(database: Open, tmp_path: Path) -> None:
     write(tmp_path / "log", 3)
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         entry = index.find(2)[0]
         assert entry.checked
@@ -395,7 +401,7 @@ def test_a_log_that_was_changed_is_followed_up_to_there_and_no_further(database:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b"bot", b"eve")
     path.write_bytes(b"".join(lines))
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         filled = index.fill()
         assert filled.entries == 4
         assert "what follows entry 4 is not what was written" in filled.faults[0]
@@ -409,7 +415,7 @@ def test_a_log_that_was_cut_behind_what_is_indexed_is_told(database: Open, tmp_p
     write(tmp_path / "log", 4)
     path = tmp_path / "log" / "gateway-1.jsonl"
     data = path.read_bytes()
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         path.write_bytes(b"".join(data.splitlines(keepends=True)[:6]))
         assert "entry 8 is not there any more as it was indexed" in index.fill().faults[0]
@@ -422,7 +428,7 @@ def test_a_last_line_that_is_no_entry_any_more_is_told(database: Open, tmp_path:
     write(tmp_path / "log", 4)
     path = tmp_path / "log" / "gateway-1.jsonl"
     *before, last = path.read_bytes().splitlines(keepends=True)
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         path.write_bytes(b"".join(before) + line.ljust(len(last) - 1) + b"\n")
         assert "entry 8 is not there any more as it was indexed" in index.fill().faults[0]
@@ -430,7 +436,7 @@ def test_a_last_line_that_is_no_entry_any_more_is_told(database: Open, tmp_path:
 
 def test_whoever_follows_from_the_beginning_is_given_every_entry(database: Open, tmp_path: Path) -> None:
     write(tmp_path / "log", 2)
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         index.fill()
         assert [entry["seq"] for entry in index.newer({})] == [1, 2, 3, 4]
 
@@ -442,18 +448,18 @@ def test_what_is_still_being_written_is_left_for_later(database: Open, tmp_path:
     lines = data.splitlines(keepends=True)
     for torn in (b"".join(lines[:3]) + lines[3][:50], b"".join(lines[:3]) + lines[3][:50] + bytes(4096)):
         path.write_bytes(torn)
-        with Index(database(), tmp_path / "log") as index:
+        with RecordIndex(database(), tmp_path / "log") as index:
             filled = index.fill()
             assert (filled.faults, index.count()) == ([], (3, 2))
     path.write_bytes(data + bytes(4096))
-    with Index(database(), tmp_path / "log") as index:
+    with RecordIndex(database(), tmp_path / "log") as index:
         assert (index.fill().entries, index.count()) == (1, (4, 2))
 
 
 def test_what_policy_removed_from_the_log_is_removed_here(database: Open, tmp_path: Path) -> None:
     log, clock = tmp_path / "log", FixedClock()
     in_segments(log, segments=3, calls=2, clock=clock)
-    with Index(database(), log) as index:
+    with RecordIndex(database(), log) as index:
         index.fill()
         assert index.count() == (16, 8)
         first, *_ = closed_segments(log, "gateway-1")
@@ -462,7 +468,7 @@ def test_what_policy_removed_from_the_log_is_removed_here(database: Open, tmp_pa
         assert index.count() == (12, 6)
         assert [row["seq"] for row in rows(index)] == [row["seq"] for row in merged(read_entries(log))]
     # Whoever begins only now begins where the log does.
-    with Index(SqliteDatabase(None), log) as index:
+    with RecordIndex(SqliteDatabase(None), log) as index:
         filled = index.fill()
         assert (filled.entries, filled.faults) == (12, [])
 
@@ -471,7 +477,7 @@ def test_another_log_in_the_same_place_takes_the_place_of_the_first(tmp_path: Pa
     log, path = tmp_path / "log", tmp_path / "index.db"
     for calls in (3, 1):
         write(log, calls, clock=FixedClock(1_000_000_000.0 + calls))
-        with Index(SqliteDatabase(path), log) as index:
+        with RecordIndex(SqliteDatabase(path), log) as index:
             index.fill()
             assert index.count() == (2 * calls, calls)
         for file in log.iterdir():
@@ -485,15 +491,15 @@ def test_gateways_of_several_machines_share_one_index(tmp_path: Path) -> None:
             record(
                 tmp_path / machine, [entry for number in range(calls) for entry in call(100 * calls + number)], clock
             )
-            with Index(postgres_at(url), tmp_path / machine) as index:
+            with RecordIndex(postgres_at(url), tmp_path / machine) as index:
                 index.fill()
                 index.fill()
         # A copy of a log is the same log.
         (tmp_path / "copy").mkdir()
         (tmp_path / "copy" / "gateway-1.jsonl").write_bytes((tmp_path / "a" / "gateway-1.jsonl").read_bytes())
-        with Index(postgres_at(url), tmp_path / "copy") as index:
+        with RecordIndex(postgres_at(url), tmp_path / "copy") as index:
             assert index.fill().entries == 0
-        with Index(postgres_at(url), tmp_path / "b") as index:
+        with RecordIndex(postgres_at(url), tmp_path / "b") as index:
             assert index.count() == (10, 5)
             assert len(rows(index)) == 5
             found = {one.log.rpartition("/")[2]: one.checked for one in index.find(1)}
@@ -619,7 +625,7 @@ def test_it_tells_which_policies_decided_calls_and_only_what_is_new_the_next_tim
     log, clock, marks = tmp_path / "log", FixedClock(), {}
 
     def told() -> dict[str, int]:
-        with Index(database(), log) as index:
+        with RecordIndex(database(), log) as index:
             index.fill()
             return {use.digest: use.calls for use in index.policies(marks)}
 

@@ -11,8 +11,8 @@ import pytest
 from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers, asked
 from toolgen.execute.http.connector import Timeouts
 from toolgen.execute.http.message import UndecodableError
-from toolgen.execute.http.reply import BrokenError, Reply, TimedOutError, UnsentError
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.reply import BrokenError, RawResponse, TimedOutError, UnsentError
+from toolgen.execute.http.request_builder import HttpRequest
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -76,12 +76,12 @@ def test_an_answer_is_read_whole_and_a_connection_kept_only_when_nothing_is_left
 ) -> None:
     server = Server(script, *[OK] * MANY)
     first, *others = run(answers(server, *[asked()] * MANY))
-    assert isinstance(first, Reply)
+    assert isinstance(first, RawResponse)
     assert first.body == body
     assert "x-status" not in first.headers
     assert "link" not in first.headers
     assert server.connections == (1 if kept else MANY)
-    assert all(isinstance(one, Reply) and one.body in {body, b"ok"} for one in others)
+    assert all(isinstance(one, RawResponse) and one.body in {body, b"ok"} for one in others)
 
 
 @pytest.mark.parametrize("length", [0, 65_536, 65_537, 300_000])
@@ -242,7 +242,7 @@ def test_a_connection_rests_no_longer_than_its_server_says(hint: str, rests: boo
     script = HEAD + f"Keep-Alive: {hint}\r\nContent-Length: 2\r\n\r\nok".encode()
     server = Server(*[script] * MANY)
     found = run(answers(server, *[asked()] * MANY))
-    assert all(isinstance(one, Reply) for one in found)
+    assert all(isinstance(one, RawResponse) for one in found)
     assert server.connections == (1 if rests else MANY)
 
 
@@ -383,7 +383,7 @@ def test_requests_at_once_have_connections_of_their_own(run: Run) -> None:
         ),
     ],
 )
-def test_what_would_be_read_as_another_request_is_never_written(request_: Request) -> None:
+def test_what_would_be_read_as_another_request_is_never_written(request_: HttpRequest) -> None:
     server = Server(OK)
     (found,) = asyncio.run(answers(server, request_))
     assert isinstance(found, ValueError)

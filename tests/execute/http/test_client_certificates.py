@@ -26,7 +26,7 @@ from tests.services.local import LocalServer, running
 from toolgen.errors import SecretError
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.tls import client_certificate
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Allow
@@ -77,7 +77,7 @@ class Files:
             **without,
         }
         return HttpExecutor(
-            schemes=SCHEMES, auth={"mutual": auth}, secrets=Secrets({}), permit=lambda _: Allow(rule="test")
+            schemes=SCHEMES, auth={"mutual": auth}, secrets=SecretResolver({}), permit=lambda _: Allow(rule="test")
         )
 
     def call(self) -> Any:

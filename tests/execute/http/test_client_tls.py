@@ -26,7 +26,7 @@ from tests.execute.http.upstreams import LOOPS, OK, Asking, Run, Server, answers
 from toolgen.errors import distrust_advice
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Timeouts
-from toolgen.execute.http.reply import BrokenError, Reply, UnsentError
+from toolgen.execute.http.reply import BrokenError, RawResponse, UnsentError
 
 
 @pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
@@ -190,7 +190,7 @@ def test_an_answer_that_ends_with_its_connection_is_whole_only_when_tls_says_so(
             else:
                 os.close(connection.detach())
 
-    async def main() -> Reply:
+    async def main() -> RawResponse:
         asking = Asking(
             f"https://api.invalid:{listener.getsockname()[1]}", dialer(Timeouts()), asyncio.Semaphore(PLACES)
         )

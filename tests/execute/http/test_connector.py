@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.exhaustive import examples
 from toolgen.clock import FixedClock
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.connector import Dialer, Refusal, Target, Timeouts, _target
+from toolgen.execute.http.connector import Dialer, EgressRefusal, Target, Timeouts, _target
 from toolgen.model.verdict import Allow, Ask, Deny, Verdict
 
 
@@ -85,7 +85,7 @@ def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
         return Deny(rule="private", reason="no") if destination.address == "10.0.0.1" else Allow(rule="t")
 
     target = Target.of("http://h.test:8080/e")
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(EgressRefusal) as caught:
         asyncio.run(dialer(Names(["192.0.2.1", "10.0.0.1"]), permit).addresses(target))
     assert caught.value.verdict.rule == "private"
     assert seen == [Destination(host="h.test", port=8080, address=one) for one in ("192.0.2.1", "10.0.0.1")]
@@ -93,13 +93,13 @@ def test_every_address_is_checked_and_one_forbidden_address_is_enough() -> None:
 
 def test_a_literal_address_is_checked_without_being_resolved() -> None:
     names = Names(["192.0.2.1"])
-    with pytest.raises(Refusal):
+    with pytest.raises(EgressRefusal):
         asyncio.run(dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://0x7f.1/")))
     assert names.asked == 0
 
 
 def test_a_policy_that_would_ask_is_a_refusal() -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(EgressRefusal) as caught:
         asyncio.run(
             dialer(Names(["192.0.2.1"]), lambda _: Ask(rule="r", reason="who?")).addresses(Target.of("http://h.test/"))
         )
@@ -118,7 +118,7 @@ def test_a_rebound_name_is_checked_anew() -> None:
         assert await bound.addresses(target) == ("192.0.2.1",)
         assert names.asked == 1
         clock.advance(60)
-        with pytest.raises(Refusal):
+        with pytest.raises(EgressRefusal):
             await bound.addresses(target)
 
     asyncio.run(scenario())

@@ -12,11 +12,11 @@ import pytest
 from tests.attacks.canary import leaks
 from tests.execute.http.bindings import binding, parameter
 from toolgen.errors import SecretError
-from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.http.request_builder import Request, bind
+from toolgen.execute.http.request_builder import HttpRequest, bind
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.tool import HttpParameter
 
@@ -35,12 +35,12 @@ SECRET = SecretReference("env", "CANARY")
 USER = SecretReference("literal", "shop")
 
 
-def credentials(**auth: object) -> Credentials:
-    return Credentials(schemes=SCHEMES, auth=auth, secrets=Secrets({"CANARY": CANARY}))
+def credentials(**auth: object) -> SourceCredentials:
+    return SourceCredentials(schemes=SCHEMES, auth=auth, secrets=SecretResolver({"CANARY": CANARY}))
 
 
-def request(**headers: str) -> Request:
-    return Request(method="GET", url="http://h.test/e", headers=tuple(headers.items()), body=None)
+def request(**headers: str) -> HttpRequest:
+    return HttpRequest(method="GET", url="http://h.test/e", headers=tuple(headers.items()), body=None)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_a_credential_joins_the_arguments_cookies_and_query() -> None:
     [
         ("key", request(**{"x-key": "mine"})),
         ("cookie", request(Cookie="a=1; sid=mine")),
-        ("query", Request(method="GET", url="http://h.test/e?api+key=mine", headers=(), body=None)),
+        ("query", HttpRequest(method="GET", url="http://h.test/e?api+key=mine", headers=(), body=None)),
     ],
 )
-def test_an_argument_that_says_what_a_credential_says_is_refused(scheme: str, sent: Request) -> None:
+def test_an_argument_that_says_what_a_credential_says_is_refused(scheme: str, sent: HttpRequest) -> None:
     with pytest.raises(UnbindableError, match="credential"):
         asyncio.run(credentials(**{scheme: SECRET}).sign(sent, (scheme,)))
 
@@ -151,14 +151,14 @@ def test_two_schemes_for_one_header_are_refused() -> None:
 @pytest.mark.parametrize("name", ["key", "bearer", "cookie"])
 @pytest.mark.parametrize("value", ["a\r\nX: 1", "a\0", "line\n"])
 def test_a_secret_that_could_break_out_of_its_place_is_not_sent(name: str, value: str) -> None:
-    held = Credentials(schemes=SCHEMES, auth={name: SECRET}, secrets=Secrets({"CANARY": value}))
+    held = SourceCredentials(schemes=SCHEMES, auth={name: SECRET}, secrets=SecretResolver({"CANARY": value}))
     with pytest.raises(SecretError) as caught:
         asyncio.run(held.sign(request(), (name,)))
     assert value not in str(caught.value)
 
 
 def test_a_secret_that_is_not_set_is_named_by_its_reference() -> None:
-    held = Credentials(schemes=SCHEMES, auth={"key": SECRET}, secrets=Secrets({}))
+    held = SourceCredentials(schemes=SCHEMES, auth={"key": SECRET}, secrets=SecretResolver({}))
     with pytest.raises(SecretError, match="CANARY"):
         asyncio.run(held.sign(request(), ("key",)))
 

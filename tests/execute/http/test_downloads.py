@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.execute.http.upstreams import LOOPS, Asking, Run, Server, asked
 from toolgen.execute.http.connection import ORDINARY
 from toolgen.execute.http.connector import Target, Timeouts
-from toolgen.execute.http.message import PORTION, Body, UndecodableError, pass_on
-from toolgen.execute.http.reply import BrokenError, Reply, TimedOutError
+from toolgen.execute.http.message import PORTION, BodyReader, UndecodableError, pass_on
+from toolgen.execute.http.reply import BrokenError, RawResponse, TimedOutError
 from toolgen.execute.http.scrubber import Scrubber
 
 FILE = random.Random(5).randbytes(2_000_000)
@@ -80,8 +80,10 @@ def framed(body: bytes, how: str, kind: str = "a/b") -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def read(server: Server, sink: Taking | None, limit: int = 300_000, times: int = 1, **more: Any) -> list[Reply]:
-    async def once(client: Asking) -> Reply:
+async def read(
+    server: Server, sink: Taking | None, limit: int = 300_000, times: int = 1, **more: Any
+) -> list[RawResponse]:
+    async def once(client: Asking) -> RawResponse:
         target = Target.of(client.origin + "/a")
         (address,) = await client.dialer.addresses(target)
         return await client.dialer.client(target, address).send(
@@ -178,7 +180,7 @@ def test_a_file_that_breaks_off_is_none(script: bytes, ends: bool, error: type[E
 
 def test_a_file_that_is_much_longer_decoded_is_decoded_a_portion_at_a_time() -> None:
     packed = gzip.compress(bytes(64 * 1024 * 1024), 9)
-    body = Body("gzip", 300_000, AFTER)
+    body = BodyReader("gzip", 300_000, AFTER)
     body.feed(packed)  # all of it, 64 KiB
     assert body.paused
     assert body.size <= AFTER + 1
@@ -208,7 +210,7 @@ def test_whatever_pieces_a_body_comes_in_the_same_is_taken(
 ) -> None:
     whole = (b"ab" * 50_000 + FILE)[:size]
     sent = {"": whole, "gzip": gzip.compress(whole), "deflate": zlib.compress(whole)}[coding]
-    body, sink, at = Body(coding, 1 << 20, after), Taking(after=after), 0
+    body, sink, at = BodyReader(coding, 1 << 20, after), Taking(after=after), 0
     streams = False
 
     async def work() -> bool:

@@ -18,7 +18,7 @@ from tests.stream_servers import stream_server
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination
 from toolgen.execute.http import HttpExecutor, Timeouts, UnbindableError
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.manifest import SecurityScheme
 from toolgen.model.result import Failed, Success
 from toolgen.model.tool import HttpBinding, HttpBody
@@ -42,7 +42,7 @@ def executor(**more: Any) -> HttpExecutor:
     options: dict[str, Any] = {
         "schemes": SCHEMES,
         "auth": AUTH,
-        "secrets": Secrets({"CANARY": CANARY}),
+        "secrets": SecretResolver({"CANARY": CANARY}),
         "permit": allow,
     }
     return HttpExecutor(**{**options, **more})
@@ -262,7 +262,7 @@ def test_what_cannot_be_bound_is_never_sent(bound: HttpBinding, arguments: dict[
 def test_a_dry_run_shows_the_request_with_its_secrets_masked() -> None:
     body = HttpBody(media_type="application/json", properties={"a": "a"}, required=True)
     bound = binding(parameter("query"), body=body, method="POST", security=(("key", "bearer"),))
-    shown = executor(secrets=Secrets({})).preview(call(bound, {"q": "x y", "a": "é"}))
+    shown = executor(secrets=SecretResolver({})).preview(call(bound, {"q": "x y", "a": "é"}))
     assert shown == {
         "method": "POST",
         "url": "http://api.test/e?q=x%20y&key=***",

@@ -13,10 +13,10 @@ import pytest
 from tests.execute.http.fidelity import arguments_of, cases, differences, document
 from toolgen.builder.build import build
 from toolgen.errors import SecretError
-from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.http.request_builder import Request, bind
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.http.request_builder import HttpRequest, bind
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding
 from toolgen.wiring.preview import preview
@@ -50,7 +50,7 @@ def built(case: dict[str, Any], folder: Path) -> Manifest:
     return build({"t": {"openapi": str(path)}})
 
 
-def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> Request | None:
+def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> HttpRequest | None:
     """The request of a call, or None where it is refused; an operation without a tool is one that is."""
     if not manifest.tools:
         assert [problem for problem in manifest.problems if problem.level == "error"]
@@ -68,16 +68,16 @@ def sent(case: dict[str, Any], manifest: Manifest, written: dict[str, Any]) -> R
     encoded = shown.get("body_base64")
     body = base64.b64decode(encoded) if encoded else shown["body"].encode() if shown["body"] is not None else None
     headers = tuple((name, value) for name, value in shown["headers"])
-    return Request(method=shown["method"], url=shown["url"], headers=headers, body=body)
+    return HttpRequest(method=shown["method"], url=shown["url"], headers=headers, body=body)
 
 
 def signed(
     written: dict[str, Any], manifest: Manifest, binding: HttpBinding, arguments: dict[str, Any]
-) -> Request | None:
+) -> HttpRequest | None:
     """With the credentials of the case alone, which a preview would hide and take all to be there."""
     schemes = manifest.sources["t"].security_schemes
     auth = {name: reference(value, schemes[name].type) for name, value in written.items()}
-    credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets({}))
+    credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver({}))
     try:
         return asyncio.run(credentials.sign(bind(binding, arguments), credentials.choose(binding.security))).request
     except (UnbindableError, SecretError):

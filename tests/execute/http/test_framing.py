@@ -13,9 +13,9 @@ import pytest
 
 from tests.exhaustive import size
 from toolgen.execute.http.client import PLACES
-from toolgen.execute.http.connection import Connection
+from toolgen.execute.http.connection import ClientConnection
 from toolgen.execute.http.connection_watch import ConnectionWatch
-from toolgen.execute.http.reply import BrokenError, Reply, UnsentError
+from toolgen.execute.http.reply import BrokenError, RawResponse, UnsentError
 
 CASES = size("TOOLGEN_ANSWERED", 3_000, 200_000)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -56,7 +56,7 @@ class Wire(asyncio.Transport):
 
 async def read(wire: Wire, pieces: list[bytes], method: str = "GET") -> tuple[int, bytes, bool] | None:
     """Status, body and whether the connection is kept, of what the client reads; None where it takes it for no answer."""
-    connection = Connection(60, ConnectionWatch())
+    connection = ClientConnection(60, ConnectionWatch())
     wire.closed = False
     connection.connection_made(wire)
     sent = asyncio.ensure_future(
@@ -312,15 +312,15 @@ def test_an_answer_is_what_every_strict_reader_takes_it_for() -> None:
     assert CASES // 10 < taken < CASES
 
 
-async def connected(watch: ConnectionWatch | None = None) -> tuple[Connection, socket.socket]:
+async def connected(watch: ConnectionWatch | None = None) -> tuple[ClientConnection, socket.socket]:
     """A connection, and its other end."""
     ours, theirs = socket.socketpair()
-    made = Connection(60, ConnectionWatch() if watch is None else watch)
+    made = ClientConnection(60, ConnectionWatch() if watch is None else watch)
     await asyncio.get_running_loop().create_connection(lambda: made, sock=ours)
     return made, theirs
 
 
-async def exchanged(connection: Connection) -> Reply:
+async def exchanged(connection: ClientConnection) -> RawResponse:
     return await connection.exchange(b"GET", method="GET", limit=100, places=asyncio.Semaphore(PLACES))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.exhaustive import examples
 from toolgen.execute.http.html_text import text_of_html
-from toolgen.execute.http.response import Answer, decode
+from toolgen.execute.http.response import HttpResponse, decode
 from toolgen.execute.http.scrubber import Scrubber
 
 
@@ -95,7 +95,7 @@ def test_the_time_grows_with_the_page_alone(part: str, before: str) -> None:
 def test_a_page_is_given_as_it_is_only_where_its_description_says_html(kind: str) -> None:
     page = b"<p>Hello</p>"
     scrubber = Scrubber(())
-    answer = Answer(status=200, content_type=kind, body=page, truncated=False, headers={})
+    answer = HttpResponse(status=200, content_type=kind, body=page, truncated=False, headers={})
     assert decode(answer, scrubber) == "Hello"
-    described = Answer(status=200, content_type=kind, body=page, truncated=False, headers={}, html=True)
+    described = HttpResponse(status=200, content_type=kind, body=page, truncated=False, headers={}, html=True)
     assert decode(described, scrubber) == "<p>Hello</p>"

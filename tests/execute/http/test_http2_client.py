@@ -18,7 +18,7 @@ from tests.execute.http.test_executor import Server, echo, executor
 from tests.execute.http.upstreams import asked as requested
 from toolgen.execute.base import Destination, Timeouts
 from toolgen.execute.http.http2_client import Http2Client, library_builder
-from toolgen.execute.http.reply import Reply
+from toolgen.execute.http.reply import RawResponse
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Deny
 
@@ -69,7 +69,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def test_a_long_file_is_taken_in_parts(port: int, refuses: bool) -> None:
     sink = Taking(refuses=refuses)
 
-    async def main() -> Reply:
+    async def main() -> RawResponse:
         client = Http2Client(library_builder(Timeouts(), None, "127.0.0.1", port, None))
         return await client.send(
             requested(url=f"http://127.0.0.1:{port}/file"), 300_000, asyncio.Semaphore(4), sink=sink

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from toolgen.execute.http.item_lists import MAX_ITEMS
-from toolgen.execute.http.response import Answer, result
+from toolgen.execute.http.response import HttpResponse, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.model.result import UNTRIED, Success
 
 
 def given(content_type: str, body: bytes, *, truncated: bool = False, secrets: tuple[str, ...] = ()) -> Success:
-    answer = Answer(status=200, content_type=content_type, body=body, truncated=truncated, headers={})
+    answer = HttpResponse(status=200, content_type=content_type, body=body, truncated=truncated, headers={})
     made = result(answer, Scrubber(secrets), "GET", UNTRIED)
     assert isinstance(made, Success)
     return made

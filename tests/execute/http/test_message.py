@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from toolgen.execute.http.message import Body, UndecodableError
+from toolgen.execute.http.message import BodyReader, UndecodableError
 
 TEXT = b"a body, " * 500
 
@@ -18,7 +18,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def read(coding: str, data: bytes, *, step: int = 7, limit: int = 1_000_000) -> tuple[bytes, bool]:
-    body = Body(coding, limit)
+    body = BodyReader(coding, limit)
     for start in range(0, len(data), step):
         body.feed(data[start : start + step])
         if body.full:
@@ -77,13 +77,13 @@ def test_what_is_no_whole_body_is_none(coding: str, data: bytes) -> None:
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "compress", "evil\x00"])
 def test_a_coding_that_was_not_asked_for_is_refused(coding: str) -> None:
     with pytest.raises(UndecodableError, match="not asked for") as caught:
-        Body(coding, 10)
+        BodyReader(coding, 10)
     assert "evil" not in caught.value.reason
 
 
 def test_blocks_that_say_nothing_do_not_go_on_for_ever() -> None:
     empty = b"\x00\x00\x00\xff\xff"  # a stored block of no bytes, not the last one (RFC 1951, section 3.2.4)
-    body = Body("deflate", 1000)
+    body = BodyReader("deflate", 1000)
 
     def go_on() -> None:
         for _ in range(1_000_000):

@@ -14,12 +14,12 @@ from toolgen.execute.base import Destination
 from toolgen.execute.http.client import Http1Client
 from toolgen.execute.http.connector import Timeouts
 from toolgen.execute.http.redirects import moved
-from toolgen.execute.http.reply import Reply
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.reply import RawResponse
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.result import Failed, Success
 from toolgen.model.verdict import Allow, Deny, Verdict
 
-ASKED = Request(method="GET", url="http://api.test/v1/a?x=1", headers=(), body=None)
+ASKED = HttpRequest(method="GET", url="http://api.test/v1/a?x=1", headers=(), body=None)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_only_a_place_on_the_same_origin_is_followed(location: str, to: str | No
     ],
 )
 def test_a_redirect_never_makes_another_kind_of_request(method: str, status: int, followed: bool) -> None:
-    asked = Request(
+    asked = HttpRequest(
         method=method, url="http://api.test/a", headers=(("X", "1"),), body=b"b" if method == "POST" else None
     )
     found = moved(asked, status, "/b", set())
@@ -132,7 +132,7 @@ def test_all_hops_together_have_the_time_of_one_call_where_breaking_off_is_harml
 
     send = Http1Client.send
 
-    async def sent(*given: Any) -> Reply:
+    async def sent(*given: Any) -> RawResponse:
         times.append(given[4])  # `until`
         return await send(*given)
 

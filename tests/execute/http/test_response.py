@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode, result, retry_after
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, decode, result, retry_after
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.json_codec import TooDeepError
 from toolgen.model.result import Delivery, Failed, Success
@@ -17,10 +17,10 @@ CANARY = "canary-7f3a/x"
 NOBODY = Scrubber(())
 
 
-def answer(body: bytes | str, content_type: str = "application/json", status: int = 200, **more: Any) -> Answer:
+def answer(body: bytes | str, content_type: str = "application/json", status: int = 200, **more: Any) -> HttpResponse:
     raw = body.encode() if isinstance(body, str) else body
     fields: dict[str, Any] = {"truncated": False, "headers": {}, **more}
-    return Answer(status=status, content_type=content_type, body=raw, **fields)
+    return HttpResponse(status=status, content_type=content_type, body=raw, **fields)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_long_number_keeps_its_digits_wherever_it_stands(digits: int) -> None:
     ],
 )
 def test_problem_details_say_what_to_change(body: Any, said: str) -> None:
-    answer = Answer(
+    answer = HttpResponse(
         status=422, content_type="application/problem+json", body=json.dumps(body).encode(), truncated=False, headers={}
     )
     outcome = result(answer, Scrubber(()), "POST", {})
@@ -291,7 +291,7 @@ def test_problem_details_are_scrubbed() -> None:
     body = json.dumps(
         {"title": "bad key canary-1f9c2e", "detail": "a\x1b[31m\u202eb", "errors": ["canary-1f9c2e"]}
     ).encode()
-    answer = Answer(status=400, content_type="application/problem+json", body=body, truncated=False, headers={})
+    answer = HttpResponse(status=400, content_type="application/problem+json", body=body, truncated=False, headers={})
     outcome = result(answer, Scrubber(("canary-1f9c2e",)), "GET", {})
     assert isinstance(outcome, Failed)
     assert "canary" not in repr(outcome)
@@ -301,7 +301,7 @@ def test_problem_details_are_scrubbed() -> None:
 
 def test_json_that_goes_on_beyond_the_cap_is_cut_after_a_whole_element() -> None:
     body = json.dumps({"items": [{"id": number} for number in range(1000)]}).encode()[:5000]
-    answer = Answer(status=200, content_type="application/json", body=body, truncated=True, headers={})
+    answer = HttpResponse(status=200, content_type="application/json", body=body, truncated=True, headers={})
     outcome = result(answer, Scrubber(()), "GET", {})
     assert isinstance(outcome, Success)
     assert outcome.truncated

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.exhaustive import examples
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 
 # The credentials, region and time of AWS's published test suite ("aws-sig-v4-test-suite").
@@ -33,11 +33,11 @@ def key(service: str = "service", token: str = "") -> AwsKey:
     )
 
 
-def request(method: str, url: str, *headers: tuple[str, str], body: bytes | None = None) -> Request:
-    return Request(method=method, url=url, headers=headers, body=body)
+def request(method: str, url: str, *headers: tuple[str, str], body: bytes | None = None) -> HttpRequest:
+    return HttpRequest(method=method, url=url, headers=headers, body=body)
 
 
-def authorization(signed: Request) -> str:
+def authorization(signed: HttpRequest) -> str:
     return dict(signed.headers)["Authorization"]
 
 
@@ -76,11 +76,11 @@ def authorization(signed: Request) -> str:
         ),
     ],
 )
-def test_published_signatures_come_out(name: str, asked: Request, signature: str) -> None:
+def test_published_signatures_come_out(name: str, asked: HttpRequest, signature: str) -> None:
     assert authorization(sign_aws(asked, key(), NOW.timestamp())).endswith(f"Signature={signature}"), name
 
 
-def by_botocore(asked: Request, used: AwsKey, monkeypatch: pytest.MonkeyPatch) -> str:
+def by_botocore(asked: HttpRequest, used: AwsKey, monkeypatch: pytest.MonkeyPatch) -> str:
     kept = [(name, value) for name, value in asked.headers if name.lower() == "content-type"]
     other = AWSRequest(method=asked.method, url=asked.url, headers=dict(kept), data=asked.body or b"")
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda *_, **__: NOW.replace(tzinfo=None))

@@ -11,12 +11,12 @@ from tests.execute.http.bindings import binding, call
 from toolgen.execute.http.executor import pieces_of
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.streamed import MAX_PIECE_SIZE, MAX_PIECES, Pieces
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 SECRET = "canary-7f3a9b"
 
 
-class Told(Presence):
+class Told(CallerConnection):
     """A caller that takes everything."""
 
     __slots__ = ("done", "parts")
@@ -73,7 +73,7 @@ def test_other_bodies_have_no_pieces_and_nobody_is_told_who_does_not_listen() ->
         assert not pieces.wants({"content-type": kind})
     asked = call(binding())
     assert pieces_of(asked, Scrubber(())) is None
-    assert pieces_of(replace(asked, line=Presence()), Scrubber(())) is None
+    assert pieces_of(replace(asked, line=CallerConnection()), Scrubber(())) is None
     assert pieces_of(replace(asked, line=Told()), Scrubber(())) is not None
 
 

@@ -18,8 +18,8 @@ from tests.stream_servers import stream_server
 from toolgen.clock import SystemClock
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connector import Dialer, Target, Timeouts
-from toolgen.execute.http.reply import Reply
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.reply import RawResponse
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.verdict import Allow
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -84,7 +84,7 @@ class Asking:
     dialer: Dialer
     places: asyncio.Semaphore
 
-    async def send(self, request: Request, limit: int = 1000, until: float = math.inf) -> Reply:
+    async def send(self, request: HttpRequest, limit: int = 1000, until: float = math.inf) -> RawResponse:
         there = replace(request, url=request.url.replace("http://api.invalid", self.origin))
         target = Target.of(there.url)
         (address,) = await self.dialer.addresses(target)
@@ -105,13 +105,15 @@ def asked(
     url: str = "http://api.invalid/a?b=1",
     body: bytes | None = None,
     headers: tuple[tuple[str, str], ...] = (("X-Key", "secret"),),
-) -> Request:
-    return Request(method=method, url=url, headers=headers, body=body)
+) -> HttpRequest:
+    return HttpRequest(method=method, url=url, headers=headers, body=body)
 
 
-async def answers(server: Server, *requests: Request, limit: int = 1000, **more: Any) -> list[Reply | BaseException]:
+async def answers(
+    server: Server, *requests: HttpRequest, limit: int = 1000, **more: Any
+) -> list[RawResponse | BaseException]:
     async with server.serving(**more) as client:
-        found: list[Reply | BaseException] = []
+        found: list[RawResponse | BaseException] = []
         for request in requests:
             try:
                 found.append(await client.send(request, limit))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.mcp.http import Cursor, Stream
+from toolgen.execute.mcp.http import Cursor, EventReader
 
 SAID: list[tuple[bytes, str, float]] = [  # what came, from where to ask, and after how many seconds
     (b"id: 7\ndata:\n\n", "7", 0.1),
@@ -29,7 +29,7 @@ def test_a_stream_is_asked_for_again_from_the_last_id_of_an_event(
     body: bytes, last: str, pause_s: float, size: int
 ) -> None:
     cursor = Cursor()
-    stream = Stream(1, None, Scrubber(()), cursor)
+    stream = EventReader(1, None, Scrubber(()), cursor)
     for at in range(0, len(body), size):
         assert not stream.enough(body[at : at + size])
     assert (cursor.last, cursor.pause_s) == (last, pause_s)

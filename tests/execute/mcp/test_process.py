@@ -12,9 +12,9 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.execute.mcp.child_process import Lines, LongLine
+from toolgen.execute.mcp.child_process import LineReader, LongLine
 from toolgen.execute.mcp.command import CommandSpec, LocalCommand
-from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.execute.mcp.process import CommandFault, CommandReply
 
 Loop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 LARGEST = 300
@@ -27,7 +27,7 @@ PIECES = st.lists(
 def cut(pieces: list[bytes]) -> tuple[list[bytes | LongLine], list[str]]:
     heard: list[bytes | LongLine] = []
     ended: list[str] = []
-    lines = Lines(LARGEST, heard.append, ended.append)
+    lines = LineReader(LARGEST, heard.append, ended.append)
     for piece in pieces:
         lines.data_received(piece)
     lines.connection_lost(None)
@@ -77,7 +77,7 @@ def with_command(loop: Loop, server: str, work: Callable[[LocalCommand], Awaitab
         return runner.run(main())
 
 
-async def asked(command: LocalCommand, number: int = 1) -> Reply:
+async def asked(command: LocalCommand, number: int = 1) -> CommandReply:
     return await command.ask({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {}}, None)
 
 
@@ -109,13 +109,13 @@ def test_what_a_server_said_last_is_read_and_it_is_begun_anew(loop: Loop) -> Non
         found.append((await asked(command, 3)).fault)
         return found
 
-    assert with_command(loop, LAST_WORDS, work) == [None, Fault.NOT_SENT, 2, None]
+    assert with_command(loop, LAST_WORDS, work) == [None, CommandFault.NOT_SENT, 2, None]
 
 
 def test_a_server_that_reads_no_more_is_ended(loop: Loop) -> None:
     """It runs on, and nobody could ever ask it."""
 
-    async def work(command: LocalCommand) -> tuple[Reply, Any]:
+    async def work(command: LocalCommand) -> tuple[CommandReply, Any]:
         first, second = command.ask(request(1), None), command.ask(request(2), None)
         await second
         reply = await asked(command, 3)
@@ -123,8 +123,8 @@ def test_a_server_that_reads_no_more_is_ended(loop: Loop) -> None:
 
     deaf = "sys.stdin.readline(); os.close(0)\n" + answering("2") + "import time\ntime.sleep(3600)"
     reply, waited = with_command(loop, deaf, work)
-    assert reply.fault in {Fault.NOT_SENT, Fault.ENDED}
-    assert waited is Fault.ENDED
+    assert reply.fault in {CommandFault.NOT_SENT, CommandFault.ENDED}
+    assert waited is CommandFault.ENDED
 
 
 def request(number: int) -> dict[str, Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from toolgen.execute.mcp.command_frames import Dropped, Meet, Met, Settle
+from toolgen.execute.mcp.command_frames import SessionDropped, SessionReady, SessionReply, SessionRequest
 from toolgen.execute.mcp.session_table import SessionTable
 
-AGREED = Settle(number=1, key="k", version="2025-11-25", session="s", server=("Far", "1"))
+AGREED = SessionReady(number=1, key="k", version="2025-11-25", session="s", server=("Far", "1"))
 
 
 class Worker:
     """What a worker was told."""
 
     def __init__(self) -> None:
-        self.met: list[Met] = []
+        self.met: list[SessionReply] = []
 
-    def send(self, said: Met) -> None:
+    def send(self, said: SessionReply) -> None:
         self.met.append(said)
 
 
@@ -22,12 +22,12 @@ class World:
     """A table, and three workers that may ask it."""
 
     def __init__(self) -> None:
-        self.dropped: list[Dropped] = []
+        self.dropped: list[SessionDropped] = []
         self.table = SessionTable(self.dropped.append)
         self.first, self.second, self.third = Worker(), Worker(), Worker()
 
     def meet(self, worker: Worker, number: int = 1, lost: int = 0) -> None:
-        self.table.meet(worker, Meet(number=number, key="k", lost=lost))
+        self.table.meet(worker, SessionRequest(number=number, key="k", lost=lost))
 
     def told(self) -> list[list[str]]:
         """The sessions that each was told of, "" where it is to begin one."""
@@ -63,7 +63,7 @@ def test_one_that_fails_or_dies_or_gives_up_makes_way_for_the_next() -> None:
             world.meet(worker)
         match gone:
             case "fails":
-                world.table.settle(world.first, Settle(number=1, key="k"))
+                world.table.settle(world.first, SessionReady(number=1, key="k"))
             case "dies":
                 world.table.forget(world.first)
             case _:
@@ -91,9 +91,9 @@ def test_a_session_that_is_lost_is_dropped_by_all_and_begun_once_more() -> None:
     world.meet(world.second)
     for worker in (world.first, world.second):  # both found it lost
         world.meet(worker, 2, lost=1)
-    assert world.dropped == [Dropped(key="k", epoch=1)]
+    assert world.dropped == [SessionDropped(key="k", epoch=1)]
     assert world.told() == [["", ""], ["s"], []]
-    world.table.settle(world.first, Settle(number=2, key="k", version="2025-11-25", session="t"))
+    world.table.settle(world.first, SessionReady(number=2, key="k", version="2025-11-25", session="t"))
     assert world.told() == [["", ""], ["s", "t"], []]
     world.meet(world.third, lost=1)  # which is not the one that is used now
     assert world.told()[2] == ["t"]
@@ -103,8 +103,8 @@ def test_a_session_that_is_lost_is_dropped_by_all_and_begun_once_more() -> None:
 def test_the_number_of_sessions_is_bounded(monkeypatch: object) -> None:
     world = World()
     for at in range(20_010):
-        world.table.meet(world.first, Meet(number=at, key=str(at)))
+        world.table.meet(world.first, SessionRequest(number=at, key=str(at)))
         world.table.settle(
-            world.first, Settle(number=at, key=str(at), version="2025-11-25", session="s", server=("", ""))
+            world.first, SessionReady(number=at, key=str(at), version="2025-11-25", session="s", server=("", ""))
         )
     assert [one.key for one in world.dropped] == [str(at) for at in range(10)]

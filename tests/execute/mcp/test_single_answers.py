@@ -16,7 +16,7 @@ from tests.cli.commands import Run, runner
 from tests.services.bridged import READING, ROOT, over_http, with_gateway, with_worker, write_project
 from toolgen.gateway.service import Gateway
 from toolgen.model.result import Envelope
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 LONG = 1_500_000
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
@@ -247,7 +247,7 @@ def test_a_session_whose_list_cannot_be_had_is_forgotten(tmp_path: Path, toolgen
     assert heard(tmp_path).count("initialize") == (1 if with_gateway is with_worker and "command" in over else 2)
 
 
-class Told(Presence):
+class Told(CallerConnection):
     """A caller that asked to be told how far its call has come."""
 
     def __init__(self) -> None:

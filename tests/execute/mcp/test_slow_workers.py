@@ -14,9 +14,18 @@ import pytest
 from toolgen.execute.mcp import command_server
 from toolgen.execute.mcp.command import CommandSpec
 from toolgen.execute.mcp.command_client import CommandClient
-from toolgen.execute.mcp.command_frames import Answer, Ask, Begin, Begun, Changed, FromWorker, State, ToWorker
+from toolgen.execute.mcp.command_frames import (
+    Begin,
+    Begun,
+    CommandState,
+    FromWorker,
+    ReplyFrame,
+    RequestFrame,
+    ToolsChanged,
+    ToWorker,
+)
 from toolgen.execute.mcp.command_server import CommandServer
-from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.execute.mcp.process import CommandFault, CommandReply
 from toolgen.frames import frame
 
 SERVER = """
@@ -30,9 +39,9 @@ for line in sys.stdin:
 LENGTH, QUESTIONS = 100_000, 40
 
 
-def asked(number: int, size: int, epoch: int = 1, method: str = "tools/call") -> Ask:
+def asked(number: int, size: int, epoch: int = 1, method: str = "tools/call") -> RequestFrame:
     message = {"jsonrpc": "2.0", "id": number, "method": method, "params": {"size": size}}
-    return Ask(number=number, source="far", epoch=epoch, message=json.dumps(message).encode())
+    return RequestFrame(number=number, source="far", epoch=epoch, message=json.dumps(message).encode())
 
 
 class Stuck:
@@ -85,22 +94,22 @@ async def _stuck() -> None:
             other, 1
         )  # the server answers one after the other, and all of the stuck one's are answered now
         assert reply.fault is None
-        assert (await other.ask({"id": 2, "method": "end"}, None)).fault is Fault.ENDED
+        assert (await other.ask({"id": 2, "method": "end"}, None)).fault is CommandFault.ENDED
         assert await other.begin({}) == 2
         assert (await _one(other, 3)).fault is None
 
-        answers: dict[int, Fault | None] = {}
+        answers: dict[int, CommandFault | None] = {}
         while len(answers) < QUESTIONS:
-            if isinstance(said := await stuck.read(), Answer):
+            if isinstance(said := await stuck.read(), ReplyFrame):
                 answers[said.number] = said.fault
         assert set(answers) == set(range(QUESTIONS))
-        assert set(answers.values()) == {None, Fault.TOO_LONG}
+        assert set(answers.values()) == {None, CommandFault.TOO_LONG}
         assert list(answers.values()).count(None) < 20
-        while not isinstance(said := await stuck.read(), State) or said.epoch < 2 or not said.ready:
+        while not isinstance(said := await stuck.read(), CommandState) or said.epoch < 2 or not said.ready:
             pass
-        assert isinstance(await stuck.until(Changed), Changed)
+        assert isinstance(await stuck.until(ToolsChanged), ToolsChanged)
         await stuck.send(asked(QUESTIONS, LENGTH, epoch=2))
-        found = await stuck.until(Answer)
+        found = await stuck.until(ReplyFrame)
         assert (found.number, found.fault) == (QUESTIONS, None)
         assert len(found.line) > LENGTH
     finally:
@@ -109,6 +118,6 @@ async def _stuck() -> None:
         await server.close()
 
 
-async def _one(command: Any, number: int) -> Reply:
-    reply: Reply = await command.ask({"id": number, "method": "tools/call", "params": {"size": 1}}, None)
+async def _one(command: Any, number: int) -> CommandReply:
+    reply: CommandReply = await command.ask({"id": number, "method": "tools/call", "params": {"size": 1}}, None)
     return reply

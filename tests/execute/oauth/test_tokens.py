@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from tests.services.authorization import Answered, Asked, Service, serving, token
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
-from toolgen.execute.oauth import Grant, Grants
+from toolgen.execute.oauth import OAuthClient, OAuthClients
 from toolgen.execute.oauth.token_endpoint import _ERRORS, read_answer
 from toolgen.execute.outbound.client import ask
 from toolgen.execute.outbound.request import OutboundError, OutboundRequest, OutboundResponse, Via
-from toolgen.execute.secrets import Secret, Secrets
+from toolgen.execute.secrets import Secret, SecretResolver
 from toolgen.model.auth import OAuth, parsed_auth, read_form
 from toolgen.model.verdict import Allow
 from toolgen.policy.egress import Egress
@@ -56,14 +56,14 @@ class Held:
 
     def __init__(self, service: Service, written: Mapping[str, Any] = CLIENT, folder: Path | None = None) -> None:
         self.clock = FixedClock()
-        self.grants = Grants(
-            secrets=Secrets(ENVIRONMENT),
+        self.grants = OAuthClients(
+            secrets=SecretResolver(ENVIRONMENT),
             permit=lambda _: Allow(rule="test"),
             clock=self.clock,
             folder=folder,
             jitter=lambda low, high: high,
         )
-        self.grant: Grant = self.grants.grant(form(written), f"{service.origin}/token")
+        self.grant: OAuthClient = self.grants.grant(form(written), f"{service.origin}/token")
 
     async def fetch(self, who: str = "", subject: str | None = None) -> str:
         return await self.grant.fetch(who, None if subject is None else Secret(subject))
@@ -174,7 +174,7 @@ def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Service) 
 
     async def main() -> None:
         held = Held(service)
-        held.grants.secrets = Secrets(environment)
+        held.grants.secrets = SecretResolver(environment)
         await held.fetch()
         environment["SECRET"] = "canary-second"
         held.clock.advance(3600)
@@ -305,8 +305,8 @@ def test_an_endpoint_that_the_policy_does_not_open_is_never_dialled(egress: Egre
     asked: list[str] = []
 
     async def main() -> None:
-        grants = Grants(
-            secrets=Secrets(ENVIRONMENT),
+        grants = OAuthClients(
+            secrets=SecretResolver(ENVIRONMENT),
             permit=lambda to: asked.append(to.address) or egress.check(to.host, to.port, to.address),  # type: ignore[func-returns-value]
             clock=FixedClock(),
         )
@@ -322,8 +322,8 @@ def test_a_name_with_one_forbidden_address_is_not_dialled_at_all() -> None:
         return ["93.184.216.34", "169.254.169.254"]
 
     async def main() -> None:
-        grants = Grants(
-            secrets=Secrets(ENVIRONMENT),
+        grants = OAuthClients(
+            secrets=SecretResolver(ENVIRONMENT),
             permit=lambda to: Egress().check(to.host, to.port, to.address),
             clock=FixedClock(),
             resolver=rebound,
@@ -393,7 +393,7 @@ def test_another_configured_refresh_token_takes_the_place_of_the_kept_one(servic
     async def main() -> None:
         await Held(service, REFRESH, tmp_path).fetch()
         fresh = Held(service, REFRESH, tmp_path)
-        fresh.grants.secrets = Secrets({"REFRESH": "canary-refresh-other"})
+        fresh.grants.secrets = SecretResolver({"REFRESH": "canary-refresh-other"})
         with pytest.raises(SecretError, match="refresh token"):
             await fresh.fetch()
 
@@ -482,7 +482,7 @@ def test_a_client_proves_itself_by_a_signature_for_this_endpoint_and_this_minute
 
     async def main() -> None:
         held = Held(service, {"client_id": "shop", "private_key": "${env:KEY}", "key_id": "k1"})
-        held.grants.secrets = Secrets({"KEY": pem})
+        held.grants.secrets = SecretResolver({"KEY": pem})
         held.clock.seconds = 1_800_000_000.0
         await held.fetch()
 

@@ -24,8 +24,8 @@ from tests.execute.http.test_client_certificates import pem
 from tests.services.local import LocalServer, running
 from toolgen.clock import FixedClock
 from toolgen.errors import SecretError
-from toolgen.execute.oauth import Grants
-from toolgen.execute.secrets import Secrets, parse_reference
+from toolgen.execute.oauth import OAuthClients
+from toolgen.execute.secrets import SecretResolver, parse_reference
 from toolgen.model.auth import OAuth, literals, parsed_auth, read_form
 from toolgen.model.verdict import Allow
 
@@ -53,7 +53,9 @@ class Guarded:
 
     def fetch(self, form: OAuth) -> str:
         async def main() -> str:
-            grants = Grants(secrets=Secrets({"S": "secret"}), permit=lambda _: Allow(rule="test"), clock=FixedClock())
+            grants = OAuthClients(
+                secrets=SecretResolver({"S": "secret"}), permit=lambda _: Allow(rule="test"), clock=FixedClock()
+            )
             return await grants.grant(form, f"{self.origin}/token").fetch("", None)
 
         return asyncio.run(main())
@@ -62,7 +64,7 @@ class Guarded:
         names = {"VAULT_CLIENT_CERT": "certificate", "VAULT_CLIENT_KEY": "key", "VAULT_CACERT": "authorities"}
         files = {variable: str(self.folder / f"{name}.pem") for variable, name in names.items()}
         given = {"VAULT_ADDR": self.origin, "VAULT_TOKEN": "t", **files, **environment}
-        secrets = Secrets({name: value for name, value in given.items() if value}, clock=FixedClock())
+        secrets = SecretResolver({name: value for name, value in given.items() if value}, clock=FixedClock())
         return asyncio.run(secrets.fetch(parse_reference("${vault:secret/app#token}"))).reveal()
 
     def show(self, certificate: str, key: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call, statement
-from toolgen.execute.sql.engine import Change
+from toolgen.execute.sql.engine import CommitState
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
@@ -245,12 +245,12 @@ def test_a_table_of_postgres_with_a_dot_in_its_name_is_changed_unless_that_sets_
         assert result.data == {"row_count": 1}
 
 
-def unanswered(change: Change) -> Callable[[], Success | Failed]:
+def unanswered(change: CommitState) -> Callable[[], Success | Failed]:
     return lambda: change.ended(Failed(error=change.refused(99).error))  # type: ignore[union-attr]
 
 
 def test_a_commit_without_an_answer_is_an_unknown_outcome() -> None:
-    change = Change(statement("UPDATE stock SET amount = 0", writes="update", max_changes=1))
+    change = CommitState(statement("UPDATE stock SET amount = 0", writes="update", max_changes=1))
 
     before = unanswered(change)()
     change.committing = True

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pymysql.constants import FIELD_TYPE
 
-from toolgen.execute.sql.mysql_protocol import Field, decoded_row
+from toolgen.execute.sql.mysql_protocol import ResultField, decoded_row
 
-DOCUMENT = Field(name="document", table="", kind=FIELD_TYPE.JSON, charset=45, flags=0)
+DOCUMENT = ResultField(name="document", table="", kind=FIELD_TYPE.JSON, charset=45, flags=0)
 
 
 @pytest.mark.parametrize(

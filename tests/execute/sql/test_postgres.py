@@ -11,7 +11,7 @@ import pytest
 from tests.databases import postgres, postgres_database, sql_call, statement
 from tests.patient import until
 from toolgen.execute.base import Destination
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.postgres import PostgresEngine
 from toolgen.model.database_url import ServerLocation, parse_location
@@ -395,7 +395,7 @@ def test_a_password_is_resolved_at_every_connection_and_shown_nowhere(location: 
     reference = SecretReference("env", "PGPASS")
 
     async def work() -> None:
-        executor = SqlExecutor(location, password=reference, secrets=Secrets(environment))
+        executor = SqlExecutor(location, password=reference, secrets=SecretResolver(environment))
         result = await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))
         assert rows(result) == [[1]]
         for told in (repr(executor), repr(vars(executor)), repr(result), repr(reference)):

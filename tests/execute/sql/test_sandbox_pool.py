@@ -19,7 +19,7 @@ from tests.databases import duckdb_file, sql_call, statement
 from tests.exhaustive import EXHAUSTIVE, spread
 from tests.patient import until
 from toolgen.execute.sql import sandbox_pool
-from toolgen.execute.sql.engine import Change
+from toolgen.execute.sql.engine import CommitState
 from toolgen.execute.sql.executor import SqlExecutor
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.call import Call
@@ -308,8 +308,8 @@ def test_a_change_that_commits_is_left_to_end(read: bool, tmp_path: Path, monkey
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
-    asked: list[Change] = []
-    monkeypatch.setattr(sandbox_pool, "Change", lambda given: asked.append(Change(given)) or asked[-1])
+    asked: list[CommitState] = []
+    monkeypatch.setattr(sandbox_pool, "CommitState", lambda given: asked.append(CommitState(given)) or asked[-1])
 
     async def work(executor: SqlExecutor) -> None:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"

@@ -18,7 +18,7 @@ from tests.databases import statement
 from tests.exhaustive import EXHAUSTIVE
 from toolgen.clock import SystemClock
 from toolgen.execute.sql import sqlite
-from toolgen.execute.sql.engine import Change, Watch
+from toolgen.execute.sql.engine import CommitState, StatementWatch
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.model.call import Statement
 from toolgen.model.result import Failed, Success
@@ -45,7 +45,7 @@ def made(path: Path, script: str) -> Path:
 
 def ask(path: Path, asked: Statement = ROWS) -> Success | Failed:
     clock = SystemClock()
-    return sqlite.query(path, asked, "", Watch(clock=clock, deadline=clock.monotonic() + asked.timeout_s))
+    return sqlite.query(path, asked, "", StatementWatch(clock=clock, deadline=clock.monotonic() + asked.timeout_s))
 
 
 def rows(path: Path, asked: Statement = ROWS) -> object:
@@ -186,7 +186,7 @@ def test_a_change_has_a_connection_of_its_own(path: Path) -> None:
     assert rows(path) == [[1, "a"]]
     first = kept()
     clock = SystemClock()
-    change = Change(
+    change = CommitState(
         statement(
             "UPDATE customers SET name = 'b' WHERE id = 1",
             tables={"customers"},
@@ -196,7 +196,7 @@ def test_a_change_has_a_connection_of_its_own(path: Path) -> None:
             max_changes=1,
         )
     )
-    done = sqlite.change(path, change, Watch(clock=clock, deadline=clock.monotonic() + 20), lambda: None)
+    done = sqlite.change(path, change, StatementWatch(clock=clock, deadline=clock.monotonic() + 20), lambda: None)
     assert isinstance(done, Success), done
     assert kept() is first
     assert rows(path) == [[1, "b"]]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call, statement
 from toolgen.execute.sql.executor import SqlExecutor
-from toolgen.execute.sql.result_rows import Answer, Column
+from toolgen.execute.sql.result_rows import AnswerColumn, RowCollector
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
@@ -125,7 +125,7 @@ def test_a_row_far_beyond_its_bytes_is_not_read_to_its_end(dialect: str, sql: st
     ],
 )
 def test_a_text_is_cut_to_what_it_weighs(value: str, most: int, cut: Json) -> None:
-    answer = Answer(statement("SELECT 1", max_cell_bytes=most), [Column(name="a", type="text")])
+    answer = RowCollector(statement("SELECT 1", max_cell_bytes=most), [AnswerColumn(name="a", type="text")])
     assert answer.take([value])
     assert answer.rows == [[cut]]
     assert answer.cut is (cut not in {value, "?b"})

@@ -19,7 +19,7 @@ from tests.gateway.gateways import KEY, FakeGateway
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.request import Request, Send
 from toolgen.model.result import Envelope
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 Serving = Callable[[Any], AbstractAsyncContextManager[str]]
 ADAPTERS: dict[str, Serving] = {"our connections": listening, "ASGI": served_by_uvicorn}
@@ -174,7 +174,9 @@ def test_what_both_adapters_answer_is_the_same_to_the_byte(part: int) -> None:
 class Attended(FakeGateway):
     """Whose call waits until its caller has left."""
 
-    async def call(self, name: str, arguments: Any, *, presence: Presence | None = None, **more: Any) -> Envelope:
+    async def call(
+        self, name: str, arguments: Any, *, presence: CallerConnection | None = None, **more: Any
+    ) -> Envelope:
         assert presence is not None
         self.entered.set()
         waiting = asyncio.ensure_future(presence.awaiting(asyncio.Event().wait()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from toolgen.clock import FixedClock
-from toolgen.gateway.asgi.authentication import Attempts
+from toolgen.gateway.asgi.authentication import FailureBuckets
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
-def failing(attempts: Attempts, times: int, peer: str = HERE) -> None:
+def failing(attempts: FailureBuckets, times: int, peer: str = HERE) -> None:
     for _ in range(times):
         attempts.failed(peer)
 
@@ -32,7 +32,7 @@ def failing(attempts: Attempts, times: int, peer: str = HERE) -> None:
 )
 def test_thirty_failures_are_free_and_then_one_a_second(failures: int, later: float, wait: float) -> None:
     clock = FixedClock()
-    attempts = Attempts(clock)
+    attempts = FailureBuckets(clock)
     failing(attempts, failures)
     clock.advance(later)
     assert attempts.wait(HERE) == pytest.approx(wait)
@@ -41,7 +41,7 @@ def test_thirty_failures_are_free_and_then_one_a_second(failures: int, later: fl
 
 def test_what_is_forgiven_is_forgiven_once_and_no_more_than_there_was() -> None:
     clock = FixedClock()
-    attempts = Attempts(clock)
+    attempts = FailureBuckets(clock)
     failing(attempts, 30)
     clock.advance(10)
     failing(attempts, 9)
@@ -56,7 +56,7 @@ def test_what_is_forgiven_is_forgiven_once_and_no_more_than_there_was() -> None:
 
 
 def test_looking_counts_nothing() -> None:
-    attempts = Attempts(FixedClock())
+    attempts = FailureBuckets(FixedClock())
     failing(attempts, 29)
     for _ in range(100):
         assert attempts.wait(HERE) == 0.0
@@ -66,7 +66,7 @@ def test_looking_counts_nothing() -> None:
 
 
 def test_the_last_4096_addresses_are_kept_and_who_fails_again_is_among_them() -> None:
-    attempts = Attempts(FixedClock())
+    attempts = FailureBuckets(FixedClock())
     failing(attempts, 30, "first")
     failing(attempts, 30, "second")
     for number in range(4094):
@@ -81,7 +81,7 @@ def test_the_last_4096_addresses_are_kept_and_who_fails_again_is_among_them() ->
 
 
 def test_addresses_are_counted_as_they_are_elsewhere() -> None:
-    attempts = Attempts(FixedClock())
+    attempts = FailureBuckets(FixedClock())
     failing(attempts, 15, "2001:db8::1")
     failing(attempts, 15, "2001:db8::2")
     assert attempts.wait("2001:db8::3") == pytest.approx(1.0)

@@ -28,13 +28,13 @@ from toolgen.clock import FixedClock
 from toolgen.config.settings import ClientCertificates
 from toolgen.gateway.asgi import authentication
 from toolgen.gateway.asgi.app import App
-from toolgen.gateway.asgi.authentication import Attempts, Turns
-from toolgen.gateway.asgi.request import ANY_HOST, Request, Response, Stream
-from toolgen.gateway.identity import Identity, KeySets, Told, Unaccepted, principals
+from toolgen.gateway.asgi.authentication import FailureBuckets, TurnQueue
+from toolgen.gateway.asgi.request import ANY_HOST, EventStream, Request, Response
+from toolgen.gateway.identity import DisclosedReason, Identity, KeySets, TokenRejected, principals
 from toolgen.gateway.identity.certificates import read_certificate
 from toolgen.gateway.service import Gateway
 from toolgen.model.call import Principal
-from toolgen.policy.credentials import CertificateRule, Credentials, PrincipalEntry
+from toolgen.policy.credentials import CertificateRule, PolicyCredentials, PrincipalEntry
 
 PROXIES = ClientCertificates(header="x-client-cert", proxies=(ip_network("10.0.0.0/8"), ip_network("fd00::/8")))
 
@@ -103,30 +103,30 @@ def identity(rule: CertificateRule, clock: FixedClock | None = None, **revoked: 
 
     clock = clock or FixedClock(time.time())
     given: dict[str, Any] = {"revocations": (), "revoked_keys": frozenset(), **revoked}
-    credentials = Credentials(principals={"bot": entry}, issuers={}, **given)
+    credentials = PolicyCredentials(principals={"bot": entry}, issuers={}, **given)
     return Identity(credentials, clock, KeySets(nothing, clock))
 
 
 class Certified(FakeGateway):
-    def certified(self, value: str) -> Principal | Unaccepted:
+    def certified(self, value: str) -> Principal | TokenRejected:
         return identity(BY_NAME).certified(value)
 
 
 class Expired(FakeGateway):
-    told = Told.NOTHING
+    told = DisclosedReason.NOTHING
 
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
-        return Unaccepted("because", self.told)
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
+        return TokenRejected("because", self.told)
 
 
 class Unavailable(Expired):
-    told = Told.UNAVAILABLE
+    told = DisclosedReason.UNAVAILABLE
 
 
 class NoPages:
     """A console with nothing in it."""
 
-    async def handle(self, request: Request) -> Response | Stream:
+    async def handle(self, request: Request) -> Response | EventStream:
         return Response(status=404)
 
     def end_streams(self) -> None:
@@ -220,7 +220,7 @@ def test_a_certificate_is_its_principals(written: object, rule: CertificateRule)
     ],
 )
 def test_any_other_is_refused(value: str, rule: CertificateRule) -> None:
-    assert isinstance(identity(rule).certified(value), Unaccepted)
+    assert isinstance(identity(rule).certified(value), TokenRejected)
 
 
 def test_a_certificate_is_read_once_and_remembered_while_its_dates_are_good(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,15 +241,15 @@ def test_a_certificate_is_read_once_and_remembered_while_its_dates_are_good(monk
     assert who.certified(rfc9440(found)) is first
     clock.seconds += 0.001
     expired = who.certified(rfc9440(found))
-    assert isinstance(expired, Unaccepted)
-    assert expired == Unaccepted("the certificate has expired")
+    assert isinstance(expired, TokenRejected)
+    assert expired == TokenRejected("the certificate has expired")
     clock.seconds = found.not_valid_before_utc.timestamp() - 1
-    assert isinstance(who.certified(rfc9440(found)), Unaccepted)
+    assert isinstance(who.certified(rfc9440(found)), TokenRejected)
     monkeypatch.setattr(principals, "_MAX_CERTIFICATES", 3)
     clock.seconds = time.time()
     for _ in range(5):
         assert isinstance(who.certified(rfc9440(certificate())), Principal)
-        assert isinstance(who.certified(rfc9440(certificate("eve"))), Unaccepted)
+        assert isinstance(who.certified(rfc9440(certificate("eve"))), TokenRejected)
     assert len(who._certificates) <= 4
 
 
@@ -319,7 +319,7 @@ def test_an_address_that_is_wrong_too_often_waits_and_what_was_right_before_goes
 
 
 def test_failures_are_kept_within_bounds_and_an_ipv6_network_is_one_peer() -> None:
-    attempts = Attempts(FixedClock())
+    attempts = FailureBuckets(FixedClock())
     for number in range(40):
         attempts.failed(f"2001:db8::{number:x}")
     assert attempts.wait("2001:db8::ffff") > 0
@@ -399,7 +399,7 @@ class Verifying(FakeGateway):
     def recognised(self, credential: str) -> Principal | None:
         return None
 
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
         self.verified.append(credential)
         return await super().authenticate(KEY if credential == self.good else credential)
 
@@ -424,8 +424,8 @@ def test_wrong_credentials_keep_no_right_one_from_the_same_address_out() -> None
 
 
 def test_tokens_of_an_address_that_fails_wait_in_a_line_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = Turns(most=3)
-    monkeypatch.setattr(authentication, "Turns", lambda: short)
+    short = TurnQueue(most=3)
+    monkeypatch.setattr(authentication, "TurnQueue", lambda: short)
 
     async def main() -> None:
         gateway = Verifying()
@@ -445,7 +445,7 @@ def test_tokens_of_an_address_that_fails_wait_in_a_line_that_ends(monkeypatch: p
 
 def test_turns_are_taken_in_order_and_given_back_by_who_leaves() -> None:
     async def main() -> None:
-        turns, order = Turns(most=2), list[int]()
+        turns, order = TurnQueue(most=2), list[int]()
 
         async def one(number: int) -> bool:
             taken = await turns.take()

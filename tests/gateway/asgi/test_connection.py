@@ -14,7 +14,7 @@ from toolgen.gateway.asgi import connection, request
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connection import HttpConnection
 from toolgen.gateway.asgi.connections import Connections, HttpServer
-from toolgen.gateway.asgi.request import Handlers, Request, Response, Send, Stream
+from toolgen.gateway.asgi.request import EventStream, Handlers, Request, Response, Send
 
 HEAD = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
 
@@ -136,7 +136,7 @@ async def written(sent: bytes, app: Handlers) -> Wire:
 class Answering:
     """Handlers that answer whatever is asked with one answer, when they have its body."""
 
-    def __init__(self, answer: Response | Stream) -> None:
+    def __init__(self, answer: Response | EventStream) -> None:
         self.answer = answer
 
     async def serve(self, asked: Request, send: Send) -> None:
@@ -187,7 +187,7 @@ def test_events_leave_as_they_come_in_chunks_where_the_client_knows_them(
 ) -> None:
     async def main() -> None:
         sent = b"GET / HTTP/%b\r\nHost: h\r\n\r\n" % version
-        wire = await written(sent, Answering(Stream(events=events(*pieces))))
+        wire = await written(sent, Answering(EventStream(events=events(*pieces))))
         head, _, first = wire.writes[0].partition(b"\r\n\r\n")
         assert [first, *(more for more in wire.writes[1:] if more)] == body
         assert (b"transfer-encoding: chunked" in head) is (version == b"1.1")

@@ -20,7 +20,7 @@ from tests.gateway.raw import CLOSE, request, rest_of, serving, statuses
 from toolgen.gateway.asgi import connection
 from toolgen.gateway.asgi.app import App
 from toolgen.gateway.asgi.connections import MAX_COUNT, MAX_PER_ADDRESS, Connections, InFlight
-from toolgen.gateway.asgi.request import Crowded, Request, Send, Stream
+from toolgen.gateway.asgi.request import EventStream, LimitedResource, Request, Send
 
 PROXIES = (ip_network("10.0.0.0/8"),)
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -106,15 +106,15 @@ def test_where_nobody_can_be_spared_there_is_a_reserve_and_then_an_end() -> None
     for one in filled(connections, 2):
         one.busy = True
     late = [Fake() for _ in range(3)]
-    assert [connections.enter(one) for one in late] == [Crowded.ADDRESS] * 3
+    assert [connections.enter(one) for one in late] == [LimitedResource.ADDRESS] * 3
     assert gone(late) == [0]
     filled(connections, 1, "192.0.2.9")[0].busy = True
     other = Fake("192.0.2.8")
-    assert connections.enter(other) is Crowded.ALL
+    assert connections.enter(other) is LimitedResource.ALL
     for one in (late[2], other):
         one.busy = True
     last = Fake("192.0.2.7")
-    assert connections.enter(last) is Crowded.ALL
+    assert connections.enter(last) is LimitedResource.ALL
     assert last.gone
     assert connections.count == 5
     connections.leave(last)
@@ -149,7 +149,7 @@ def test_nothing_is_kept_of_connections_that_are_closed() -> None:
 def test_requests_in_flight_are_counted_by_address() -> None:
     flight = InFlight(2)
     assert [flight.enter("2001:db8::1"), flight.enter("2001:db8::2"), flight.enter("192.0.2.1")] == [None] * 3
-    assert flight.enter("2001:db8::3") is Crowded.ADDRESS
+    assert flight.enter("2001:db8::3") is LimitedResource.ADDRESS
     for name in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"):
         flight.leave(name)
     assert flight._counts == {}
@@ -240,7 +240,7 @@ def test_who_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch
 
     class Telling:
         async def serve(self, asked: Request, send: Send) -> None:
-            await send(Stream(events=endless()))
+            await send(EventStream(events=endless()))
             assert asked.presence.left()
             ended.set()
 

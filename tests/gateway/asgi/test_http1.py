@@ -10,7 +10,7 @@ from toolgen.gateway.asgi.http1 import (
     MAX_HEAD_SIZE,
     MAX_TRAILER_SIZE,
     BadRequest,
-    Mark,
+    Marker,
     RequestReader,
     read_head,
 )
@@ -199,7 +199,7 @@ def test_a_refusal_says_what_was_wrong_and_nothing_that_was_sent() -> None:
 
 
 def _exhaust(reader: RequestReader) -> None:
-    while reader.next() is not Mark.MORE:
+    while reader.next() is not Marker.MORE:
         pass
 
 

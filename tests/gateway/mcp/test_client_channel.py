@@ -9,14 +9,16 @@ import pytest
 
 from toolgen.gateway.mcp.client_channel import NO_LINE, StatelessLine
 from toolgen.model.client_channel import InputNeeded
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 
 @pytest.mark.parametrize("token", [None, 0, "t"])
 @pytest.mark.parametrize("reached", [True, False])
 def test_progress_is_for_who_named_a_token_and_can_be_reached(token: int | str | None, reached: bool) -> None:
     told: list[bytes] = []
-    line = StatelessLine(presence=Presence(), capabilities=NO_LINE, token=token, send=told.append if reached else None)
+    line = StatelessLine(
+        presence=CallerConnection(), capabilities=NO_LINE, token=token, send=told.append if reached else None
+    )
 
     line.progress(1, None, "half")
 
@@ -45,7 +47,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 )
 def test_an_answer_counts_where_it_fits_its_question(method: str, params: Any, answer: Any, taken: bool) -> None:
     line = StatelessLine(
-        presence=Presence(),
+        presence=CallerConnection(),
         capabilities=frozenset({"elicitation", "roots", "sampling"}),
         token=None,
         send=None,

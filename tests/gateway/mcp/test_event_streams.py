@@ -11,7 +11,7 @@ from tests.gateway.clients import run
 from tests.gateway.gateways import BOT
 from toolgen.gateway.mcp import event_streams
 from toolgen.gateway.mcp.event_streams import watch
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 
 def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
@@ -29,7 +29,7 @@ def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> None:
 
     async def main() -> None:
         lists_of: Any = Lists()
-        said = [changed async for changed in watch(lists_of, BOT, Presence(), asyncio.Event())]
+        said = [changed async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event())]
         assert said == [True]
 
     run(main())
@@ -59,7 +59,7 @@ def test_a_change_is_told_again_where_another_worker_may_have_answered(
     async def main() -> None:
         lists_of: Any = Lists()
         said = []
-        async for changed in watch(lists_of, BOT, Presence(), asyncio.Event()):
+        async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
             said.append(changed)
             if not changed:
                 break

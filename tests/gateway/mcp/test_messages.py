@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgen.gateway.mcp.messages import META_VERSION, Message, claimed_version
+from toolgen.gateway.mcp.messages import META_VERSION, RpcMessage, claimed_version
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from toolgen.gateway.mcp.messages import META_VERSION, Message, claimed_version
 def test_a_version_is_claimed_as_text_and_not_in_the_handshake(method: str, claim: Any, version: str) -> None:
     meta = {} if claim is None else {META_VERSION: claim}
 
-    assert claimed_version(Message(jsonrpc="2.0", method=method, id=1, params={"_meta": meta})) == version
+    assert claimed_version(RpcMessage(jsonrpc="2.0", method=method, id=1, params={"_meta": meta})) == version

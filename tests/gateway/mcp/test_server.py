@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.gateway.clients import run
 from tests.gateway.gateways import BOT, FakeGateway
-from toolgen.gateway.mcp.server import Caller, Era, Mcp, Message, Reply, client_label, parse
+from toolgen.gateway.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage, RpcReply, client_label, parse
 from toolgen.gateway.tool_lists import Listings
 
 JSON = st.recursive(
@@ -34,7 +34,7 @@ def dumped(value: object) -> bytes:
 @given(st.binary(max_size=200) | JSON.map(dumped))
 def test_any_bytes_are_a_message_or_one_error_reply(data: bytes) -> None:
     parsed = parse(data)
-    if isinstance(parsed, Reply):
+    if isinstance(parsed, RpcReply):
         body = msgspec.json.decode(parsed.body)
         assert body["jsonrpc"] == "2.0"
         assert body["error"]["code"] in {-32700, -32600, -32602}
@@ -45,13 +45,15 @@ def test_any_bytes_are_a_message_or_one_error_reply(data: bytes) -> None:
 @given(
     method=METHODS | st.text(max_size=10),
     params=st.dictionaries(st.sampled_from(["name", "arguments", "cursor", "_meta", "protocolVersion"]), JSON),
-    era=st.sampled_from(Era),
+    era=st.sampled_from(ProtocolStyle),
 )
-def test_any_request_gets_exactly_one_reply_with_its_id(method: str, params: dict[str, Any], era: Era) -> None:
+def test_any_request_gets_exactly_one_reply_with_its_id(
+    method: str, params: dict[str, Any], era: ProtocolStyle
+) -> None:
     async def main() -> None:
         gateway = FakeGateway(tools=())
         mcp = Mcp(gateway, Listings(gateway))
-        message = Message(jsonrpc="2.0", id="r1", method=method, params=params)
+        message = RpcMessage(jsonrpc="2.0", id="r1", method=method, params=params)
         reply = await mcp.answer(message, era=era, caller=Caller(principal=BOT))
         body = msgspec.json.decode(reply.body)
         assert body["id"] == "r1"
@@ -85,8 +87,8 @@ def test_an_id_is_given_back_as_it_came() -> None:
         mcp = Mcp(gateway, Listings(gateway))
         for request in (0, -1, 2**70, "", "ü\n", "1"):
             message = parse(b'{"jsonrpc":"2.0","method":"ping","id":' + dumped_id(request) + b"}")
-            assert isinstance(message, Message)
-            reply = await mcp.answer(message, era=Era.HANDSHAKE, caller=Caller(principal=BOT))
+            assert isinstance(message, RpcMessage)
+            reply = await mcp.answer(message, era=ProtocolStyle.HANDSHAKE, caller=Caller(principal=BOT))
             assert b'"id":' + dumped_id(request) in reply.body
 
     run(main())

@@ -12,8 +12,8 @@ from tests.wiring.test_webhook import OPEN, sender, webhook
 from toolgen.background import FaultLog
 from toolgen.clock import FixedClock
 from toolgen.errors import AuditError, StateError
-from toolgen.gateway.notify.delivery import MAX_AGE_S, Delivery, DeliveryCounts
-from toolgen.state.outbox import Message, SqliteOutbox
+from toolgen.gateway.notify.delivery import MAX_AGE_S, DeliveryCounts, WebhookDelivery
+from toolgen.state.outbox import SqliteOutbox, WebhookMessage
 
 
 class World:
@@ -24,7 +24,7 @@ class World:
         self.outbox = SqliteOutbox(folder / "notify.db", self.clock)
         self.counts, self.record, self.refuses = DeliveryCounts(), list[Mapping[str, Any]](), False
         self.workers = [
-            Delivery(
+            WebhookDelivery(
                 receiver="ops",
                 outbox=self.outbox,
                 sender=sender(webhook(to.url), OPEN),
@@ -42,7 +42,7 @@ class World:
         self.record.append(fields)
 
     async def told(self, number: int = 1) -> None:
-        message = Message(id=f"msg_{number}", receiver="ops", event="e", call_id="call_1", made=0.0, body=b"{}")
+        message = WebhookMessage(id=f"msg_{number}", receiver="ops", event="e", call_id="call_1", made=0.0, body=b"{}")
         await self.outbox.tell(f"call_{number}", "e", [message], until=1e12)
 
     async def once(self) -> bool:

@@ -14,7 +14,7 @@ from toolgen.gateway.call_rows import argument_rows
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import Notice, events_of, message_id
 from toolgen.model.secret import parse_reference
-from toolgen.state.invocations import Invocation, Need, Vote
+from toolgen.state.invocations import ApprovalVote, Invocation, Requirement
 
 URL = "https://gateway.example.com/console/approvals/call_1"
 EVIL = "<!channel> <https://evil.example.com|Approve> & :tada: @here \u202e\u200b*bold*"
@@ -84,7 +84,7 @@ def test_ids_tell_events_calls_and_receivers_apart() -> None:
 
 
 def test_slack_is_given_a_text_blocks_and_a_link() -> None:
-    known = invocation(needs=(Need(roles=("lead",), quorum=2),), rule="mail")
+    known = invocation(needs=(Requirement(roles=("lead",), quorum=2),), rule="mail")
     found = body(known, to="ann")
     assert found["text"] == "A call waits for approval: pets__delete_pet, by bot"
     assert [block["type"] for block in found["blocks"]] == ["header", "section", "section", "section"]
@@ -104,7 +104,11 @@ def test_slack_is_given_a_text_blocks_and_a_link() -> None:
     [
         (invocation(), "approval_reminder", "A call still waits for approval"),
         (invocation(), "approval_escalated", "A call waits for approval, and others may answer now"),
-        (invocation(votes=(Vote(by="ann", roles=("lead",), at=1.0),)), "approval_decided", "A call was approved"),
+        (
+            invocation(votes=(ApprovalVote(by="ann", roles=("lead",), at=1.0),)),
+            "approval_decided",
+            "A call was approved",
+        ),
         (ended("approval_denied", closed_by="ann"), "approval_decided", "A call was denied"),
         (ended("expired"), "approval_expired", "A call was not approved in time, or something has changed since"),
         (ended("cancelled"), "approval_withdrawn", "A call was taken back by its caller"),

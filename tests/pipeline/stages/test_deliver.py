@@ -12,7 +12,7 @@ import pytest
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Success
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, NoBinding, Tool, seal
-from toolgen.pipeline.middleware import Presence, Trail
+from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.pipeline.stages.deliver import BROKEN, Deliver, Promises
 
 NUMBER: Mapping[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
@@ -119,11 +119,11 @@ class Function:
 @pytest.mark.parametrize("listening", [False, True])
 def test_a_function_has_a_line_to_whoever_waits(listening: bool) -> None:
     made = tool(None, FunctionBinding(module="m", function="f", code="sha256:00"))
-    function, presence = Function(), Presence()
-    presence.line = Presence() if listening else None
+    function, presence = Function(), CallerConnection()
+    presence.line = CallerConnection() if listening else None
     call = Call(id="c", tool=made, arguments={}, principal=Principal(id="bot"))
 
-    result = asyncio.run(Deliver(executors={"s": function})(call, Trail(presence=presence)))
+    result = asyncio.run(Deliver(executors={"s": function})(call, CallContext(presence=presence)))
 
     assert isinstance(result, Success)
     assert function.calls[0].line is (presence.line or presence)

@@ -10,7 +10,7 @@ import pytest
 from tests.catalogs import PETS
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Refused
-from toolgen.pipeline.middleware import Trail, judge
+from toolgen.pipeline.middleware import CallContext, judge
 from toolgen.pipeline.stages.guards import PauseStage
 
 CALL = Call(id="c", tool=PETS.tools["pets__get_pet"], arguments={"petId": 7}, principal=Principal(id="bot"))
@@ -40,7 +40,7 @@ class Shared:
     ],
 )
 def test_what_cannot_be_read_pauses_everything(pauses: Any, tolerant: bool, refused: bool) -> None:
-    found = asyncio.run(judge(PauseStage(pauses=pauses, tolerant=tolerant), CALL, Trail()))
+    found = asyncio.run(judge(PauseStage(pauses=pauses, tolerant=tolerant), CALL, CallContext()))
 
     assert isinstance(found, Refused) is refused
     assert refused or found is CALL

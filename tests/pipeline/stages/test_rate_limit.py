@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from tests.catalogs import PETS
 from toolgen.clock import FixedClock
-from toolgen.model.call import Call, Document, Principal
+from toolgen.model.call import Call, GraphQLDocument, Principal
 from toolgen.model.result import Delivery, Error, Failed, Refused, Result, Success
 from toolgen.model.tool import Tool, absent
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.rate_limit import LimitStage, MeterStage
 from toolgen.policy.limits import Limit, Limits
 from toolgen.state.rate_limits import MAX_DURATION_S, MemoryBuckets, Upstreams
@@ -26,11 +26,11 @@ def stage(*limits: Limit) -> LimitStage:
     return LimitStage(limits=Limits(limits, clock), buckets=MemoryBuckets(clock))
 
 
-async def fine(call: Call, trail: Trail) -> Result:
+async def fine(call: Call, trail: CallContext) -> Result:
     return Success(data=1)
 
 
-async def never(call: Call, trail: Trail) -> Result:
+async def never(call: Call, trail: CallContext) -> Result:
     raise AssertionError("it went further")
 
 
@@ -41,18 +41,18 @@ def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
     async def main() -> None:
         limiting, ending = stage(ONE), asyncio.Event()
 
-        async def slow(call: Call, trail: Trail) -> Result:
+        async def slow(call: Call, trail: CallContext) -> Result:
             await ending.wait()
             return Success(data=1)
 
-        first = asyncio.create_task(limiting(CALL, Trail(), slow))
+        first = asyncio.create_task(limiting(CALL, CallContext(), slow))
         await asyncio.sleep(0)
-        refused = await limiting(CALL, Trail(), never)
+        refused = await limiting(CALL, CallContext(), never)
         assert isinstance(refused, Refused)
         assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "one", 1.0)
         ending.set()
         assert await first == Success(data=1)
-        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
 
     asyncio.run(main())
 
@@ -62,9 +62,9 @@ def test_names_that_no_tool_has_take_nothing_from_a_bucket_that_they_cost_nothin
         money = Limit(id="money", per_second=0.001, burst=10, cost=((CALL.tool.name, 10), ("*", 0)))
         limiting = stage(money)
         for name in ["pets__list_pet", CALL.tool.name, "x", *(f"n{number}" for number in range(20))]:
-            assert await limiting(replace(CALL, tool=absent(name)), Trail(), fine) == Success(data=1)
-        assert await limiting(CALL, Trail(), fine) == Success(data=1)
-        assert isinstance(await limiting(CALL, Trail(), never), Refused)
+            assert await limiting(replace(CALL, tool=absent(name)), CallContext(), fine) == Success(data=1)
+        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
+        assert isinstance(await limiting(CALL, CallContext(), never), Refused)
 
     asyncio.run(main())
 
@@ -73,21 +73,21 @@ def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
     async def main() -> None:
         limiting = stage(ONE)
 
-        async def breaks(call: Call, trail: Trail) -> Result:
+        async def breaks(call: Call, trail: CallContext) -> Result:
             raise RuntimeError
 
-        async def hangs(call: Call, trail: Trail) -> Result:
+        async def hangs(call: Call, trail: CallContext) -> Result:
             await asyncio.Event().wait()
             raise AssertionError
 
         with pytest.raises(RuntimeError):
-            await limiting(CALL, Trail(), breaks)
-        task = asyncio.create_task(limiting(CALL, Trail(), hangs))
+            await limiting(CALL, CallContext(), breaks)
+        task = asyncio.create_task(limiting(CALL, CallContext(), hangs))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await limiting(CALL, Trail(), fine) == Success(data=1)
+        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
 
     asyncio.run(main())
 
@@ -95,8 +95,8 @@ def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
 def test_a_refusal_names_the_limit_and_the_wait() -> None:
     async def main() -> None:
         limiting = stage(Limit(id="few", per_second=0.5, burst=1))
-        assert await limiting(CALL, Trail(), fine) == Success(data=1)
-        refused = await limiting(CALL, Trail(), never)
+        assert await limiting(CALL, CallContext(), fine) == Success(data=1)
+        refused = await limiting(CALL, CallContext(), never)
         assert isinstance(refused, Refused)
         assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "few", 2.0)
 
@@ -106,7 +106,7 @@ def test_a_refusal_names_the_limit_and_the_wait() -> None:
 def test_a_cost_above_the_burst_is_no_matter_of_waiting() -> None:
     async def main() -> None:
         limiting = stage(Limit(id="few", per_second=1, burst=1, cost=(("pets__*", 2),)))
-        assert isinstance(await limiting(CALL, Trail(), never), Refused)
+        assert isinstance(await limiting(CALL, CallContext(), never), Refused)
 
     asyncio.run(main())
 
@@ -114,7 +114,7 @@ def test_a_cost_above_the_burst_is_no_matter_of_waiting() -> None:
 def document(*roots: tuple[Tool, dict[str, Any]]) -> Call:
     """A call that carries a document of these root fields."""
     tools = tuple(tool for tool, _ in roots)
-    made = Document(query="{ a }", variables={}, operation_name=None, tools=tools, cost=1, roots=roots)
+    made = GraphQLDocument(query="{ a }", variables={}, operation_name=None, tools=tools, cost=1, roots=roots)
     return Call(id="c", tool=PETS.tools["pets__create_pet"], arguments={}, principal=CALL.principal, document=made)
 
 
@@ -130,7 +130,7 @@ def test_what_a_document_asks_for_counts_as_the_calls_that_it_is_made_of() -> No
         meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
 
         async def send(call: Call, further: Next) -> Result:
-            return await limiting(call, Trail(), lambda call, trail: meter(call, trail, further))
+            return await limiting(call, CallContext(), lambda call, trail: meter(call, trail, further))
 
         get, listed = PETS.tools["pets__get_pet"], PETS.tools["pets__list_pets"]
         assert await send(document((get, {}), (get, {}), (get, {})), fine) == Success(data=1)
@@ -155,12 +155,12 @@ def test_the_places_of_inner_calls_come_back() -> None:
         meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
         carrying = document((CALL.tool, {}), (CALL.tool, {}))
 
-        async def breaks(call: Call, trail: Trail) -> Result:
+        async def breaks(call: Call, trail: CallContext) -> Result:
             assert buckets._flying == {("one", CALL.tool.name): 1}
             raise RuntimeError
 
         with pytest.raises(RuntimeError):
-            await meter(carrying, Trail(), breaks)
+            await meter(carrying, CallContext(), breaks)
         assert buckets._flying == {}
 
     asyncio.run(main())
@@ -173,14 +173,14 @@ def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
         meter = MeterStage(limits=Limits([], clock), buckets=MemoryBuckets(clock), upstreams=upstreams)
 
         def says(**rates: float) -> Next:
-            async def send(call: Call, trail: Trail) -> Result:
+            async def send(call: Call, trail: CallContext) -> Result:
                 return Success(data=1, delivery=Delivery(rates=rates))
 
             return send
 
-        assert isinstance(await meter(CALL, Trail(), says(remaining=1, reset_s=10.0)), Success)
-        assert isinstance(await meter(CALL, Trail(), fine), Success)
-        refused = await meter(CALL, Trail(), never)
+        assert isinstance(await meter(CALL, CallContext(), says(remaining=1, reset_s=10.0)), Success)
+        assert isinstance(await meter(CALL, CallContext(), fine), Success)
+        refused = await meter(CALL, CallContext(), never)
         assert isinstance(refused, Refused)
         assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == (
             "rate_limited",
@@ -188,16 +188,16 @@ def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() -> None:
             10.0,
         )
         other = Call(id="c", tool=PETS.tools["shop__query"], arguments={}, principal=CALL.principal)
-        assert await meter(other, Trail(), fine) == Success(data=1)
+        assert await meter(other, CallContext(), fine) == Success(data=1)
         clock.advance(10)
-        assert await meter(CALL, Trail(), fine) == Success(data=1)
+        assert await meter(CALL, CallContext(), fine) == Success(data=1)
 
-        async def busy(call: Call, trail: Trail) -> Result:
+        async def busy(call: Call, trail: CallContext) -> Result:
             rates = {"retry_after_s": 1e12}
             return Failed(error=Error(code="upstream_error", message="429"), delivery=Delivery(rates=rates))
 
-        await meter(CALL, Trail(), busy)
-        refused = await meter(CALL, Trail(), never)
+        await meter(CALL, CallContext(), busy)
+        refused = await meter(CALL, CallContext(), never)
         assert isinstance(refused, Refused)
         assert refused.error.retry_after_s == MAX_DURATION_S
 

@@ -20,8 +20,8 @@ from toolgen.errors import AuditError
 from toolgen.gateway.metrics import Metrics
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Success
-from toolgen.pipeline.middleware import Trail, compose
-from toolgen.pipeline.stages.record import Record, Users
+from toolgen.pipeline.middleware import CallContext, compose
+from toolgen.pipeline.stages.record import Record, UserRecorder
 
 USER = Principal(id="ann")
 CALL = Call(
@@ -55,11 +55,11 @@ class Concealed:
     [(["bot", "ann"], []), (["bot"], ["ann"]), (["ann"], ["bot"]), ([], ["bot", "ann"])],
 )
 def test_a_call_tells_of_the_parties_that_the_policy_does_not_name(named: list[str], told: list[str]) -> None:
-    users = Users(named=frozenset(named), conceal=lambda said: said)
+    users = UserRecorder(named=frozenset(named), conceal=lambda said: said)
 
     assert [party.id for party in users.news(CALL)] == told
     alone = replace(CALL, principal=Principal(id="bot"))
-    assert Users(named=frozenset(named), conceal=lambda said: said).news(alone) == (
+    assert UserRecorder(named=frozenset(named), conceal=lambda said: said).news(alone) == (
         () if "bot" in named else (alone.principal,)
     )
     assert users.news(CALL) == ()  # it was told
@@ -82,7 +82,7 @@ class Journal:
 def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
     reached = 0
 
-    async def last(call: Call, trail: Trail) -> Result:
+    async def last(call: Call, trail: CallContext) -> Result:
         nonlocal reached
         reached += 1
         assert journal.entries[-1]["event"] == "intent"
@@ -96,10 +96,10 @@ def run(journal: Journal, ending: Result | Exception) -> tuple[Result, int]:
         clock=FixedClock(),
         policy_digest="sha256:policy",
         conceal=Concealed(lambda call: {**call.arguments, "card": "hmac"}),
-        users=Users(named={"bot", "ann"}, conceal=dict),
+        users=UserRecorder(named={"bot", "ann"}, conceal=dict),
         counts=Metrics(),
     )
-    return asyncio.run(compose((record,), last)(CALL, Trail())), reached
+    return asyncio.run(compose((record,), last)(CALL, CallContext())), reached
 
 
 def test_intent_and_outcome_hold_who_what_for_whom_and_how_it_ended() -> None:
@@ -218,7 +218,7 @@ def refuse(call: Call) -> Any:
 def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_recorded(
     arguments: Any, conceal: Any
 ) -> None:
-    async def last(call: Call, trail: Trail) -> Result:
+    async def last(call: Call, trail: CallContext) -> Result:
         raise AssertionError("reached")
 
     async def scenario(directory: Path) -> tuple[Result, list[dict[str, Any]]]:
@@ -229,10 +229,10 @@ def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_record
             clock=FixedClock(),
             policy_digest="",
             conceal=Concealed(conceal or (lambda call: call.arguments)),
-            users=Users(named={"bot", "ann"}, conceal=dict),
+            users=UserRecorder(named={"bot", "ann"}, conceal=dict),
             counts=Metrics(),
         )
-        result = await compose((record,), last)(replace(CALL, arguments=arguments), Trail())
+        result = await compose((record,), last)(replace(CALL, arguments=arguments), CallContext())
         await log.close()
         return result, [dict(entry) for entry in entries(directory)]
 

@@ -15,9 +15,9 @@ from tests.exhaustive import examples
 from toolgen.errors import PolicyError
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
-from toolgen.policy.cel.expression import Expression, Facts, Unevaluated, compile_expression
-from toolgen.policy.cel.names import Scope
-from toolgen.policy.cel.tree import Comprehension, Constant, Function, Identifier, Select, read_tree, walk
+from toolgen.policy.cel.expression import ConditionVariables, Expression, Unevaluated, compile_expression
+from toolgen.policy.cel.names import CelScope
+from toolgen.policy.cel.tree import CelConstant, Comprehension, Function, Identifier, Select, read_tree, walk
 
 REFUND = http_tool(
     "pay__refund",
@@ -32,7 +32,7 @@ REFUND = http_tool(
 )
 CHECK = http_tool("fraud__check", Effect.READ, {"order": {"type": "string"}})
 TOOLS = catalog(REFUND, CHECK).tools
-SCOPE = Scope(
+SCOPE = CelScope(
     tools={"pay__refund": TOOLS["pay__refund"]},
     catalog=TOOLS,
     attributes={"tenant": frozenset({"string"}), "limit": frozenset({"integer"})},
@@ -46,7 +46,7 @@ NOON = datetime(2026, 3, 4, 12, 30, tzinfo=UTC).timestamp()  # a Wednesday
 
 
 def test_facts_are_made_ready_once_for_all_expressions() -> None:
-    facts = Facts(principal=BOT, tool=TOOLS["pay__refund"], arguments={"amount_cents": 5}, now=NOON)
+    facts = ConditionVariables(principal=BOT, tool=TOOLS["pay__refund"], arguments={"amount_cents": 5}, now=NOON)
     shared = facts.shared()
 
     assert shared is not None
@@ -78,8 +78,10 @@ def compiled(source: str, wants: str = "") -> Expression:
     return compile_expression(source, SCOPE, where="p.yaml:3", wants=wants)
 
 
-def facts(arguments: Mapping[str, Any] | None = None, **given: Any) -> Facts:
-    return Facts(**{"principal": BOT, "tool": TOOLS["pay__refund"], "arguments": arguments or {}, "now": NOON, **given})
+def facts(arguments: Mapping[str, Any] | None = None, **given: Any) -> ConditionVariables:
+    return ConditionVariables(
+        **{"principal": BOT, "tool": TOOLS["pay__refund"], "arguments": arguments or {}, "now": NOON, **given}
+    )
 
 
 ANSWERS: list[tuple[str, dict[str, Any], object]] = [
@@ -281,8 +283,8 @@ def test_the_tree_is_what_was_written() -> None:
     nodes = [*walk(tree)]
     assert Select(operand=Identifier(name="args"), field="note", tests=True) in nodes
     assert any(isinstance(node, Comprehension) and "x" in node.variables for node in nodes)
-    assert Constant(value=-9) in nodes
-    assert Constant(value=2.5) in nodes
+    assert CelConstant(value=-9) in nodes
+    assert CelConstant(value=2.5) in nodes
     assert any(isinstance(node, Function) and node.name == "_<_" for node in nodes)
     with pytest.raises(ValueError, match="no serialised"):
         read_tree(b"\xff\xff")

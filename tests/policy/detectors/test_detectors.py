@@ -15,7 +15,7 @@ from toolgen.policy.detectors.hidden_text import HiddenText
 from toolgen.policy.detectors.instructions import Instructions
 from toolgen.policy.detectors.leaks import Leaks
 from toolgen.policy.detectors.personal_data import PersonalData
-from toolgen.policy.detectors.secrets import _MAX_PEM_LENGTH, Secrets
+from toolgen.policy.detectors.secrets import _MAX_PEM_LENGTH, SecretDetector
 
 PERSONAL = PersonalData(frozenset({"email", "phone", "iban", "card", "national_id"}))
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----"
@@ -40,16 +40,16 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "inspect-results.md"
         (PERSONAL, "DNI 12345678Z, not 12345678A", [("national_id", "12345678Z")]),
         (PERSONAL, "PESEL 44051401359, not 44051401358", [("national_id", "44051401359")]),
         (PERSONAL, "AHV 756.9217.0769.85", [("national_id", "756.9217.0769.85")]),
-        (Secrets(), "password: hunter2Correct9!", [("password", "hunter2Correct9!")]),
-        (Secrets(), "password: hunter2hunter", [("password", "hunter2hunter")]),
-        (Secrets(), "password: Correct-Horse", [("password", "Correct-Horse")]),
-        (Secrets(), f"{KEY}X", [("private_key", KEY)]),
-        (Secrets(), KEY[:40], [("private_key", KEY[:40])]),
-        (Secrets(), "password: ${env:X}, api_key=YOUR_API_KEY_1, the password is wrong", []),
-        (Secrets(), "ghp_" + "a" * 36, []),  # its checksum is wrong
-        (Secrets(), "mysql://app:s3cr3tPass9@db/x", [("password", "s3cr3tPass9")]),
-        (Secrets(), "AKIAAAAAAAAAAAAAAAAA", []),
-        (Secrets(), "commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", []),
+        (SecretDetector(), "password: hunter2Correct9!", [("password", "hunter2Correct9!")]),
+        (SecretDetector(), "password: hunter2hunter", [("password", "hunter2hunter")]),
+        (SecretDetector(), "password: Correct-Horse", [("password", "Correct-Horse")]),
+        (SecretDetector(), f"{KEY}X", [("private_key", KEY)]),
+        (SecretDetector(), KEY[:40], [("private_key", KEY[:40])]),
+        (SecretDetector(), "password: ${env:X}, api_key=YOUR_API_KEY_1, the password is wrong", []),
+        (SecretDetector(), "ghp_" + "a" * 36, []),  # its checksum is wrong
+        (SecretDetector(), "mysql://app:s3cr3tPass9@db/x", [("password", "s3cr3tPass9")]),
+        (SecretDetector(), "AKIAAAAAAAAAAAAAAAAA", []),
+        (SecretDetector(), "commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", []),
         (Leaks(), "![a](https://x.example/a.png)", []),
         (Leaks(), "![a](https://x.example/a.png?w=200&h=10)", []),
         (Leaks(), "![a](https://x.example/a?d=c2VjcmV0)", [("image", "![a](https://x.example/a?d=c2VjcmV0)")]),
@@ -65,7 +65,7 @@ def test_a_text_holds_what_it_holds(detector: Detector, text: str, found: list[t
 
 
 def test_a_key_without_an_end_ends_where_one_may_be_no_longer() -> None:
-    (found,) = Secrets().find(KEY[:27] + "A" * (_MAX_PEM_LENGTH + 10))
+    (found,) = SecretDetector().find(KEY[:27] + "A" * (_MAX_PEM_LENGTH + 10))
     assert (found.start, found.end) == (0, 27 + _MAX_PEM_LENGTH)
 
 
@@ -89,7 +89,7 @@ def test_an_instruction_is_found_however_it_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "detector", [PERSONAL, Secrets(), Leaks(), HiddenText(), Instructions()], ids=lambda one: type(one).__name__
+    "detector", [PERSONAL, SecretDetector(), Leaks(), HiddenText(), Instructions()], ids=lambda one: type(one).__name__
 )
 @pytest.mark.parametrize(
     "piece",

@@ -20,7 +20,7 @@ from toolgen.errors import PolicyError, StateError
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.model.call import Principal
 from toolgen.model.tool import Effect
-from toolgen.policy.access import Access, Circumstances
+from toolgen.policy.access import Access, EvaluationContext
 from toolgen.policy.cel.expression import Expression
 from toolgen.policy.document.policy import Policy, PolicyReader
 from toolgen.policy.document.policy_files import PolicyFiles
@@ -159,7 +159,7 @@ class _InForce:
             for tool in _TOOLS.tools.values():
                 found.append([one.rule.where for one in self.access.considered(principal, tool)])
                 found.append([_said(one) for one in self.access.bound(principal, tool)])
-                circumstances = Circumstances(now=1.8e9)
+                circumstances = EvaluationContext(now=1.8e9)
                 found += [self.access.judge(principal, tool, call, circumstances) for call in _CALLS]
         return found
 

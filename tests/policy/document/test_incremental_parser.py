@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from toolgen.errors import PolicyError
 from toolgen.policy.document.incremental_parser import entries_of, parse_changes
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles
-from toolgen.yaml_file import Document, parse_bytes
+from toolgen.yaml_file import YamlDocument, parse_bytes
 
 _LINES = st.sampled_from(
     [
@@ -117,7 +117,7 @@ _FILES = st.one_of(
 _ENDS = st.sampled_from(["\n", "\n", "\n", "", "\n\n"])
 
 
-def _whole(content: bytes) -> Document | None:
+def _whole(content: bytes) -> YamlDocument | None:
     try:
         return parse_bytes(content, "keys.yaml", PolicyError)
     except PolicyError:

@@ -17,7 +17,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.manifest import load as load_manifest
 from toolgen.policy.document.policy import Policy, load
-from toolgen.policy.limits import Charge, Limits
+from toolgen.policy.limits import LimitCharge, Limits
 
 HEAD = "principals: {bot: {roles: [bot]}}\n"
 OPERATIONS = {
@@ -137,7 +137,7 @@ def test_a_limit_counts_calls_of_its_tools_alone(tmp_path: Path, manifest: Manif
         call = Call(id="1", principal=bot, tool=manifest.tools[name], arguments={})
         charges = limits.charges(call)
         assert isinstance(charges, tuple)
-        return [charge.limit.id for charge in charges if isinstance(charge, Charge)]
+        return [charge.limit.id for charge in charges if isinstance(charge, LimitCharge)]
 
     assert counted("api__list_users") == ["l", "m"]
     assert counted("api__list_billing") == ["m"]

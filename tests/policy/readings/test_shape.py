@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgen.policy.readings.shape import Shape
+from toolgen.policy.readings.shape import SchemaShape
 
 
 def test_defaults_are_filled_in_at_any_depth() -> None:
@@ -16,7 +16,7 @@ def test_defaults_are_filled_in_at_any_depth() -> None:
         }
     }
 
-    assert Shape(schema, schema).filled({"filter": {}, "rows": [{}, {"unit": "g"}]}) == {
+    assert SchemaShape(schema, schema).filled({"filter": {}, "rows": [{}, {"unit": "g"}]}) == {
         "page": 1,
         "filter": {"size": 3},
         "rows": [{"unit": "kg"}, {"unit": "g"}],
@@ -29,7 +29,7 @@ def test_defaults_that_lead_back_to_themselves_come_to_an_end() -> None:
         "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node", "default": {"next": {}}}}}},
     }
 
-    filled: Any = Shape(schema, schema).filled({})
+    filled: Any = SchemaShape(schema, schema).filled({})
 
     depth = 0
     while filled:

@@ -18,7 +18,7 @@ from toolgen.policy.sql import cross_check as module
 from toolgen.policy.sql import guard as guarding
 from toolgen.policy.sql.changes import guard_change
 from toolgen.policy.sql.cross_check import cross_check
-from toolgen.policy.sql.refusal import Refusal
+from toolgen.policy.sql.refusal import StatementRefusal
 from toolgen.policy.sql.scope import SqlScope, TableScope
 
 needs_pglast = pytest.mark.skipif(not module.AVAILABLE, reason="pglast is not installed: pip install 'toolgen[pglast]'")
@@ -76,7 +76,7 @@ def test_honest_statements_are_read_alike(sql: str) -> None:
     ],
 )
 def test_a_difference_is_a_refusal(sql: str) -> None:
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(StatementRefusal) as refusal:
         cross_check(sql, tables={"orders"}, functions={"lower"}, names=NAMES)
 
     assert refusal.value.rule == "cross-check"
@@ -107,7 +107,7 @@ def test_changes_are_read_alike(sql: str, kind: str) -> None:
 
 def test_the_guard_asks_the_second_reader_about_every_statement_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
     def disagree(sql: str, **_: object) -> None:
-        raise Refusal("cross-check", "no", "no")
+        raise StatementRefusal("cross-check", "no", "no")
 
     monkeypatch.setattr(guarding, "cross_check", disagree)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgen.model.verdict import Deny
-from toolgen.policy.sql.plan import Shape, shape_of
+from toolgen.policy.sql.plan import ResultShape, shape_of
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from toolgen.policy.sql.plan import Shape, shape_of
 def test_a_query_has_its_parameters_and_columns(
     sql: str, parameters: tuple[str, ...], columns: tuple[str, ...]
 ) -> None:
-    assert shape_of(sql, "sqlite") == Shape(parameters=parameters, columns=columns)
+    assert shape_of(sql, "sqlite") == ResultShape(parameters=parameters, columns=columns)
 
 
 @pytest.mark.parametrize(

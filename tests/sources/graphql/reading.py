@@ -9,7 +9,7 @@ from graphql import GraphQLSchema, build_schema
 from msgspec.structs import replace
 
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.graphql import read_graphql
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "graphql"
@@ -17,7 +17,7 @@ SKIPS = frozenset({"leads_to_root", "unsupported_subscription"})
 ENDPOINT = "https://api.example/graphql"
 
 
-def read(location: Path | str, **options: Any) -> Reading:
+def read(location: Path | str, **options: Any) -> SourceReading:
     """The reading with the tools of operations alone, unless the schema is open to documents."""
     reading = read_whole(location, **options)
     others = tuple(tool for tool in reading.tools if not isinstance(tool.binding, GraphQLSchemaBinding))
@@ -27,19 +27,19 @@ def read(location: Path | str, **options: Any) -> Reading:
     return replace(reading, tools=others, operations=reading.operations - 1)
 
 
-def read_whole(location: Path | str, **options: Any) -> Reading:
+def read_whole(location: Path | str, **options: Any) -> SourceReading:
     return read_graphql(
         SourceConfig(**{"name": "s", "kind": "graphql", "location": str(location), "endpoint": ENDPOINT, **options})
     )
 
 
-def read_sdl(directory: Path, sdl: str, **options: Any) -> Reading:
+def read_sdl(directory: Path, sdl: str, **options: Any) -> SourceReading:
     path = directory / "schema.graphql"
     path.write_text(sdl, encoding="utf-8")
     return read(path, **options)
 
 
-def tools_of(reading: Reading) -> dict[str, Tool]:
+def tools_of(reading: SourceReading) -> dict[str, Tool]:
     return {tool.name: tool for tool in reading.tools}
 
 

@@ -16,7 +16,7 @@ from toolgen.config.settings import from_mapping
 from toolgen.model.tool import GraphQLBinding
 from toolgen.sources.graphql.description import load_description
 from toolgen.sources.graphql_options import GraphOptions
-from toolgen.verify import Proven, Unproven, verify_source
+from toolgen.verify import ProvenTool, Unproven, verify_source
 
 NASTY = {
     "roots": """
@@ -122,7 +122,7 @@ def test_every_tool_of_a_nasty_schema_is_proven(tmp_path: Path, name: str) -> No
     settings = from_mapping({"s": {"graphql": "schema.graphql"}}, tmp_path)
     report = verify_source(settings["s"].config, examples=12)
     names = {tool.name for tool in made}
-    assert {type(one.verdict) for one in report.tools if one.tool in names} <= {Proven, Unproven}
+    assert {type(one.verdict) for one in report.tools if one.tool in names} <= {ProvenTool, Unproven}
 
 
 def test_a_scalar_is_what_toolgen_yaml_says_it_is(tmp_path: Path) -> None:

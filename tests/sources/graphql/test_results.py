@@ -10,7 +10,7 @@ import pytest
 from tests.sources.graphql.reading import binding, read, read_sdl, tools_of
 from toolgen.execute.graphql import GraphQLExecutor
 from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.call import Call, Principal
 from toolgen.model.graphql_schema import MAX_INT
 from toolgen.model.schema import JsonObject
@@ -53,7 +53,7 @@ def send(tmp_path: Path, name: str, arguments: JsonObject, max_page: int = 100) 
     executor = GraphQLExecutor(
         schemes={},
         auth={},
-        secrets=Secrets({}),
+        secrets=SecretResolver({}),
         permit=lambda _: Allow(rule="test"),
         graph=made.info.graph,
         max_page=max_page,

@@ -14,11 +14,11 @@ from tests.services.library import SDL
 from tests.sources.graphql.reading import binding, read_sdl, tools_of
 from toolgen.config.settings import from_mapping
 from toolgen.model.tool import Effect, Tool
-from toolgen.sources.base import Reading
+from toolgen.sources.base import SourceReading
 from toolgen.sources.graphql_options import GraphOptions
 
 
-def read_files(directory: Path, *texts: str, **options: Any) -> Reading:
+def read_files(directory: Path, *texts: str, **options: Any) -> SourceReading:
     paths = []
     for number, text in enumerate(texts, 1):
         path = directory / f"f{number}.graphql"
@@ -27,7 +27,7 @@ def read_files(directory: Path, *texts: str, **options: Any) -> Reading:
     return read_sdl(directory, SDL, graph=GraphOptions(operations=tuple(paths), **options))
 
 
-def only(reading: Reading) -> Tool:
+def only(reading: SourceReading) -> Tool:
     assert [one for one in reading.problems if one.level == "error"] == []
     [tool] = reading.tools
     return tool

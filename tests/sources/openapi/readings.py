@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.model.tool import HttpBinding, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.openapi import read_openapi
 
 OK = {"200": {"description": "ok"}}
@@ -23,13 +23,13 @@ def operation(**more: Any) -> dict[str, Any]:
     return {"operationId": "doIt", "responses": OK, **more}
 
 
-def read(folder: Path, written: dict[str, Any] | str, **config: Any) -> Reading:
+def read(folder: Path, written: dict[str, Any] | str, **config: Any) -> SourceReading:
     path = folder / ("doc.json" if isinstance(written, dict) else "doc.yaml")
     path.write_text(json.dumps(written) if isinstance(written, dict) else written, encoding="utf-8")
     return read_openapi(SourceConfig(name="t", kind="openapi", location=str(path), **config))
 
 
-def only(reading: Reading) -> tuple[Tool, HttpBinding]:
+def only(reading: SourceReading) -> tuple[Tool, HttpBinding]:
     """The one tool of a reading that had no faults, and its binding."""
     assert [problem for problem in reading.problems if problem.level == "error"] == []
     (tool,) = reading.tools

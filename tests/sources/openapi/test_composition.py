@@ -11,7 +11,7 @@ import pytest
 from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi import read_openapi
-from toolgen.verify import Failed
+from toolgen.verify import FailedTool
 from toolgen.verify.source import prove_http_tools
 
 JSON = "application/json"
@@ -169,7 +169,7 @@ def test_what_is_read_only_is_sent_where_a_request_requires_it(tmp_path: Path, c
     config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
     reading = read_openapi(config)
     verdict = prove_http_tools(config, {}, 6, "0")(reading.tools[0])
-    assert not isinstance(verdict, Failed), verdict
+    assert not isinstance(verdict, FailedTool), verdict
 
 
 @pytest.mark.parametrize("case", HIDING)

@@ -18,7 +18,7 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.tool import HttpBinding, HttpKey, Tool
 from toolgen.sources.base import SourceConfig
 from toolgen.sources.openapi_options import OpenApiOptions
-from toolgen.verify import Failed, Proven
+from toolgen.verify import FailedTool, ProvenTool
 from toolgen.verify.source import prove_http_tools
 
 TEXT = {"type": "string"}
@@ -67,7 +67,7 @@ def test_a_header_with_such_a_name_is_filled_in_with_the_key_or_the_calls_id(tmp
     assert binding.key == HttpKey(header=name, required=True)
     assert sent(tool)[name] == f"call_{'12' * 12}"
     assert sent(tool, "tg_1")[name] == "tg_1"
-    assert isinstance(proven(tmp_path, tool), Proven)
+    assert isinstance(proven(tmp_path, tool), ProvenTool)
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_a_name_that_may_be_of_a_log_is_taken_by_what_the_description_says(
 ) -> None:
     tool, binding = built(tmp_path, header(name, description=description))
     assert (binding.key, tool.input_schema["properties"]) == (HttpKey(header=name, required=True), {})
-    assert isinstance(proven(tmp_path, tool), Proven)
+    assert isinstance(proven(tmp_path, tool), ProvenTool)
     tool, binding = built(tmp_path, header(name, description="Names the request in logs."))
     assert (binding.key, list(tool.input_schema["properties"])) == (msgspec.UNSET, [name])
-    assert isinstance(proven(tmp_path, tool), Proven)
+    assert isinstance(proven(tmp_path, tool), ProvenTool)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_key_is_one_that_the_header_takes(tmp_path: Path, schema: dict[str, 
     first, again, other = sent(tool, "tg_1"), sent(tool, "tg_1", "call_2"), sent(tool, "tg_2")
     assert first == again != other
     assert bool(UUID.match(first["Idempotency-Key"])) == (form == "uuid")
-    assert isinstance(proven(tmp_path, tool), Proven)
+    assert isinstance(proven(tmp_path, tool), ProvenTool)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_a_header_that_takes_no_such_key_stays_an_argument_and_is_reported(
 def test_a_read_shows_a_key_only_where_its_description_requires_one(tmp_path: Path) -> None:
     tool, _ = built(tmp_path, header("Idempotency-Key"), method="get")
     assert "Idempotency-Key" in sent(tool)
-    assert isinstance(proven(tmp_path, tool), Proven)
+    assert isinstance(proven(tmp_path, tool), ProvenTool)
     tool, _ = built(tmp_path, {**header("Idempotency-Key"), "required": False}, method="get")
     assert "Idempotency-Key" not in sent(tool)
-    assert isinstance(proven(tmp_path, tool), Proven)
+    assert isinstance(proven(tmp_path, tool), ProvenTool)
 
 
 def test_toolgen_yaml_names_the_header_or_leaves_all_of_them_to_the_agent(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_toolgen_yaml_names_the_header_or_leaves_all_of_them_to_the_agent(tmp_pa
         HttpKey(header="X-Operation-Ref", required=True),
         ["Idempotency-Key"],
     )
-    assert isinstance(proven(tmp_path, tool, key_header="x-operation-ref"), Proven)
-    assert isinstance(proven(tmp_path, tool), Failed)  # nothing says that it is a key
+    assert isinstance(proven(tmp_path, tool, key_header="x-operation-ref"), ProvenTool)
+    assert isinstance(proven(tmp_path, tool), FailedTool)  # nothing says that it is a key
     tool, binding = built(tmp_path, *both, key_header="never")
     assert (binding.key, sorted(tool.input_schema["properties"])) == (
         msgspec.UNSET,
@@ -190,7 +190,7 @@ def test_a_header_of_the_gateways_that_is_no_key_is_a_fault_of_the_tool(tmp_path
     assert "no idempotency key" in proven(tmp_path, bare).reason
     tool, binding = built(tmp_path, header("Idempotency-Key", {"type": "string", "format": "uuid"}))
     wrong = msgspec.structs.replace(binding, key=HttpKey(header="Idempotency-Key", required=True))
-    assert isinstance(proven(tmp_path, msgspec.structs.replace(tool, binding=wrong)), Failed)
+    assert isinstance(proven(tmp_path, msgspec.structs.replace(tool, binding=wrong)), FailedTool)
 
 
 def test_such_a_call_may_be_sent_again(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def filled(
     tool, _ = only(reading)
     config = SourceConfig(name="t", kind="openapi", location=str(folder / "doc.json"), api=api)
     verdict = prove_http_tools(config, reading.info.security_schemes, 8, "0")(tool)
-    assert isinstance(verdict, Proven), verdict
+    assert isinstance(verdict, ProvenTool), verdict
     return tool
 
 

@@ -12,15 +12,15 @@ from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.config.settings import from_mapping
 from toolgen.errors import ConfigError
 from toolgen.model.manifest import Problem
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.verify import Failed, Verdict, verify_source
+from toolgen.sources.base import SourceConfig, SourceReading
+from toolgen.verify import FailedTool, Verdict, verify_source
 
 
-def errors(reading: Reading) -> list[Problem]:
+def errors(reading: SourceReading) -> list[Problem]:
     return [problem for problem in reading.problems if problem.level == "error"]
 
 
-def warnings(reading: Reading) -> list[str]:
+def warnings(reading: SourceReading) -> list[str]:
     return [problem.code for problem in reading.problems if problem.level == "warning"]
 
 
@@ -177,7 +177,7 @@ def test_a_token_in_a_body_is_the_gateways_to_send(
     assert "text" in json.dumps(tool.input_schema)
     assert binding.security == (("o",),)
     assert "credential_parameter" in warnings(reading)
-    assert not isinstance(verdict := proved(tmp_path), Failed), verdict
+    assert not isinstance(verdict := proved(tmp_path), FailedTool), verdict
 
 
 def test_a_body_of_nothing_but_a_token_is_sent_empty(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_token_in_a_form_of_the_oldest_version_is_the_gateways_too(tmp_path: P
     paths = {"/chat": {"post": operation(parameters=form, consumes=["application/x-www-form-urlencoded"])}}
     tool, _ = only(read(tmp_path, document(paths, "2.0", securityDefinitions=scheme, security=[{"o": []}])))
     assert list(tool.input_schema["properties"]) == ["text"]
-    assert not isinstance(verdict := proved(tmp_path), Failed), verdict
+    assert not isinstance(verdict := proved(tmp_path), FailedTool), verdict
 
 
 @pytest.mark.parametrize(

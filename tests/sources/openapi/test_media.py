@@ -13,7 +13,7 @@ from toolgen.builder.build import build
 from toolgen.execute.http.request_builder import bind
 from toolgen.model.tool import Tool
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import Failed
+from toolgen.verify import FailedTool
 from toolgen.verify.source import prove_http_tools
 from toolgen.wiring.preview import preview
 
@@ -193,7 +193,7 @@ def test_a_body_of_nothing_is_no_argument(tmp_path: Path, method: str, media_typ
 def proved(folder: Path, tool: Tool) -> bool:
     config = SourceConfig(name="t", kind="openapi", location=str(folder / "doc.json"))
     verdict = prove_http_tools(config, {}, 6, "0")(tool)
-    assert not isinstance(verdict, Failed), verdict
+    assert not isinstance(verdict, FailedTool), verdict
     return True
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolgen import json_path
 from toolgen.errors import DescriptionError
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.documents import Documents
 from toolgen.sources.openapi import read_openapi
 from toolgen.sources.openapi.overlay import apply_overlays
@@ -263,7 +263,7 @@ def test_nesting_by_overlays_is_bounded(tmp_path: Path) -> None:
         applied(tmp_path, twice)
 
 
-def read(folder: Path, *overlays: Any) -> Reading:
+def read(folder: Path, *overlays: Any) -> SourceReading:
     location, paths = written(folder, *overlays)
     return read_openapi(SourceConfig(name="pets", kind="openapi", location=location, overlay=paths))
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.exhaustive import spread
 from tests.sources.openapi.readings import document, only, read
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.verify import Failed, Proven
+from toolgen.sources.base import SourceConfig, SourceReading
+from toolgen.verify import FailedTool, ProvenTool
 from toolgen.verify.source import prove_http_tools
 
 JSON = "application/json"
@@ -95,7 +95,7 @@ def below(document: dict[str, Any]) -> list[tuple[str | int, ...]]:
     return [("paths",), *(("paths", *at) for at in places(document["paths"]))]
 
 
-def shown(reading: Reading) -> Any:
+def shown(reading: SourceReading) -> Any:
     tool, _ = only(reading)
     form = tool.to_dict()
     return {key: form[key] for key in ("name", "origin", "title", "effect")} | {
@@ -129,10 +129,10 @@ def test_a_reference_in_place_of_an_object_changes_nothing(
     assert shown(reading) == expected
     config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
     prove = prove_http_tools(config, reading.info.security_schemes, examples=4, seed="0")
-    assert isinstance(prove(reading.tools[0]), Proven)
+    assert isinstance(prove(reading.tools[0]), ProvenTool)
 
 
-def dangling(written: dict[str, Any], at: tuple[str | int, ...], folder: Path) -> Reading:
+def dangling(written: dict[str, Any], at: tuple[str | int, ...], folder: Path) -> SourceReading:
     return read(folder, referring(written, at, "#/nowhere")[0])
 
 
@@ -218,7 +218,7 @@ def test_a_dangling_reference_in_what_may_be_left_out_leaves_it_open(case: str, 
     assert tool.name
     config = SourceConfig(name="t", kind="openapi", location=str(tmp_path / "doc.json"))
     verdict = prove_http_tools(config, {}, 4, "0")(tool)
-    assert not isinstance(verdict, Failed), verdict
+    assert not isinstance(verdict, FailedTool), verdict
     required = read(tmp_path, holding(OPEN[case], True, place))
     assert required.tools == ()
     assert [problem.code for problem in required.problems if problem.level == "error"] == ["unresolved_ref"]

@@ -15,14 +15,14 @@ from tests.sources.openapi.readings import document, only, operation, read
 from toolgen.builder.build import build_sources
 from toolgen.config.settings import SourceSettings, load
 from toolgen.errors import ConfigError
-from toolgen.execute.http.credentials import Credentials
+from toolgen.execute.http.credentials import SourceCredentials
 from toolgen.execute.http.request_builder import bind
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.manifest import Manifest
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.sources.base import SourceConfig
-from toolgen.verify import Proven
+from toolgen.verify import ProvenTool
 from toolgen.verify.source import prove_http_tools
 
 SCHEMES: dict[str, Any] = {
@@ -47,7 +47,7 @@ def proven(folder: Path, written: dict[str, Any]) -> tuple[tuple[str, ...], ...]
     reading = read(folder, written)
     tool, binding = only(reading)
     config = SourceConfig(name="t", kind="openapi", location=str(folder / "doc.json"))
-    assert isinstance(prove_http_tools(config, reading.info.security_schemes, 4, "0")(tool), Proven)
+    assert isinstance(prove_http_tools(config, reading.info.security_schemes, 4, "0")(tool), ProvenTool)
     return binding.security
 
 
@@ -108,13 +108,13 @@ def test_a_description_without_schemes_is_given_credentials(
     assert isinstance(post.binding, HttpBinding)
     assert post.binding.security == ()  # it says that it needs none
     prove = prove_http_tools(sources["t"].config, manifest.sources["t"].security_schemes, 4, "0")
-    assert all(isinstance(prove(tool), Proven) for tool in (get, post))
+    assert all(isinstance(prove(tool), ProvenTool) for tool in (get, post))
 
 
 def signed(manifest: Manifest, sources: Mapping[str, SourceSettings], tool: Tool) -> dict[str, str]:
     assert isinstance(tool.binding, HttpBinding)
     schemes, auth = with_headers(manifest.sources["t"].security_schemes, sources["t"].auth)
-    credentials = Credentials(schemes=schemes, auth=auth, secrets=Secrets())
+    credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver())
     request = bind(tool.binding, {}, tool.input_schema)
     return dict(asyncio.run(credentials.sign(request, credentials.choose(tool.binding.security))).request.headers)
 

@@ -12,7 +12,7 @@ from tests.databases import duckdb_file, mysql_database, postgres, postgres_data
 from toolgen.errors import DescriptionError
 from toolgen.model.database import Database
 from toolgen.model.database_url import ServerLocation, parse_location
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.sql import read_sql
 
 POSTGRES = """
@@ -65,11 +65,13 @@ CREATE MACRO shout(x) AS upper(x);
 """
 
 
-def read(location: str, password: str = "") -> Reading:
+def read(location: str, password: str = "") -> SourceReading:
     return read_sql(SourceConfig(name="lab", kind="sql", location=location), password)
 
 
-def tables(reading: Reading) -> dict[str, tuple[list[tuple[str, str, bool]], tuple[str, ...], dict[str, str], bool]]:
+def tables(
+    reading: SourceReading,
+) -> dict[str, tuple[list[tuple[str, str, bool]], tuple[str, ...], dict[str, str], bool]]:
     database = found(reading)
     return {
         f"{table.schema}.{table.name}".lstrip("."): (
@@ -82,13 +84,13 @@ def tables(reading: Reading) -> dict[str, tuple[list[tuple[str, str, bool]], tup
     }
 
 
-def found(reading: Reading) -> Database:
+def found(reading: SourceReading) -> Database:
     assert reading.info.database is not None
     assert "CNRY" not in json.dumps(msgspec.to_builtins(reading.info))
     return reading.info.database
 
 
-def comments(reading: Reading) -> dict[str, str]:
+def comments(reading: SourceReading) -> dict[str, str]:
     database = found(reading)
     of_columns = {
         f"{table.name}.{column.name}": column.comment for table in database.tables for column in table.columns
@@ -98,7 +100,7 @@ def comments(reading: Reading) -> dict[str, str]:
     }
 
 
-def codes(reading: Reading) -> set[tuple[str, str, str]]:
+def codes(reading: SourceReading) -> set[tuple[str, str, str]]:
     return {(problem.origin, problem.code, problem.level) for problem in reading.problems}
 
 

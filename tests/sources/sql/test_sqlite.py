@@ -15,15 +15,15 @@ from toolgen.errors import DescriptionError
 from toolgen.model.manifest import assemble
 from toolgen.model.names import TOOL_NAME
 from toolgen.model.tool import Effect, SqlBinding
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.sql import read_sql
 
 
-def read(location: str) -> Reading:
+def read(location: str) -> SourceReading:
     return read_sql(SourceConfig(name="lab", kind="sql", location=location))
 
 
-def made(tmp_path: Path, script: str) -> Reading:
+def made(tmp_path: Path, script: str) -> SourceReading:
     path = tmp_path / "made.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(script)
@@ -31,11 +31,11 @@ def made(tmp_path: Path, script: str) -> Reading:
 
 
 @pytest.fixture
-def reading(tmp_path: Path) -> Reading:
+def reading(tmp_path: Path) -> SourceReading:
     return read(f"sqlite:///{write(tmp_path / 'lab.db')}")
 
 
-def test_tables_and_views_are_found_with_their_columns(reading: Reading) -> None:
+def test_tables_and_views_are_found_with_their_columns(reading: SourceReading) -> None:
     found = reading.info.database
     assert found is not None
     assert found.dialect == "sqlite"
@@ -65,7 +65,7 @@ def test_types_keys_and_references_are_found(tmp_path: Path) -> None:
     assert "q" in {column.name for column in b.columns}
 
 
-def test_four_read_only_tools_are_made(reading: Reading) -> None:
+def test_four_read_only_tools_are_made(reading: SourceReading) -> None:
     assert [tool.name for tool in reading.tools] == [
         "lab__query",
         "lab__explain",
@@ -83,14 +83,14 @@ def test_four_read_only_tools_are_made(reading: Reading) -> None:
     assert reading.operations == len(reading.tools) + len(reading.problems)
 
 
-def test_the_description_says_the_dialect_and_where_tables_are_listed(reading: Reading) -> None:
+def test_the_description_says_the_dialect_and_where_tables_are_listed(reading: SourceReading) -> None:
     query = reading.tools[0]
     assert "SQLite" in query.description
     assert "lab__list_tables" in query.description
     assert "lab__describe_table" in query.description
 
 
-def test_no_row_and_no_path_stands_in_the_manifest(reading: Reading, tmp_path: Path) -> None:
+def test_no_row_and_no_path_stands_in_the_manifest(reading: SourceReading, tmp_path: Path) -> None:
     manifest = assemble({"lab": reading.info}, reading.tools, reading.problems)
     written = msgspec.json.encode(manifest.to_dict()).decode()
     assert "Customer 1" not in written

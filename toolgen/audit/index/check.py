@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.audit.files import DamagedError, stream_names
-from toolgen.audit.index.database import Database
+from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import begins, bodies, known_stream
 from toolgen.audit.index.row import STREAM_BITS, call_row, content_of
 from toolgen.audit.reader import hashes_from, merged
@@ -21,7 +21,7 @@ _MAX_COUNT = 100
 _MAX_PASSED = 10_000  # entries of the index alone that are remembered, should the log have them later on
 
 
-def here(database: Database, directory: Path) -> dict[str, int]:
+def here(database: IndexDatabase, directory: Path) -> dict[str, int]:
     """The numbers that the streams of the log in a directory have in the index, by their names."""
     found = {}
     for name in stream_names(directory):
@@ -35,7 +35,7 @@ def here(database: Database, directory: Path) -> dict[str, int]:
     return found
 
 
-def differences(database: Database, directory: Path, progress: Callable[[int], None]) -> Iterator[str]:
+def differences(database: IndexDatabase, directory: Path, progress: Callable[[int], None]) -> Iterator[str]:
     """A sentence for each, a hundred at most for a stream. Whether the log itself is what was written is for `verify` to say."""
     done = 0
     for name, number in here(database, directory).items():
@@ -85,7 +85,7 @@ class _Ordered:
         self._next = next(self._found, None)
 
 
-def _indexed(database: Database, number: int) -> Iterator[tuple[int, str]]:
+def _indexed(database: IndexDatabase, number: int) -> Iterator[tuple[int, str]]:
     """The hashes of a stream's entries with their numbers, made again from what stands there; "" where that is not what is stored."""
     after, end, mask = (number << STREAM_BITS) - 1, (number + 1) << STREAM_BITS, (1 << STREAM_BITS) - 1
     while rows := database.rows(
@@ -98,7 +98,7 @@ def _indexed(database: Database, number: int) -> Iterator[tuple[int, str]]:
         after = rows[-1][0]
 
 
-def _changed_calls(database: Database) -> Iterator[str]:
+def _changed_calls(database: IndexDatabase) -> Iterator[str]:
     """Calls that are found by something other than their entries say, and entries under another call's id."""
     after = ""
     while True:
@@ -120,7 +120,7 @@ def _changed_calls(database: Database) -> Iterator[str]:
     yield from _loose(database)
 
 
-def _loose(database: Database) -> Iterator[str]:
+def _loose(database: IndexDatabase) -> Iterator[str]:
     loose: list[tuple[Any, ...]] = database.rows(
         "SELECT c.call_id FROM audit_calls c WHERE NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = c.call_id) LIMIT ?",
         (_MAX_COUNT,),

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from toolgen.errors import AuditError
 from toolgen.model.database import DialectName
 
-__all__ = ["INDEXES", "TABLES", "VERSION", "Database", "SqliteDatabase", "remove", "schema", "took_too_long"]
+__all__ = ["INDEXES", "TABLES", "VERSION", "IndexDatabase", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
 VERSION = 1
 """Of the tables below. An index of another version is made again."""
@@ -58,7 +58,7 @@ INDEXES = (
 )
 
 
-class Database(Protocol):
+class IndexDatabase(Protocol):
     """One connection. Statements have `?` for their values. What goes wrong is an `AuditError`.
 
     `shared` says whether other logs are indexed here too.

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.files import active_path, regular, stream_names
-from toolgen.audit.index.index import Index
+from toolgen.audit.index.index import RecordIndex
 from toolgen.errors import AuditError
 
 __all__ = ["Filler", "IndexCounts"]
@@ -32,7 +32,7 @@ class IndexCounts(Struct, frozen=True, kw_only=True):
 class Filler:
     """Fills one index, in one thread at a time, for all the readers of a process."""
 
-    def __init__(self, opened: Callable[[], Index], directory: Path) -> None:
+    def __init__(self, opened: Callable[[], RecordIndex], directory: Path) -> None:
         """`opened` opens the index; it is closed again when everything new was taken over."""
         self._opened = opened
         self._directory = directory

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from toolgen.audit.entry import Entry, hashed
 from toolgen.audit.index.check import differences, here
-from toolgen.audit.index.database import Database
+from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import Filled, fill, forget_log
-from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, Filter, call_conditions, entry_conditions
+from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, RecordFilter, call_conditions, entry_conditions
 from toolgen.audit.reader import entry_at, merged
 from toolgen.errors import AuditError, CanonicalError, ConfigError
 
-__all__ = ["MAX_SEARCH_S", "Cursor", "Found", "Index", "Page", "PolicyUse", "Sample"]
+__all__ = ["MAX_SEARCH_S", "Cursor", "EntryPage", "FoundEntry", "PolicyUse", "RecordIndex", "Sample"]
 
 Cursor = tuple[int, ...]
 """Where a page ended: opaque numbers, of the same listing's next page."""
@@ -33,14 +33,14 @@ _FROM = "audit_entries e JOIN audit_streams s ON s.id = e.stream"
 _TAMPERED = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class EntryPage(Struct, frozen=True, kw_only=True):
     """Some of what was asked for, newest first; `next` is None behind the last."""
 
     rows: list[dict[str, Any]]
     next: Cursor | None
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundEntry(Struct, frozen=True, kw_only=True):
     """One entry, and where its log is. `checked` says whether it was held against the log: not where that is another machine's."""
 
     entry: dict[str, Any]
@@ -76,10 +76,10 @@ class PolicyUse(Struct, frozen=True):
         )
 
 
-class Index:
+class RecordIndex:
     """Over a database, of the log in `directory`. One thread at a time may use it; a context manager that closes it."""
 
-    def __init__(self, database: Database, directory: Path) -> None:
+    def __init__(self, database: IndexDatabase, directory: Path) -> None:
         self._database = database
         self._directory = directory
 
@@ -103,7 +103,7 @@ class Index:
             self._database.clear()
         return self.fill(progress)
 
-    def calls(self, wanted: Filter = NONE, *, limit: int = 50, after: Cursor | None = None) -> Page:
+    def calls(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
         """Calls, newest first, one row each as `query.calls` has them."""
         conditions = call_conditions(wanted, self._database.dialect)
         if after is not None:
@@ -115,9 +115,9 @@ class Index:
             MAX_SEARCH_S,
         )
         rows = self._told([call_id for _, _, call_id in found[:limit]])
-        return Page(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
+        return EntryPage(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
 
-    def entries(self, wanted: Filter = NONE, *, limit: int = 50, after: Cursor | None = None) -> Page:
+    def entries(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
         """Entries, newest first; with what only calls have, those of the calls that match, newest call first."""
         if wanted.of_calls:
             return self._entries_of_calls(wanted, limit, after)
@@ -139,7 +139,7 @@ class Index:
         )
         return [self._entry(row) for row in found]
 
-    def find(self, seq: int, stream: str = "") -> list[Found]:
+    def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
         """The entries with a number: one, or one a stream that has it. Those of the log here are read from the log.
 
         Raises `AuditError` when log and index disagree about one.
@@ -163,11 +163,11 @@ class Index:
                     suggestion="`toolgen audit verify` says whether the log is what was written; `toolgen audit index --rebuild` "
                     "rebuilds the index",
                 )
-            found.append(Found(entry=entry, log=log, checked=mine))
-        found += [Found(entry=entry, log=str(self._directory), checked=False) for entry in there.values()]
+            found.append(FoundEntry(entry=entry, log=log, checked=mine))
+        found += [FoundEntry(entry=entry, log=str(self._directory), checked=False) for entry in there.values()]
         return found
 
-    def newer(self, marks: dict[int, int], wanted: Filter = NONE) -> list[dict[str, Any]]:
+    def newer(self, marks: dict[int, int], wanted: RecordFilter = NONE) -> list[dict[str, Any]]:
         """Entries that were indexed since the last time, in the order of their times; `marks` is what this keeps between times."""
         found: list[tuple[Any, ...]] = []
         conditions = entry_conditions(wanted)
@@ -206,7 +206,7 @@ class Index:
         """What `newer` takes for everything up to now."""
         return dict(self._database.rows("SELECT id, seq FROM audit_streams"))
 
-    def samples(self, wanted: Filter = NONE) -> Iterator[Sample]:
+    def samples(self, wanted: RecordFilter = NONE) -> Iterator[Sample]:
         """What statistics need of every call that matches, the newest first, some thousand at a time in memory."""
         columns = "c.time, c.principal, c.tool, c.verdict, c.rule, c.status, coalesce(c.code, ''), c.duration_ms, c.id"
         after: Cursor | None = None
@@ -236,8 +236,8 @@ class Index:
         """Holds everything against the log here: a sentence for each difference. Raises `AuditError` when there is no log to read."""
         return list(differences(self._database, self._directory, progress))
 
-    def _entries_of_calls(self, wanted: Filter, limit: int, after: Cursor | None) -> Page:
-        outer = entry_conditions(Filter(event=wanted.event, stream=wanted.stream, before=wanted.before))
+    def _entries_of_calls(self, wanted: RecordFilter, limit: int, after: Cursor | None) -> EntryPage:
+        outer = entry_conditions(RecordFilter(event=wanted.event, stream=wanted.stream, before=wanted.before))
         enough = not outer  # each call has an entry, so as many calls are enough
         inner = call_conditions(wanted, self._database.dialect)
         order = ("c.time", "c.id", "e.time", "e.id")
@@ -259,9 +259,9 @@ class Index:
         )
         return self._page(found, limit)
 
-    def _page(self, found: Sequence[tuple[Any, ...]], limit: int) -> Page:
+    def _page(self, found: Sequence[tuple[Any, ...]], limit: int) -> EntryPage:
         end = tuple(found[limit - 1][6:]) if len(found) > limit else None
-        return Page(rows=[self._entry(row) for row in found[:limit]], next=end)
+        return EntryPage(rows=[self._entry(row) for row in found[:limit]], next=end)
 
     def _told(self, calls: Sequence[str]) -> list[dict[str, Any]]:
         """The rows of these calls, in their order."""

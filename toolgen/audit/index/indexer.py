@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.files import DamagedError, SegmentFile, bounded, lines, opened, segments, stream_names
-from toolgen.audit.index.database import Database
-from toolgen.audit.index.row import STREAM_BITS, Row, call_row, content_of, row_of
+from toolgen.audit.index.database import IndexDatabase
+from toolgen.audit.index.row import STREAM_BITS, EntryRow, call_row, content_of, row_of
 from toolgen.audit.reader import merged
 
-__all__ = ["Filled", "Place", "Stream", "begins", "bodies", "fill", "forget_log", "known_stream"]
+__all__ = ["Filled", "IndexedStream", "LinePosition", "begins", "bodies", "fill", "forget_log", "known_stream"]
 
 
 class _First(msgspec.Struct):
@@ -39,7 +39,7 @@ class Beginning(Struct, frozen=True):
     prev: bytes
 
 
-class Place(Struct, frozen=True):
+class LinePosition(Struct, frozen=True):
     """Where a line begins: in the segment whose first entry has number `segment`, so many bytes in."""
 
     segment: int
@@ -57,7 +57,7 @@ def begins(directory: Path, stream: str) -> Beginning | None:
     return None
 
 
-def lines_behind(directory: Path, stream: str, place: Place, seq: int) -> Iterator[tuple[bytes, Place]]:
+def lines_behind(directory: Path, stream: str, place: LinePosition, seq: int) -> Iterator[tuple[bytes, LinePosition]]:
     """The line at `place`, which is that of entry `seq`, and every whole line behind it, each with its place.
 
     Where that segment is gone (policy removed it) it is those of the segments from the one on that holds the entry after.
@@ -75,7 +75,7 @@ def lines_behind(directory: Path, stream: str, place: Place, seq: int) -> Iterat
                 for line, whole in lines(bounded(plain)):
                     if not whole:
                         return
-                    yield line, Place(first, offset)
+                    yield line, LinePosition(first, offset)
                     offset += len(line) + 1
 
 
@@ -117,12 +117,12 @@ class Filled(Struct):
     faults: list[str] = []
 
 
-class Stream(Struct, frozen=True):
+class IndexedStream(Struct, frozen=True):
     """How far a stream is indexed: `place` is where the line of its last entry, `seq`, begins; `hash` is that entry's."""
 
     id: int
     name: str
-    place: Place
+    place: LinePosition
     seq: int
     hash: bytes
 
@@ -131,14 +131,14 @@ class _DisagreementError(Exception):
     """What a stream holds is not what was written, or not what was indexed."""
 
 
-def fill(database: Database, directory: Path, progress: Callable[[int], None] = lambda entries: None) -> Filled:
+def fill(database: IndexDatabase, directory: Path, progress: Callable[[int], None] = lambda entries: None) -> Filled:
     """Takes over what is new in a log. `progress` is told how many entries that is so far. Raises `AuditError`.
 
     What is not followed by a whole, chained entry ends its stream here, with a fault; other streams go on.
     """
     filled = Filled()
     new = not database.rows("SELECT 1 FROM audit_entries LIMIT 1")
-    streams: list[Stream] = []
+    streams: list[IndexedStream] = []
     for name in stream_names(directory):
         try:
             beginning = begins(directory, name)
@@ -170,7 +170,7 @@ def _count(filled: Filled, count: int, progress: Callable[[int], None]) -> None:
     progress(filled.entries)
 
 
-def known_stream(database: Database, name: str, beginning: Beginning) -> Stream | None:
+def known_stream(database: IndexDatabase, name: str, beginning: Beginning) -> IndexedStream | None:
     """The stream of the index that this is: the one that has its first entry, or ended right before it."""
     for stream in _streams(database, "name = ?", name):
         first = database.rows(
@@ -185,7 +185,7 @@ def known_stream(database: Database, name: str, beginning: Beginning) -> Stream 
     return None
 
 
-def _begun(database: Database, directory: Path, name: str, beginning: Beginning) -> Stream:
+def _begun(database: IndexDatabase, directory: Path, name: str, beginning: Beginning) -> IndexedStream:
     with database.transaction():
         found = _streams(database, "origin = ?", beginning.hash)
         if not found:
@@ -207,13 +207,13 @@ def _begun(database: Database, directory: Path, name: str, beginning: Beginning)
     return found[0]
 
 
-def _streams(database: Database, condition: str, value: object) -> list[Stream]:
+def _streams(database: IndexDatabase, condition: str, value: object) -> list[IndexedStream]:
     named = _STREAMS.replace("id,", "id, name,", 1)
     found = database.rows(f"{named} WHERE {condition} ORDER BY id DESC", (value,))
-    return [Stream(row[0], row[1], Place(row[2], row[3]), row[4], bytes(row[5])) for row in found]
+    return [IndexedStream(row[0], row[1], LinePosition(row[2], row[3]), row[4], bytes(row[5])) for row in found]
 
 
-def forget_log(database: Database, directory: Path, numbers: Iterable[int]) -> None:
+def forget_log(database: IndexDatabase, directory: Path, numbers: Iterable[int]) -> None:
     """Takes a log out of an index that others share: the streams with these numbers, and what was ever indexed from that folder."""
     same = database.rows("SELECT id FROM audit_streams WHERE log = ?", (_label(database, directory),))
     for number in sorted({*numbers, *(number for (number,) in same)}):
@@ -224,12 +224,12 @@ def forget_log(database: Database, directory: Path, numbers: Iterable[int]) -> N
     )
 
 
-def _label(database: Database, directory: Path) -> str:
+def _label(database: IndexDatabase, directory: Path) -> str:
     log = str(directory.resolve())
     return f"{platform.node()}:{log}" if database.shared else log
 
 
-def _follow(database: Database, directory: Path, stream: Stream, count: Callable[[int], None]) -> None:
+def _follow(database: IndexDatabase, directory: Path, stream: IndexedStream, count: Callable[[int], None]) -> None:
     while True:
         reading = _Reading(directory, stream)
         lines = iter(reading)
@@ -259,12 +259,12 @@ def _follow(database: Database, directory: Path, stream: Stream, count: Callable
 class _Reading:
     """The entries behind a place in a stream. `fault` says afterwards what ended it, "" for the stream's end."""
 
-    def __init__(self, directory: Path, stream: Stream) -> None:
+    def __init__(self, directory: Path, stream: IndexedStream) -> None:
         self._directory = directory
         self._stream = stream
         self.fault = ""
 
-    def __iter__(self) -> Generator[tuple[Row, Place]]:
+    def __iter__(self) -> Generator[tuple[EntryRow, LinePosition]]:
         stream, seq, last, some = self._stream, self._stream.seq, self._stream.hash, False
         for line, place in lines_behind(self._directory, stream.name, stream.place, stream.seq):
             some = True
@@ -289,7 +289,7 @@ class _Reading:
             self.fault = _REPLACED.format(seq=seq)
 
 
-def _put(database: Database, stream: int, rows: Sequence[Row]) -> None:
+def _put(database: IndexDatabase, stream: int, rows: Sequence[EntryRow]) -> None:
     calls = sorted({row.call_id for row in rows if row.call_id})
     known = set(_known_calls(database, calls))
     database.many(
@@ -318,7 +318,7 @@ def _put(database: Database, stream: int, rows: Sequence[Row]) -> None:
     database.many(_PUT_CALL, [call_row(call).values() for call in fresh])
 
 
-def _known_calls(database: Database, calls: Sequence[str]) -> Iterator[str]:
+def _known_calls(database: IndexDatabase, calls: Sequence[str]) -> Iterator[str]:
     for some in _portions(calls):
         marks = ", ".join("?" * len(some))
         yield from (
@@ -329,7 +329,7 @@ def _known_calls(database: Database, calls: Sequence[str]) -> Iterator[str]:
         )
 
 
-def bodies(database: Database, calls: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
+def bodies(database: IndexDatabase, calls: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
     """The entries of these calls without their chain, each with the number of its stream, in the order of their streams."""
     for some in _portions(calls):
         marks = ", ".join("?" * len(some))
@@ -341,7 +341,7 @@ def _portions(items: Sequence[str]) -> Iterator[Sequence[str]]:
     return (items[start : start + _SOME] for start in range(0, len(items), _SOME))
 
 
-def _forget(database: Database, stream: int, first: int) -> None:
+def _forget(database: IndexDatabase, stream: int, first: int) -> None:
     """Takes out what the log does not have any more, before entry `first`: what policy let go is not kept here either."""
     ends = (stream << STREAM_BITS, stream << STREAM_BITS | first - 1)
     if not database.rows("SELECT 1 FROM audit_entries WHERE id BETWEEN ? AND ? LIMIT 1", ends):

@@ -21,8 +21,8 @@ __all__ = [
     "VERDICTS",
     "CallRow",
     "Condition",
-    "Filter",
-    "Row",
+    "EntryRow",
+    "RecordFilter",
     "call_conditions",
     "call_row",
     "content_of",
@@ -38,7 +38,7 @@ _MAX_LENGTH = 200
 _TOLD = ("principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session", "duration_ms")
 
 
-class _Line(msgspec.Struct):
+class _EntryLine(msgspec.Struct):
     seq: int
     stream: str
     time: str
@@ -57,10 +57,10 @@ class _Line(msgspec.Struct):
     duration_ms: float | None = None
 
 
-_line = msgspec.json.Decoder(_Line).decode
+_line = msgspec.json.Decoder(_EntryLine).decode
 
 
-class Row(Struct, frozen=True):
+class EntryRow(Struct, frozen=True):
     """One entry. `prev` and `hash` are the bytes of the digests; `body` is what was hashed besides `prev`: the entry without the two."""
 
     seq: int
@@ -107,7 +107,7 @@ class CallRow(Struct, frozen=True):
         )
 
 
-def row_of(line: bytes, stream: int) -> Row | None:
+def row_of(line: bytes, stream: int) -> EntryRow | None:
     """The row of a whole line of a stream with this number; None when the line is not what its hash was made of."""
     try:
         found = _line(line)
@@ -130,7 +130,7 @@ def row_of(line: bytes, stream: int) -> Row | None:
         value = getattr(found, name)
         if value is not None and value != "":
             told[name] = value
-    return Row(found.seq, micros(found.time), found.event, _short(found.call_id), prev, own, text, told)
+    return EntryRow(found.seq, micros(found.time), found.event, _short(found.call_id), prev, own, text, told)
 
 
 def content_of(entries: Iterator[tuple[int, Entry]]) -> Iterator[dict[str, Any]]:
@@ -174,7 +174,7 @@ _MAX_TEXT_LENGTH = 1000
 Condition = tuple[str, Sequence[object]]
 
 
-class Filter(Struct, frozen=True, kw_only=True):
+class RecordFilter(Struct, frozen=True, kw_only=True):
     """What calls, or the entries of calls, have to be like; what is empty asks for nothing. Times are microseconds since the epoch.
 
     `tool` may be a glob (`shop__*`). `text` is looked for in everything an entry says but its chain, letter case aside, without an index:
@@ -208,10 +208,10 @@ class Filter(Struct, frozen=True, kw_only=True):
         return any(getattr(self, name) for name in (*_CALL[:-1], "tool", "text"))
 
 
-NONE = Filter()
+NONE = RecordFilter()
 
 
-def call_conditions(wanted: Filter, dialect: DialectName) -> list[Condition]:
+def call_conditions(wanted: RecordFilter, dialect: DialectName) -> list[Condition]:
     """On `audit_calls c`."""
     found: list[Condition] = [(f"c.{name} = ?", (_kept(value),)) for name in _CALL if (value := getattr(wanted, name))]
     found += _between("c.time", wanted)
@@ -225,7 +225,7 @@ def call_conditions(wanted: Filter, dialect: DialectName) -> list[Condition]:
     return found
 
 
-def entry_conditions(wanted: Filter) -> list[Condition]:
+def entry_conditions(wanted: RecordFilter) -> list[Condition]:
     """On `audit_entries e`: what entries have besides what their calls have."""
     found = _between("e.time", wanted)
     if wanted.call_id:
@@ -239,7 +239,7 @@ def entry_conditions(wanted: Filter) -> list[Condition]:
     return found
 
 
-def _between(column: str, wanted: Filter) -> list[Condition]:
+def _between(column: str, wanted: RecordFilter) -> list[Condition]:
     found: list[Condition] = []
     if wanted.since is not None:
         found.append((f"{column} >= ?", (wanted.since,)))

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import click
 
-from toolgen.audit.index.row import Filter
+from toolgen.audit.index.row import RecordFilter
 from toolgen.audit.verify import verify
 from toolgen.cli.audit import print_calls
 from toolgen.cli.audit_reports import filled
 from toolgen.cli.build import build_project
 from toolgen.cli.demo.services import HIDDEN, Shop, shop
-from toolgen.cli.demo.story import Failed, tell
+from toolgen.cli.demo.story import DemoFailure, tell
 from toolgen.cli.greeting import source_lines
 from toolgen.errors import ToolgenError
 from toolgen.gateway.service import Gateway
@@ -81,7 +81,7 @@ class _Play:
             click.echo(f"\nthe console: {url}/console   key of the lead: {self._shop.keys['lead']}")
             self.fine = True
             click.echo(f"done in {time.perf_counter() - self._began:.1f} s")
-        except (Failed, ToolgenError, OSError, ValueError, KeyError) as error:
+        except (DemoFailure, ToolgenError, OSError, ValueError, KeyError) as error:
             click.echo(f"\nthe demo failed: {error}", err=True)
         if self._stays and self.fine:
             click.echo("Ctrl-C ends it and removes its folder")
@@ -104,19 +104,19 @@ def _changed(made: Shop) -> None:
         click.echo(f"  {line}")
     click.echo(f"  hidden in it: {HIDDEN!r}")
     if accepted:
-        raise Failed("a description that changed was accepted")
+        raise DemoFailure("a description that changed was accepted")
 
 
 def _review(made: Shop, calls: Sequence[tuple[str, str]]) -> None:
     """The record, held against the calls that were made, and verified."""
     click.echo(f"\nthe record of these {len(calls)} calls:")
     with filled(None, made.config) as index:
-        rows = index.calls(Filter(), limit=100).rows[::-1]
+        rows = index.calls(RecordFilter(), limit=100).rows[::-1]
     print_calls(rows)
     recorded = [(str(row["tool"]), str(row.get("code") or row["status"])) for row in rows]
     if recorded != list(calls):
-        raise Failed(f"the record has {recorded}, the calls were {list(calls)}")
+        raise DemoFailure(f"the record has {recorded}, the calls were {list(calls)}")
     report = verify(made.folder / "var" / "audit")
     click.echo(f"verified: {report.entries} entries, {'intact' if report.ok else 'BROKEN'}")
     if not report.ok:
-        raise Failed("the record does not verify")
+        raise DemoFailure("the record does not verify")

@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 
 from toolgen.audit.keys import PRIVATE, make_key
 from toolgen.config.settings import from_mapping
-from toolgen.mock.description import Description
+from toolgen.mock.description import MockDescription
 from toolgen.mock.server import MockApp, mocked
 from toolgen.policy.key_list import new_key
 
@@ -94,7 +94,7 @@ def _app(made: Shop) -> Starlette:
         routes=[
             Route("/openapi.yaml", describe),
             Route("/graphql", answer, methods=["POST"]),
-            Mount("/", app=MockApp(Description(sources["orders"].config))),
+            Mount("/", app=MockApp(MockDescription(sources["orders"].config))),
         ]
     )
 

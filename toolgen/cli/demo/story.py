@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
-__all__ = ["CALLS", "STEPS", "Agent", "Failed", "tell"]
+__all__ = ["CALLS", "STEPS", "Agent", "DemoFailure", "tell"]
 
 _SEARCH = ("catalog__search", {"text": "dog"})
 _MAX_SEARCHES = 5
@@ -38,7 +38,7 @@ STEPS = ("orders__search_issues", "shop__query", "orders__cancel_order", "suppor
 """The workflow and the calls of its steps, as the record has them: the workflow goes on behind the step that waited."""
 
 
-class Failed(Exception):  # noqa: N818
+class DemoFailure(Exception):  # noqa: N818
     """Something did not happen as it must."""
 
 
@@ -72,7 +72,7 @@ class Agent(Struct):
             self._session = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
         whole = _message(answer)
         if "result" not in whole:
-            raise Failed(f"{method} was answered with {answer.status_code}")
+            raise DemoFailure(f"{method} was answered with {answer.status_code}")
         return whole["result"]
 
     def _headers(self) -> dict[str, str]:
@@ -82,7 +82,7 @@ class Agent(Struct):
 def tell(
     url: str, keys: Mapping[str, str], say: Callable[[str], None], *, has_sql: bool = True
 ) -> Sequence[tuple[str, str]]:
-    """Plays it all, or what needs no database; the calls that were made. Raises `Failed` for what did not go as it must."""
+    """Plays it all, or what needs no database; the calls that were made. Raises `DemoFailure` for what did not go as it must."""
     with (
         _client(url, keys["agent"]) as http,
         _client(url, keys["lead"]) as reviewer,
@@ -120,7 +120,7 @@ def _expect(
         f"  {'answer' if ending == 'ok' else 'refused'}: {text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + '…'}"
     )
     if ending != expected:
-        raise Failed(f"{tool} ended {ending}, not {expected}")
+        raise DemoFailure(f"{tool} ended {ending}, not {expected}")
 
 
 def _too_many(agent: Agent, say: Callable[[str], None]) -> None:
@@ -152,7 +152,7 @@ def _fixed(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> 
     while not listed and time.monotonic() < until:
         listed = reviewer.get("/v1/approvals").json()["approvals"]
     if [one["tool"] for one in listed] != ["orders__cancel_order"]:
-        raise Failed(f"the lead is asked for {[one['tool'] for one in listed]}")
+        raise DemoFailure(f"the lead is asked for {[one['tool'] for one in listed]}")
     _approve(reviewer, listed[0]["id"], "it came twice")
     say(
         f"  the lead is asked for one step of it, {listed[0]['tool']} {json.dumps(listed[0]['arguments'])}, and approves it"
@@ -167,14 +167,14 @@ def _asked(agent: Agent, tool: str, arguments: Mapping[str, Any], say: Callable[
     waiting = agent.http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments, "wait": 0}).json()
     say(f"  {waiting['status']}: {waiting['error']['message']}")
     if waiting["status"] != "pending":
-        raise Failed(f"{tool} ended {waiting['status']}, not pending")
+        raise DemoFailure(f"{tool} ended {waiting['status']}, not pending")
     return waiting
 
 
 def _approve(reviewer: httpx.Client, call: str, note: str) -> None:
     answered = reviewer.post(f"/v1/approvals/{call}", json={"decision": "approve", "note": note})
     if answered.status_code != 200:
-        raise Failed(f"the approval was answered with {answered.status_code}")
+        raise DemoFailure(f"the approval was answered with {answered.status_code}")
 
 
 def _ended(agent: Agent, waiting: Any) -> Any:
@@ -184,7 +184,7 @@ def _ended(agent: Agent, waiting: Any) -> Any:
         time.sleep(_LOOK_S)
         done = agent.http.get(f"/v1/calls/{waiting['call_id']}").json()
     if done["status"] != "ok":
-        raise Failed(f"the approved call ended {done['status']}: {done.get('error')}")
+        raise DemoFailure(f"the approved call ended {done['status']}: {done.get('error')}")
     return done
 
 
@@ -202,11 +202,11 @@ def _on_the_device(agent: Agent, device: httpx.Client, say: Callable[[str], None
     answer = {"jsonrpc": "2.0", "id": asked["request"]["id"], "result": True}
     taken = [device.post("/v1/tool-messages", json=answer).status_code for _ in range(2)]
     if taken != [200, 409]:
-        raise Failed(f"an answer that was sent twice was answered with {taken}")
+        raise DemoFailure(f"an answer that was sent twice was answered with {taken}")
     say("  the customer says yes; the same answer sent again is refused (409)")
     done = agent.http.get(f"/v1/calls/{waiting['call_id']}", headers=acting).json()
     if done["status"] != "ok":
-        raise Failed(f"the call for the device ended {done['status']}: {done.get('error')}")
+        raise DemoFailure(f"the call for the device ended {done['status']}: {done.get('error')}")
     agent.made[-1] = (tool, "ok")
     say(f"  answer: {json.dumps(done['data'])}")
 

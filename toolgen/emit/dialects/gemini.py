@@ -29,7 +29,7 @@ _DEPTHS = (24, 12, 8, 6, 5, 4, 3, 2, 1)
 _ANY = "Any JSON value."
 
 
-class _TooLargeError(Exception):
+class _GeminiTooLargeError(Exception):
     """The schema written out to this depth has more nodes than a model should read."""
 
 
@@ -42,7 +42,7 @@ def gemini_schema(schema: Schema) -> dict[str, Any]:
     for deepest in _DEPTHS:
         try:
             return _Lowering(schema.get("$defs", {}), deepest, _MAX_NODES).root(schema)
-        except _TooLargeError:
+        except _GeminiTooLargeError:
             continue
     return _Lowering(schema.get("$defs", {}), _DEPTHS[-1], 0).root(schema)
 
@@ -66,7 +66,7 @@ class _Lowering:
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
-                raise _TooLargeError
+                raise _GeminiTooLargeError
         if not isinstance(node, dict) or not node:
             return {"description": "No value." if node is False else _ANY}
         node = unwrapped(node)

@@ -175,7 +175,7 @@ def _length(value: Any) -> int:
     return len(msgspec.json.encode(value, enc_hook=dict))
 
 
-class _TooLargeError(Exception):
+class _ListedTooLargeError(Exception):
     """The listed form has more parts than fit."""
 
 
@@ -272,7 +272,7 @@ class _Lister:
         """The listed form and its length, if it has up to `most` bytes and `room` tokens."""
         try:
             built = self.whole(schema, depth, copies, root=root, parts=_MAX_PARTS)
-        except _TooLargeError:
+        except _ListedTooLargeError:
             return None
         size = self._combiner.size(built)
         # No text has more tokens than bytes, and counting those is quick.
@@ -281,7 +281,7 @@ class _Lister:
     def whole(self, schema: Schema, depth: int, copies: int, *, root: bool, parts: int = -1) -> dict[str, Any]:
         """The listed form down to a depth, in which a definition that leads back to itself stands `copies` more times on the way.
 
-        Raises `_TooLargeError` for a schema of more than so many parts.
+        Raises `_ListedTooLargeError` for a schema of more than so many parts.
         """
         self.cut, self._copies, self._left, self._arguments = False, copies, parts, root
         self._top = depth - 1 if root else depth  # the depth of an argument
@@ -313,7 +313,7 @@ class _Lister:
         """A schema with its references and the members of its `allOf`, as one."""
         self._left -= 1
         if not self._left:
-            raise _TooLargeError
+            raise _ListedTooLargeError
         if "$ref" not in schema and "allOf" not in schema:
             return self._own(schema, depth, within)
         parts: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ from toolgen.clock import Clock
 from toolgen.model.graphql_schema import page_sizes
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["Budget", "Report", "report_of"]
+__all__ = ["CostBudget", "CostReport", "report_of"]
 
 _MAX_WAIT_S = 5.0  # a longer wait is the caller's own to decide about
 _RESTORED_S = 60.0  # after which a bucket that fills has filled, whatever the service said of its rate
@@ -24,7 +24,7 @@ _MIN = 1.0  # what a request costs that was never made
 _Key = tuple[object, ...]
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class CostReport(Struct, frozen=True, kw_only=True):
     """What one answer says: `left` points of `most`, which come back at `rate` a second or (0) all at once in `seconds`."""
 
     left: float
@@ -35,12 +35,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class _State(Struct):
-    report: Report
+    report: CostReport
     at: float
     spent: float = 0.0  # by calls that were answered without a word about cost
 
 
-class Budget(Struct):
+class CostBudget(Struct):
     """The points of one endpoint, shown one credential. What a service says is believed for a minute (of a window: until it ends, an
     hour at most), so neither a broken nor a hostile one shuts itself off for ever."""
 
@@ -66,11 +66,11 @@ class Budget(Struct):
         return wait <= _MAX_WAIT_S
 
     @contextmanager
-    def spending(self, request: JsonObject) -> Iterator[list[Report]]:
+    def spending(self, request: JsonObject) -> Iterator[list[CostReport]]:
         """Holds what the request costs as long as it is on its way. The answer's report goes into the list."""
         cost = self.cost(request)
         self.reserved += cost
-        told: list[Report] = []
+        told: list[CostReport] = []
         try:
             yield told
         finally:
@@ -84,7 +84,7 @@ class Budget(Struct):
         """What the same request cost before, with pages of the same sizes."""
         return self.costs.get(_key(request), _MIN)
 
-    def _learn(self, request: JsonObject, report: Report) -> None:
+    def _learn(self, request: JsonObject, report: CostReport) -> None:
         self._state = _State(report=report, at=self.clock.monotonic())
         if report.cost is not None:
             self.costs.pop(_key(request), None)
@@ -103,7 +103,7 @@ class Budget(Struct):
         return min(state.report.left - state.spent + state.report.rate * age, state.report.most)
 
 
-def _longest(report: Report) -> float:
+def _longest(report: CostReport) -> float:
     return _RESTORED_S if report.rate else report.seconds
 
 
@@ -113,7 +113,7 @@ def _key(request: JsonObject) -> _Key:
     return request.get("query"), *(one for name, value in given for one in page_sizes(value, name, sized=True))
 
 
-def report_of(body: Json, now: float, written: str | None) -> Report | None:
+def report_of(body: Json, now: float, written: str | None) -> CostReport | None:
     """What an answer says of the budget: `extensions.cost` (Shopify), or `rateLimit` among its data (GitHub). None for what makes no sense.
 
     `now` is the time of day. `written` is the text of a document that an agent wrote: it may call any field rateLimit, and is then
@@ -125,7 +125,7 @@ def report_of(body: Json, now: float, written: str | None) -> Report | None:
     if left is not None and rate:
         asked = _number(cost.get("requestedQueryCost"))
         most = most if most is not None else max(left, asked or 0.0)
-        return Report(left=min(left, most), most=most, rate=rate, cost=asked)
+        return CostReport(left=min(left, most), most=most, rate=rate, cost=asked)
     limit = _below(body, "data", "rateLimit")
     left, reset = _number(limit.get("remaining")), limit.get("resetAt")
     if left is None or not isinstance(reset, str) or (written is not None and not _by_name(written)):
@@ -137,7 +137,7 @@ def report_of(body: Json, now: float, written: str | None) -> Report | None:
     if seconds <= 0:
         return None
     most = _number(limit.get("limit"))
-    return Report(
+    return CostReport(
         left=left,
         most=max(left, most or 0.0, _MIN),
         seconds=min(seconds, _WINDOW_S),

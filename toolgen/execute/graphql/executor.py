@@ -16,20 +16,20 @@ from graphql import DocumentNode, parse
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ToolgenError
 from toolgen.execute.base import FileSource, Permit
-from toolgen.execute.graphql.budget import Budget, report_of
+from toolgen.execute.graphql.budget import CostBudget, report_of
 from toolgen.execute.graphql.failed_fields import FailedFields, without
-from toolgen.execute.graphql.mutation_outcome import Asked
+from toolgen.execute.graphql.mutation_outcome import ResponseContext
 from toolgen.execute.graphql.response import explain, read_answer
 from toolgen.execute.graphql.selection import choose_fields
-from toolgen.execute.graphql.subscriptions import Listener
+from toolgen.execute.graphql.subscriptions import SubscriptionListener
 from toolgen.execute.graphql.unread_fields import unread_fields
-from toolgen.execute.graphql.uploads import Upload, extract, multipart
+from toolgen.execute.graphql.uploads import GraphQLUpload, extract, multipart
 from toolgen.execute.http.connector import Resolver, Timeouts, system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision
 from toolgen.execute.http.executor import HttpExecutor
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.response import MAX_ANSWER_SIZE
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
@@ -126,7 +126,7 @@ class GraphQLExecutor:
         *,
         schemes: Mapping[str, SecurityScheme],
         auth: Mapping[str, object],
-        secrets: Secrets,
+        secrets: SecretResolver,
         permit: Permit,
         graph: Graph | None = None,
         max_page: int | None = None,
@@ -147,7 +147,7 @@ class GraphQLExecutor:
         self._unread: dict[str, Mapping[str, int]] = {}
         self._max_page = max_page
         self._documents: dict[str, DocumentNode] = {}
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, CostBudget] = {}
         self._failed = FailedFields(clock)
         self._clock = clock
         self._http = HttpExecutor(
@@ -166,7 +166,7 @@ class GraphQLExecutor:
             files=files,
         )
         selector = CredentialSelector(schemes=schemes, auth=auth, secrets=secrets, provision=provision, clock=clock)
-        self._listener = Listener(selector=selector, permit=permit, resolver=resolver, clock=clock)
+        self._listener = SubscriptionListener(selector=selector, permit=permit, resolver=resolver, clock=clock)
 
     async def execute(self, call: Call) -> Success | Failed:
         """`data` of a Success is the `data` of the response; of a Failed, the `data` and `errors` of a response that had errors.
@@ -236,7 +236,7 @@ class GraphQLExecutor:
 
     async def _affordable(self, request: JsonObject, call: Call, endpoint: str) -> Success | Failed:
         """The call, sent once the service can afford it; a call that would have to wait for long is not."""
-        budget = self._budgets.setdefault(endpoint, Budget(clock=self._clock))
+        budget = self._budgets.setdefault(endpoint, CostBudget(clock=self._clock))
         wait = budget.wait(request)
         if not budget.affords(wait):
             return Failed(
@@ -256,7 +256,7 @@ class GraphQLExecutor:
                 told.append(report)
             return outcome
 
-    def _request(self, call: Call) -> tuple[JsonObject, tuple[Upload, ...]]:
+    def _request(self, call: Call) -> tuple[JsonObject, tuple[GraphQLUpload, ...]]:
         binding = _bound(call)
         match binding:
             case GraphQLDocumentBinding():
@@ -266,7 +266,7 @@ class GraphQLExecutor:
             case _:
                 assert_never(binding)
 
-    def _stored(self, call: Call, binding: GraphQLBinding) -> tuple[JsonObject, tuple[Upload, ...]]:
+    def _stored(self, call: Call, binding: GraphQLBinding) -> tuple[JsonObject, tuple[GraphQLUpload, ...]]:
         given = call.arguments
         self._check_pages(binding, given)
         variables: dict[str, Json] = {
@@ -282,7 +282,7 @@ class GraphQLExecutor:
             variables |= more
         elif _by_default(call) and (paths := self._failed.paths(call)):
             operation = without(self._parsed(binding), paths)
-        files: tuple[Upload, ...] = ()
+        files: tuple[GraphQLUpload, ...] = ()
         if binding.uploads:
             variables, files = extract(call.tool.input_schema, binding.variables, variables)
         return {"query": operation, "variables": variables, "operationName": binding.operation_name}, files
@@ -347,11 +347,11 @@ def _by_default(call: Call) -> bool:
     return not isinstance(call.arguments.get(binding.fields), str)
 
 
-def _asked(binding: _Bound, call: Call, query: str) -> Asked:
+def _asked(binding: _Bound, call: Call, query: str) -> ResponseContext:
     mutation = binding.type == "mutation"
     if isinstance(binding, GraphQLBinding):
-        return Asked(query=query, mutation=mutation, cursor=binding.cursor, rejections=binding.rejections)
-    return Asked(query=query, mutation=mutation, rejections=call.document.rejections if call.document else ())
+        return ResponseContext(query=query, mutation=mutation, cursor=binding.cursor, rejections=binding.rejections)
+    return ResponseContext(query=query, mutation=mutation, rejections=call.document.rejections if call.document else ())
 
 
 def _document(call: Call) -> JsonObject:

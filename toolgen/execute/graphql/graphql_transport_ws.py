@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
-from toolgen.execute.graphql.subscription_events import HEARD, Refused, Unaccepted
+from toolgen.execute.graphql.subscription_events import HEARD, CredentialRejected, SubscriptionRefused
 from toolgen.json_codec import TooDeepError, decode_json
 from toolgen.model.schema import Json, JsonObject
 
@@ -38,7 +38,7 @@ class _Connect(connect):
 async def messages_of(
     url: str, headers: tuple[tuple[str, str], ...], address: str, request: JsonObject
 ) -> AsyncIterator[bytes | None]:
-    """`HEARD`, the payload of each `next` and `error` message, then None. Raises `Refused`, and `OSError` where there is no connection."""
+    """Yield `HEARD`, the payload of each `next` and `error`, then None. Raises `SubscriptionRefused` and `OSError` (no connection)."""
     shown = [(name, value) for name, value in headers if name.lower() not in _OWN_HEADERS]
     connection = _Connect(
         url,
@@ -56,22 +56,24 @@ async def messages_of(
     try:
         async with connection as socket:
             if socket.subprotocol != _PROTOCOL:
-                raise Refused("it does not speak graphql-transport-ws")
+                raise SubscriptionRefused("it does not speak graphql-transport-ws")
             async for payload in _conversation(socket, dict(shown), request):
                 yield payload
     except InvalidStatus as error:
         if error.response.status_code == 401:
-            raise Unaccepted("it answered 401: it does not accept the credential") from None
-        raise Refused(f"it answered {error.response.status_code} and opened no WebSocket") from None
+            raise CredentialRejected("it answered 401: it does not accept the credential") from None
+        raise SubscriptionRefused(f"it answered {error.response.status_code} and opened no WebSocket") from None
     except ConnectionClosed as error:
         closed = error.rcvd
         if closed is not None and closed.code in _UNACCEPTED:
-            raise Unaccepted(f"it closed the connection ({closed.code} {closed.reason})") from None
+            raise CredentialRejected(f"it closed the connection ({closed.code} {closed.reason})") from None
         if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
-            raise Refused("one message was larger than the gateway reads") from None
-        raise Refused(f"it closed the connection ({closed.code} {closed.reason})" if closed else "it hung up") from None
+            raise SubscriptionRefused("one message was larger than the gateway reads") from None
+        raise SubscriptionRefused(
+            f"it closed the connection ({closed.code} {closed.reason})" if closed else "it hung up"
+        ) from None
     except (InvalidHandshake, InvalidURI) as error:
-        raise Refused(f"it opened no WebSocket ({type(error).__name__})") from None
+        raise SubscriptionRefused(f"it opened no WebSocket ({type(error).__name__})") from None
     finally:
         if socket is not None:  # a goodbye that was cancelled leaves the connection open
             socket.transport.abort()
@@ -97,9 +99,9 @@ async def _conversation(
                     yield HEARD
                 await _send(socket, {"type": "pong"})
             case "next" | "error" | "complete" if not begun:
-                raise Refused("it told something before it acknowledged the connection")
+                raise SubscriptionRefused("it told something before it acknowledged the connection")
             case "next" | "error" | "complete" if received.get("id") != _ID:
-                raise Refused("it told something that nobody subscribed to")
+                raise SubscriptionRefused("it told something that nobody subscribed to")
             case "next" | "error":
                 yield msgspec.json.encode(received.get("payload"))
                 if received["type"] == "error":
@@ -110,7 +112,7 @@ async def _conversation(
             case "pong":
                 pass
             case _:
-                raise Refused("it sent a message that is not of graphql-transport-ws")
+                raise SubscriptionRefused("it sent a message that is not of graphql-transport-ws")
 
 
 async def _send(socket: ClientConnection, message: dict[str, Json]) -> None:
@@ -121,9 +123,9 @@ def _parsed(message: str | bytes) -> dict[str, Any]:
     try:
         received = decode_json(message.encode() if isinstance(message, str) else message)
     except TooDeepError as error:
-        raise Refused(f"it sent a message {error}") from None
+        raise SubscriptionRefused(f"it sent a message {error}") from None
     except ValueError:
         received = None
     if not isinstance(received, dict):
-        raise Refused("it sent a message that is no JSON object")
+        raise SubscriptionRefused("it sent a message that is no JSON object")
     return received

@@ -21,7 +21,7 @@ from toolgen.execute.rejection import at, rejected, why
 from toolgen.model.result import Error
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["Asked", "effect_of", "path_of", "present", "rejection_of", "root_keys"]
+__all__ = ["ResponseContext", "effect_of", "path_of", "present", "rejection_of", "root_keys"]
 
 # How servers say that a root field's resolver returned, and what it returned did not fit (spec, section 6.4.3): graphql-js and its ports,
 # graphql-java, graphql-ruby.
@@ -32,7 +32,7 @@ _INCOMPLETE = re.compile(
 )
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ResponseContext(Struct, frozen=True, kw_only=True):
     """What an answer is read by: the text that was sent, whether it changes something, and of the binding `cursor` and `rejections`."""
 
     query: str
@@ -99,7 +99,7 @@ def path_of(error: Json) -> Sequence[Json]:
     return path if isinstance(path, Sequence) and not isinstance(path, str) else ()
 
 
-def rejection_of(data: JsonObject, asked: Asked) -> Error | None:
+def rejection_of(data: JsonObject, asked: ResponseContext) -> Error | None:
     """What the service says in its payload of why it did not do it, where it says so (`userErrors`, `success: false`)."""
     found: list[Json] = []
     failed: list[Json] = []

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from toolgen.execute.graphql.mutation_outcome import Asked, effect_of, path_of, present, rejection_of, root_keys
+from toolgen.execute.graphql.mutation_outcome import (
+    ResponseContext,
+    effect_of,
+    path_of,
+    present,
+    rejection_of,
+    root_keys,
+)
 from toolgen.execute.rejection import MAX_TOLD, at
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
@@ -37,7 +44,7 @@ _FOREIGN_CODES = frozenset({"GRAPHQL_VALIDATION_FAILED", "undefinedField", "argu
 _THROTTLED = frozenset({"THROTTLED", "RATE_LIMITED", "RATE_LIMIT_EXCEEDED", "TOO_MANY_REQUESTS"})
 
 
-def read_answer(answer: Success, asked: Asked) -> Success | Failed:
+def read_answer(answer: Success, asked: ResponseContext) -> Success | Failed:
     """A 2xx answer, which may be a response with or without errors, or no GraphQL at all (spec October 2021, section 7.1).
 
     Data beside errors is a Success of the shape GRAPHQL.
@@ -55,7 +62,7 @@ def read_answer(answer: Success, asked: Asked) -> Success | Failed:
     return Success(data=data, next_cursor=_cursor(data, asked.cursor), delivery=delivery)
 
 
-def explain(failed: Failed, asked: Asked) -> Success | Failed:
+def explain(failed: Failed, asked: ResponseContext) -> Success | Failed:
     """An answer that was no 2xx: with a GraphQL body its errors say more than its status; without one, a page is no answer."""
     if errors := _errors(failed.data):
         data = failed.data.get("data") if isinstance(failed.data, Mapping) else None
@@ -108,7 +115,7 @@ def _errors(body: Json) -> Sequence[Json]:
 
 
 def _answered_in_part(
-    data: Json, errors: Sequence[Json], asked: Asked, body: Json, delivery: Delivery
+    data: Json, errors: Sequence[Json], asked: ResponseContext, body: Json, delivery: Delivery
 ) -> Success | Failed | None:
     """How a call ended that has errors and yet did something: None where it only failed."""
     if asked.mutation:
@@ -135,7 +142,7 @@ def _unread(errors: Sequence[Json]) -> Error:
     )
 
 
-def _too_large(asked: Asked, delivery: Delivery) -> Error:
+def _too_large(asked: ResponseContext, delivery: Delivery) -> Error:
     read = f" ({delivery.bytes} bytes)" if delivery.bytes else ""
     message = f"the answer is larger than the gateway reads{read}"
     if asked.mutation:

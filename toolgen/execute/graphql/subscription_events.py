@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 
 from pyreqwest.client import Client
 
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.excerpt import bounded
 
-__all__ = ["HEARD", "Refused", "Unaccepted", "events_of"]
+__all__ = ["HEARD", "CredentialRejected", "SubscriptionRefused", "events_of"]
 
 HEARD = b""  # the service is there, and what it said is no event
 _MAX_EVENT_LENGTH = 1024 * 1024
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
+class SubscriptionRefused(Exception):  # noqa: N818 - an answer, not a fault
     """The service would not start the subscription, or ended it. `reason` is in its words."""
 
     def __init__(self, reason: str) -> None:
@@ -23,13 +23,13 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
         self.reason = reason
 
 
-class Unaccepted(Refused):
+class CredentialRejected(SubscriptionRefused):
     """The service does not accept the credential, and nothing was begun."""
 
 
-async def events_of(client: Client, request: Request) -> AsyncIterator[bytes | None]:
-    """`HEARD`, the payload of each `next` event, then None. Raises `Refused` for an answer that is no event stream, and
-    `Unaccepted` for 401."""
+async def events_of(client: Client, request: HttpRequest) -> AsyncIterator[bytes | None]:
+    """`HEARD`, the payload of each `next` event, then None. Raises `SubscriptionRefused` for an answer that is no event stream, and
+    `CredentialRejected` for 401."""
     # Nothing is read ahead: 64 KiB, which is the default, are hours of small events.
     builder = client.request(request.method, request.url).streamed_read_buffer_limit(0)
     for name, value in request.headers:
@@ -39,9 +39,11 @@ async def events_of(client: Client, request: Request) -> AsyncIterator[bytes | N
     async with builder.build_streamed() as response:
         kind = (response.get_header("content-type") or "").partition(";")[0].strip().lower()
         if response.status == 401:
-            raise Unaccepted("it answered 401: it does not accept the credential")
+            raise CredentialRejected("it answered 401: it does not accept the credential")
         if response.status != 200 or kind != "text/event-stream":
-            raise Refused(f"it answered {response.status} with {bounded(kind, 60) or 'nothing'} and no event stream")
+            raise SubscriptionRefused(
+                f"it answered {response.status} with {bounded(kind, 60) or 'nothing'} and no event stream"
+            )
         yield HEARD
         blocks = _Blocks()
         while (chunk := await response.body_reader.read_chunk()) is not None:
@@ -63,7 +65,7 @@ class _Blocks:
         self._carriage = False  # whether the last piece ended with CR, which an LF may still belong to
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The blocks that are whole now. Raises `Refused`."""
+        """The blocks that are whole now. Raises `SubscriptionRefused`."""
         if self._carriage and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._carriage = chunk.endswith(b"\r") if chunk else self._carriage
@@ -76,7 +78,7 @@ class _Blocks:
             start = end + 2
         del self._pending[:start]
         if len(self._pending) > _MAX_EVENT_LENGTH:
-            raise Refused("one event was larger than the gateway reads")
+            raise SubscriptionRefused("one event was larger than the gateway reads")
         return whole
 
 

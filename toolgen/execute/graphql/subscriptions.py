@@ -16,12 +16,12 @@ from pyreqwest.exceptions import PyreqwestError
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Permit
-from toolgen.execute.graphql.subscription_events import HEARD, Refused, Unaccepted, events_of
-from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts
+from toolgen.execute.graphql.subscription_events import HEARD, CredentialRejected, SubscriptionRefused, events_of
+from toolgen.execute.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts
 from toolgen.execute.http.credentials import CredentialSelector, Signed
 from toolgen.execute.http.parameter_styles import UnbindableError
-from toolgen.execute.http.request_builder import Request
-from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, decode
+from toolgen.execute.http.request_builder import HttpRequest
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.json_codec import TooDeepError
@@ -31,7 +31,7 @@ from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLSubscription
 
-__all__ = ["Listener"]
+__all__ = ["SubscriptionListener"]
 
 _CONNECT_S = 10.0
 
@@ -48,7 +48,7 @@ class _Heard(Struct):
     scrubber: Scrubber = field(default_factory=lambda: Scrubber(()))
 
 
-class Listener:
+class SubscriptionListener:
     """Listens for one source, with its credentials and under its egress rules."""
 
     def __init__(
@@ -81,10 +81,10 @@ class Listener:
             await self._listen(subscription, request, security, principal, heard, until)
         except (UnbindableError, SecretError, NoTokenError) as error:
             return _failed(error.code, error.message, error.suggestion)
-        except Refusal as refusal:
+        except EgressRefusal as refusal:
             verdict = refusal.verdict
             return _failed("egress_refused", verdict.reason, verdict.suggestion, rule=verdict.rule)
-        except Refused as refused:
+        except SubscriptionRefused as refused:
             reason = bounded(heard.scrubber.text(refused.reason), 300)
             message = f"the service ended the subscription: {reason}"
             return _failed("upstream_error", message, data=_data(heard))
@@ -108,7 +108,7 @@ class Listener:
     ) -> Signed:
         url = "http" + subscription.url.removeprefix("ws") if subscription.url.startswith("ws") else subscription.url
         body = msgspec.json.encode(request, enc_hook=dict)
-        plain = Request(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
+        plain = HttpRequest(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
         signed = await self._selector.sign(plain, security, principal)
         if signed.certificate is not None and subscription.transport == "websocket":
             raise SecretError("subscriptions over WebSocket show no client certificate")
@@ -127,7 +127,7 @@ class Listener:
         signed = await self._signed(subscription, request, security, principal)
         try:
             await self._hear(subscription, signed, request, heard, until)
-        except Unaccepted:
+        except CredentialRejected:
             if heard.begun or signed.renewal is None or not signed.renewal.mends():
                 raise
             signed = await self._signed(subscription, request, security, principal)
@@ -137,7 +137,7 @@ class Listener:
     async def _hear(
         self, subscription: GraphQLSubscription, signed: Signed, request: JsonObject, heard: _Heard, until: float
     ) -> None:
-        """Listens with these credentials until the loop's time `until`. Raises what a stream raises, and `Refusal`."""
+        """Listens with these credentials until the loop's time `until`. Raises what a stream raises, and `EgressRefusal`."""
         heard.scrubber = Scrubber(signed.secrets)
         target = Target.of(signed.request.url)
         addresses = await self._dialer.addresses(target)
@@ -194,17 +194,19 @@ async def _collect(
                     return
                 try:
                     payload = decode(
-                        Answer(status=200, content_type="application/json", body=event, truncated=False, headers={}),
+                        HttpResponse(
+                            status=200, content_type="application/json", body=event, truncated=False, headers={}
+                        ),
                         heard.scrubber,
                     )
                 except TooDeepError as error:
-                    raise Refused(f"it sent JSON that is {error}") from None
+                    raise SubscriptionRefused(f"it sent JSON that is {error}") from None
                 if isinstance(payload, list) or (isinstance(payload, Mapping) and payload.get("errors")):
                     heard.errors = payload if isinstance(payload, list) else payload["errors"]
                 if isinstance(payload, Mapping) and "data" in payload:
                     heard.events.append(payload["data"])
                 elif heard.errors is None:
-                    raise Refused("it told something that is no GraphQL response")
+                    raise SubscriptionRefused("it told something that is no GraphQL response")
                 if heard.errors is not None or len(heard.events) >= subscription.events:
                     heard.ended = "events"
                     return

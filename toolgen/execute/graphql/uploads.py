@@ -12,7 +12,7 @@ from toolgen.model.file_arguments import is_file_schema
 from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
 
-__all__ = ["Upload", "extract", "multipart"]
+__all__ = ["GraphQLUpload", "extract", "multipart"]
 
 _MAX_FILES = 20
 _CONTENTS = frozenset({"base64", "uri"})
@@ -22,7 +22,7 @@ _PREFLIGHT = HttpParameter(
 )
 
 
-class Upload(Struct, frozen=True, kw_only=True):
+class GraphQLUpload(Struct, frozen=True, kw_only=True):
     """One file, and where in the request it belongs: `variables.input.files.0`."""
 
     path: str
@@ -41,14 +41,14 @@ class Upload(Struct, frozen=True, kw_only=True):
 
 class _Finder(Struct):
     definitions: Mapping[str, Schema]
-    found: list[Upload] = []
+    found: list[GraphQLUpload] = []
 
     def take(self, schema: Schema, value: Json, path: str) -> Json:
         """The value with null in place of every file."""
         if isinstance(value, Mapping) and value.keys() & _CONTENTS and is_file_schema(schema):
             if len(self.found) >= _MAX_FILES:
                 raise UnbindableError(f"the arguments hold more than {_MAX_FILES} files")
-            self.found.append(Upload(path=path, content=value))
+            self.found.append(GraphQLUpload(path=path, content=value))
             return None
         if reference := schema.get("$ref"):
             return self.take(self.definitions[str(reference).rpartition("/")[2]], value, path)
@@ -67,7 +67,7 @@ class _Finder(Struct):
 
 def extract(
     schema: Schema, names: Mapping[str, str], variables: JsonObject
-) -> tuple[dict[str, Json], tuple[Upload, ...]]:
+) -> tuple[dict[str, Json], tuple[GraphQLUpload, ...]]:
     """The variables with null where a file stood, and the files. `names` maps argument -> variable, `schema` is the tool's."""
     finder = _Finder(schema.get("$defs", {}))
     by_variable = {variable: schema["properties"][name] for name, variable in names.items()}
@@ -79,7 +79,7 @@ def extract(
 
 
 def multipart(
-    binding: HttpBinding, request: JsonObject, files: tuple[Upload, ...], accept: str
+    binding: HttpBinding, request: JsonObject, files: tuple[GraphQLUpload, ...], accept: str
 ) -> tuple[HttpBinding, JsonObject]:
     """The request as a form: `operations`, `map` and then the files, in the order the specification asks for."""
     places = {str(index): [one.path] for index, one in enumerate(files)}

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 from toolgen.errors import place_of
 from toolgen.execute.base import AsgiApp, LocalApp, Timeouts
-from toolgen.execute.http.client import Client, request_bytes
-from toolgen.execute.http.connector import Refusal, Target
+from toolgen.execute.http.client import OriginClient, request_bytes
+from toolgen.execute.http.connector import EgressRefusal, Target
 from toolgen.execute.http.message import UndecodableError
-from toolgen.execute.http.reply import BrokenError, Listener, Reply, Sink, TimedOutError, UnsentError
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.reply import BodyListener, BrokenError, RawResponse, Sink, TimedOutError, UnsentError
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.tls import ClientCertificate
 from toolgen.model.verdict import Deny
 
@@ -34,15 +34,15 @@ class AppDialer:
         self._client = _AppClient(local.app, self._origin, timeouts)
 
     async def addresses(self, target: Target) -> tuple[str, ...]:
-        """One, for the application. Raises `Refusal` for any other target."""
+        """One, for the application. Raises `EgressRefusal` for any other target."""
         if target != self._origin:
             reason = "the application led to another place, and its gateway reaches no other"
-            raise Refusal(Deny(rule="in_process", reason=reason, code="egress_refused"))
+            raise EgressRefusal(Deny(rule="in_process", reason=reason, code="egress_refused"))
         return ("",)
 
     def client(
         self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
-    ) -> Client:
+    ) -> OriginClient:
         """The client of the application."""
         return self._client
 
@@ -67,13 +67,13 @@ class _AppClient:
 
     async def send(
         self,
-        request: Request,
+        request: HttpRequest,
         limit: int,
         places: asyncio.Semaphore,
         until: float = math.inf,
-        listener: Listener | None = None,
+        listener: BodyListener | None = None,
         sink: Sink | None = None,
-    ) -> Reply:
+    ) -> RawResponse:
         loop = asyncio.get_running_loop()
         if until <= loop.time():
             raise UnsentError("", late=True)
@@ -113,8 +113,8 @@ class _AppClient:
 class _Exchange:
     """One request as an application receives it, and its answer."""
 
-    def __init__(self, body: bytes, limit: int, listener: Listener | None) -> None:
-        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    def __init__(self, body: bytes, limit: int, listener: BodyListener | None) -> None:
+        self.reply: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
         self._body: bytes | None = body
         self._limit = limit
         self._listener = listener
@@ -163,10 +163,12 @@ class _Exchange:
             self.reply.set_exception(UndecodableError("the application packed an answer though nobody asked for that"))
         else:
             body = bytes(self._answer)
-            self.reply.set_result(Reply(status=self._status, headers=self._headers, body=body, truncated=truncated))
+            self.reply.set_result(
+                RawResponse(status=self._status, headers=self._headers, body=body, truncated=truncated)
+            )
 
 
-def _scope(request: Request, origin: Target) -> tuple[_Message, bytes]:
+def _scope(request: HttpRequest, origin: Target) -> tuple[_Message, bytes]:
     """The scope of a request, and its body but for what is streamed. Raises `ValueError` for what HTTP cannot send.
 
     It is taken from the bytes that would be sent, so that all that is checked of these holds here too.

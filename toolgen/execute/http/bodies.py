@@ -66,7 +66,7 @@ class Encoded(Struct, frozen=True, kw_only=True):
     content: Content
 
 
-class _File(Struct, frozen=True, kw_only=True):
+class _BodyFile(Struct, frozen=True, kw_only=True):
     content: bytes | OpenFile
     filename: str
     media_type: str
@@ -161,7 +161,7 @@ def _is_file_part(body: HttpBody, name: str) -> bool:
     return part is not None and part.file
 
 
-def _file(value: Json, argument: str) -> _File:
+def _file(value: Json, argument: str) -> _BodyFile:
     """`{"base64" or "open", "filename"?, "media_type"?}`; a bare text is taken as base64 as well."""
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"base64": value}
     content, filename, media_type = (fields.get(key) for key in ("base64", "filename", "media_type"))
@@ -179,7 +179,7 @@ def _file(value: Json, argument: str) -> _File:
         raise UnbindableError(f"the filename of {argument!r} holds a control character")
     if kind and not MEDIA_TYPE.match(kind):
         raise UnbindableError(f"the media_type of {argument!r} is not a media type")
-    return _File(content=file, filename=name, media_type=kind)
+    return _BodyFile(content=file, filename=name, media_type=kind)
 
 
 def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toolgen.execute.base import Timeouts
-from toolgen.execute.http.connection import Connection
+from toolgen.execute.http.connection import ClientConnection
 from toolgen.execute.http.connection_watch import ConnectionWatch
 from toolgen.execute.http.message import ACCEPTED
-from toolgen.execute.http.reply import Listener, Reply, Sink, UnsentError
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.reply import BodyListener, RawResponse, Sink, UnsentError
+from toolgen.execute.http.request_builder import HttpRequest
 
-__all__ = ["OWN_HEADERS", "PLACES", "Client", "Http1Client", "request_bytes"]
+__all__ = ["OWN_HEADERS", "PLACES", "Http1Client", "OriginClient", "request_bytes"]
 
 PLACES = 4
 """How many long answers of one source are read at once: the others wait, unread, at their servers, so that memory stays what it is."""
@@ -54,7 +54,7 @@ _NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\
 _MAX_KEPT_SIZE = 16_384
 
 
-class Client(Protocol):
+class OriginClient(Protocol):
     """What sends the requests to one origin at one address."""
 
     @property
@@ -63,13 +63,13 @@ class Client(Protocol):
 
     async def send(
         self,
-        request: Request,
+        request: HttpRequest,
         limit: int,
         places: asyncio.Semaphore,
         until: float = math.inf,
-        listener: Listener | None = None,
+        listener: BodyListener | None = None,
         sink: Sink | None = None,
-    ) -> Reply:
+    ) -> RawResponse:
         """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
 
         Raises `ValueError` for what HTTP cannot send, `UnsentError`, `BrokenError`, `TimedOutError` and `UndecodableError`. None of
@@ -98,8 +98,8 @@ class Http1Client:
         self._timeouts = timeouts
         authority = f"[{host}]" if ":" in host else host
         self._authority = authority if port == _DEFAULT_PORT[scheme] else f"{authority}:{port}"
-        self._resting: deque[Connection] = deque()
-        self._busy: set[Connection] = set()
+        self._resting: deque[ClientConnection] = deque()
+        self._busy: set[ClientConnection] = set()
         self._connecting = 0
         self._watch = ConnectionWatch()
 
@@ -109,13 +109,13 @@ class Http1Client:
 
     async def send(
         self,
-        request: Request,
+        request: HttpRequest,
         limit: int,
         places: asyncio.Semaphore,
         until: float = math.inf,
-        listener: Listener | None = None,
+        listener: BodyListener | None = None,
         sink: Sink | None = None,
-    ) -> Reply:
+    ) -> RawResponse:
         stream = request.stream
         last = stream is not None or (request.body is not None and not _keeps(request.body))
         data = request_bytes(request, self._authority, last=last)
@@ -151,7 +151,7 @@ class Http1Client:
             connection.close()
         self._resting.clear()
 
-    def _rested(self) -> Connection | None:
+    def _rested(self) -> ClientConnection | None:
         """The connection that was used last, if it is still good; the others are left to go stale."""
         while self._resting:
             connection = self._resting.pop()
@@ -160,14 +160,14 @@ class Http1Client:
             connection.close()
         return None
 
-    async def _connect(self, until: float) -> Connection:
+    async def _connect(self, until: float) -> ClientConnection:
         loop = asyncio.get_running_loop()
         context, name = (None, None) if self._tls is None else (self._tls(), self._host)
         self._connecting += 1
         try:
             async with asyncio.timeout_at(min(until, loop.time() + self._timeouts.connect_s)):
                 _, made = await loop.create_connection(
-                    lambda: Connection(self._timeouts.first_byte_s, self._watch),
+                    lambda: ClientConnection(self._timeouts.first_byte_s, self._watch),
                     self._address,
                     self._port,
                     ssl=context,
@@ -199,7 +199,7 @@ def _keeps(body: bytes) -> bool:
     )
 
 
-def request_bytes(request: Request, authority: str, *, last: bool = False) -> bytes:
+def request_bytes(request: HttpRequest, authority: str, *, last: bool = False) -> bytes:
     """The bytes of a request, with the wish to close the connection where it is the `last` one.
 
     Raises `ValueError` for a method, target or header that would be read as something else.

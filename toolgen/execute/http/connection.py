@@ -18,10 +18,10 @@ import httptools
 
 from toolgen.errors import StateError
 from toolgen.execute.http.connection_watch import ConnectionWatch
-from toolgen.execute.http.message import Body, Head, UndecodableError, could_begin, pass_on, read_head
-from toolgen.execute.http.reply import BrokenError, Listener, Reply, Sink, TimedOutError, UnsentError
+from toolgen.execute.http.message import BodyReader, ResponseHead, UndecodableError, could_begin, pass_on, read_head
+from toolgen.execute.http.reply import BodyListener, BrokenError, RawResponse, Sink, TimedOutError, UnsentError
 
-__all__ = ["MAX_IDLE_S", "ORDINARY", "Connection"]
+__all__ = ["MAX_IDLE_S", "ORDINARY", "ClientConnection"]
 
 ORDINARY = 131_072
 """Bytes of a body, after decompression, from which on its reading takes one of its source's places."""
@@ -35,7 +35,7 @@ _ON_THE_WAY_S = 1.0  # how much sooner than its server a resting connection is l
 _KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Sends requests one after the other and reads their answers.
 
     `read_s` is the longest pause, in seconds, before and within an answer. `watch` is what the connections of a client share.
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None  # where what was written is not taken
         self._begin("", 0, None, None)
 
-    def _begin(self, method: str, limit: int, listener: Listener | None, sink: Sink | None) -> None:
+    def _begin(self, method: str, limit: int, listener: BodyListener | None, sink: Sink | None) -> None:
         """Forgets the exchange before."""
         self._method = method
         self._limit = limit
@@ -96,9 +96,9 @@ class Connection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._pending: bytearray | None = None  # what has come of a head
         self._heads_size = self._received = self._carried = 0
-        self._head: Head | None = None
-        self._body: Body | None = None
-        self._outcome: Reply | Exception | None = None
+        self._head: ResponseHead | None = None
+        self._body: BodyReader | None = None
+        self._outcome: RawResponse | Exception | None = None
         self._keep = False
         self._turn: bool | None = None  # of a long body: False while it waits for its place, True once it has it
 
@@ -131,11 +131,11 @@ class Connection(asyncio.Protocol):
         limit: int,
         places: asyncio.Semaphore,
         until: float = math.inf,
-        listener: Listener | None = None,
+        listener: BodyListener | None = None,
         sink: Sink | None = None,
         last: bool = False,
         more: AsyncIterator[bytes] | None = None,
-    ) -> Reply:
+    ) -> RawResponse:
         """Sends the bytes of one request and returns its answer, with at most `limit` bytes of body, before `until` (the loop's time).
 
         A long file is given to `sink` in parts as fast as it takes them; then the answer has what is left to be taken. `more` is the
@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
         if self._outcome is None and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    async def _pass_on(self, body: Body, head: Head | None) -> None:
+    async def _pass_on(self, body: BodyReader, head: ResponseHead | None) -> None:
         """Lets the sink decide about a long body, and take what is held of it while its server waits."""
         sink, transport = self._sink, self._transport
         self._waits = True
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
                 body.stream(sink.most)
             if sink is not None and head is not None and not await pass_on(body, sink):
                 self._keep = False
-                self._settle(Reply(status=head.status, headers=head.headers, body=b"", truncated=True))
+                self._settle(RawResponse(status=head.status, headers=head.headers, body=b"", truncated=True))
             elif self._complete and not body.paused:
                 self._end()
         except UndecodableError as error:
@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
                 self._sink = None
             else:
                 portion = min(sink.after, self._limit)
-        self._body = Body(coding, self._limit, portion)
+        self._body = BodyReader(coding, self._limit, portion)
         if self._listener is not None and not self._listener.wants(head.headers):
             self._listener = None
         self._parser = httptools.HttpResponseParser(self)
@@ -393,7 +393,7 @@ class Connection(asyncio.Protocol):
             return
         if heard:
             self._keep = False
-            self._settle(Reply(status=head.status, headers=head.headers, body=body.so_far(), truncated=False))
+            self._settle(RawResponse(status=head.status, headers=head.headers, body=body.so_far(), truncated=False))
         elif body.full:
             self._keep = False
             self._end()
@@ -417,11 +417,11 @@ class Connection(asyncio.Protocol):
             self._idle_s = min(MAX_IDLE_S, max(0.0, int(said[1]) - _ON_THE_WAY_S))
         truncated = body is not None and body.full
         self._keep = self._keep and not head.until_closed
-        self._settle(Reply(status=head.status, headers=head.headers, body=content, truncated=truncated))
+        self._settle(RawResponse(status=head.status, headers=head.headers, body=content, truncated=truncated))
 
     on_message_complete = _end
 
-    def _settle(self, outcome: Reply | Exception | None) -> None:
+    def _settle(self, outcome: RawResponse | Exception | None) -> None:
         """The exchange has ended, if one is under way; the first outcome counts. With None it goes on, and has to take its turn."""
         if self._active and self._outcome is None:
             self._outcome = outcome

@@ -7,13 +7,13 @@ import math
 import select
 from typing import Protocol
 
-__all__ = ["ConnectionWatch", "Watched"]
+__all__ = ["ConnectionWatch", "WatchedConnection"]
 
 _STEP_S = 1 / 64
 """How much later than its time a connection may be looked at. Those of one step share a timer: one for each costs more than they do."""
 
 
-class Watched(Protocol):
+class WatchedConnection(Protocol):
     """What has to be looked at when a limit of its own may have been reached."""
 
     def look(self) -> None:
@@ -27,9 +27,9 @@ class ConnectionWatch:
 
     def __init__(self) -> None:
         self.poll = select.poll()
-        self._steps: dict[int, set[Watched]] = {}
+        self._steps: dict[int, set[WatchedConnection]] = {}
 
-    def add(self, one: Watched, at: float) -> int:
+    def add(self, one: WatchedConnection, at: float) -> int:
         """Has it looked at once at this time of the loop, or a little later. The step that it stands in then, for `drop`."""
         step = math.ceil(at / _STEP_S)
         watched = self._steps.get(step)
@@ -39,7 +39,7 @@ class ConnectionWatch:
         watched.add(one)
         return step
 
-    def drop(self, one: Watched, step: int) -> None:
+    def drop(self, one: WatchedConnection, step: int) -> None:
         """It needs no look any more."""
         if (watched := self._steps.get(step)) is not None:
             watched.discard(one)

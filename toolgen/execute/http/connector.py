@@ -19,14 +19,14 @@ from pyreqwest.http import Url
 
 from toolgen.clock import Clock
 from toolgen.execute.base import Destination, Permit, Resolver, Timeouts, system_resolver
-from toolgen.execute.http.client import Client, Http1Client
+from toolgen.execute.http.client import Http1Client, OriginClient
 from toolgen.execute.http.http2_client import Http2Client, library_builder
 from toolgen.execute.http.tls import ClientCertificate, tls_context
 from toolgen.model.verdict import Allow, Ask, Deny
 
 __all__ = [
     "Dialer",
-    "Refusal",
+    "EgressRefusal",
     "Resolver",
     "Target",
     "Timeouts",
@@ -42,7 +42,7 @@ _MAX_ADDRESSES = 8
 _PLAIN = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]+)/[A-Za-z0-9_~/=&?+,-]*\Z")
 
 
-class Refusal(Exception):  # noqa: N818 - a decision, not a fault
+class EgressRefusal(Exception):  # noqa: N818 - a decision, not a fault
     """The policy does not let the gateway connect there."""
 
     def __init__(self, verdict: Deny) -> None:
@@ -97,11 +97,11 @@ class Dialer:
         self._clock = clock
         self._names: OrderedDict[tuple[str, int], tuple[float, tuple[str, ...]]] = OrderedDict()
         self._asking: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
-        self._clients: OrderedDict[_Key, Client] = OrderedDict()
+        self._clients: OrderedDict[_Key, OriginClient] = OrderedDict()
         self._context: ssl.SSLContext | None = None
 
     async def addresses(self, target: Target) -> tuple[str, ...]:
-        """Every address of the target, each of them permitted. Raises `Refusal`, `TimeoutError`, and `OSError` when there is none."""
+        """Every address of the target, each of them permitted. Raises `EgressRefusal`, `TimeoutError`, and `OSError` when there is none."""
         if target.literal:
             found: tuple[str, ...] = (target.host,)
         else:
@@ -114,9 +114,9 @@ class Dialer:
                 case Allow():
                     pass
                 case Deny() as verdict:
-                    raise Refusal(verdict)
+                    raise EgressRefusal(verdict)
                 case Ask(rule=rule, reason=reason):
-                    raise Refusal(Deny(rule=rule, reason=reason, code="egress_refused"))
+                    raise EgressRefusal(Deny(rule=rule, reason=reason, code="egress_refused"))
         return found
 
     async def _resolve(self, host: str, port: int) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class Dialer:
 
     def client(
         self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
-    ) -> Client:
+    ) -> OriginClient:
         """What connects to this address and no other, and shows this certificate.
 
         `among` so many addresses the time to connect is divided: together they take no longer than one.
@@ -166,7 +166,7 @@ class Dialer:
             self._clients.move_to_end(key)
         return client
 
-    def _made(self, target: Target, address: str, among: int, certificate: ClientCertificate | None) -> Client:
+    def _made(self, target: Target, address: str, among: int, certificate: ClientCertificate | None) -> OriginClient:
         timeouts = replace(self._timeouts, connect_s=self._timeouts.connect_s / among)
         if self._http2:
             host = None if target.literal else target.host

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import SecretError
 from toolgen.execute.http.parameter_styles import UnbindableError, percent
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
 from toolgen.execute.http.tls import ClientCertificate, client_certificate
-from toolgen.execute.oauth import Grants
+from toolgen.execute.oauth import OAuthClients
 from toolgen.execute.oauth.call_tokens import CallTokens, Renewal
-from toolgen.execute.secrets import MASK, SecretReference, Secrets
-from toolgen.model.auth import Basic, Certificate, Form, OAuth, SigV4, Value, read_form
+from toolgen.execute.secrets import MASK, SecretReference, SecretResolver
+from toolgen.model.auth import Basic, CertificateSecrets, Form, OAuth, SigV4, Value, read_form
 from toolgen.model.auth_schemes import chosen, fits
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
@@ -29,7 +29,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.parameter_names import NameSet
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Assigned", "CredentialSelector", "Credentials", "Provision", "Signed"]
+__all__ = ["Assigned", "CredentialSelector", "Provision", "Signed", "SourceCredentials"]
 
 _HEADER_UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f\U00010000-\U0010ffff]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
@@ -49,7 +49,7 @@ class Signed(Unprinted, frozen=True, kw_only=True):
     `certificate` is what the connection itself has to show, `renewal` the token in the request that can be replaced.
     """
 
-    request: Request
+    request: HttpRequest
     secrets: tuple[str, ...]
     certificate: ClientCertificate | None = None
     renewal: Renewal | None = None
@@ -64,7 +64,7 @@ class _Shown(Unprinted, frozen=True, kw_only=True):
     secrets: tuple[str, ...]
 
 
-class Credentials:
+class SourceCredentials:
     """One set of credentials for one source. `auth` maps a scheme's name to what toolgen.yaml or a policy says: a `SecretReference` or a
     mapping of them. `grants` has the tokens that are asked for; without it none can be.
     """
@@ -74,8 +74,8 @@ class Credentials:
         *,
         schemes: Mapping[str, SecurityScheme],
         auth: Mapping[str, object],
-        secrets: Secrets,
-        grants: Grants | None = None,
+        secrets: SecretResolver,
+        grants: OAuthClients | None = None,
         clock: Clock = _CLOCK,
     ) -> None:
         self._schemes = schemes
@@ -105,7 +105,7 @@ class Credentials:
             suggestion="set it under `auth:` of the source in toolgen.yaml, or in Python with credentials=",
         )
 
-    async def sign(self, request: Request, option: tuple[str, ...], principal: Principal | None = None) -> Signed:
+    async def sign(self, request: HttpRequest, option: tuple[str, ...], principal: Principal | None = None) -> Signed:
         """Resolves the secrets and puts them on the request.
 
         Raises `SecretError`, `UnbindableError` where an argument already says what a credential says, and a `forbidden` error for a
@@ -127,7 +127,7 @@ class Credentials:
                 case OAuth():
                     renewal = await self._tokens.renewal(name, form, request.url, principal)
                     shown.append(_bearer(renewal.token, name))
-                case Certificate():
+                case CertificateSecrets():
                     certificate = client_certificate(
                         await self._revealed(form.certificate),
                         await self._revealed(form.key),
@@ -142,7 +142,7 @@ class Credentials:
             request, secrets = self._aws_signed(request, key), (*secrets, *_aws_secrets(key))
         return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal)
 
-    def mask(self, request: Request, option: tuple[str, ...]) -> Request:
+    def mask(self, request: HttpRequest, option: tuple[str, ...]) -> HttpRequest:
         """The same request with `***` for every secret; nothing is resolved, and nobody asked for a token."""
         self._check_names(request)
         shown: list[_Shown] = []
@@ -155,7 +155,7 @@ class Credentials:
                     shown.append(_Shown(place="header", name="Authorization", value=f"Basic {MASK}", secrets=()))
                 case OAuth():
                     shown.append(_Shown(place="header", name="Authorization", value=f"Bearer {MASK}", secrets=()))
-                case Certificate():
+                case CertificateSecrets():
                     pass  # it is shown by the connection
                 case SigV4():
                     amazon = True
@@ -165,7 +165,7 @@ class Credentials:
             return _put(request, _Shown(place="header", name="Authorization", value=value, secrets=()))
         return request
 
-    def _check_names(self, request: Request) -> None:
+    def _check_names(self, request: HttpRequest) -> None:
         """No name that an argument brings is a credential's, wherever that is sent and whether it is sent with this call."""
         for name in request.free_names:
             if self._owned.find(name) is not None:
@@ -187,7 +187,7 @@ class Credentials:
             service=form.service,
         )
 
-    def _aws_signed(self, request: Request, key: AwsKey) -> Request:
+    def _aws_signed(self, request: HttpRequest, key: AwsKey) -> HttpRequest:
         own = {"authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"}
         for name, _ in request.headers:
             if name.lower() in own:
@@ -215,7 +215,7 @@ def _names_of(schemes: Iterable[SecurityScheme]) -> Iterator[str]:
             yield from ("Authorization", "access_token")
 
 
-def _together(request: Request, shown: list[_Shown]) -> tuple[Request, tuple[str, ...]]:
+def _together(request: HttpRequest, shown: list[_Shown]) -> tuple[HttpRequest, tuple[str, ...]]:
     seen: set[tuple[str, str]] = set()
     secrets: list[str] = []
     for one in shown:
@@ -282,7 +282,7 @@ def _sendable(secret: str, place: str, name: str) -> None:
         raise SecretError(f"the secret for {name} holds a character that cannot be sent in a {place}")
 
 
-def _put(request: Request, shown: _Shown) -> Request:
+def _put(request: HttpRequest, shown: _Shown) -> HttpRequest:
     """Adds a credential. An argument that already says what may be the same name is refused: the server might believe either."""
     match shown.place:
         case "header":
@@ -325,7 +325,7 @@ def _taken(shown: _Shown) -> UnbindableError:
 class Provision(Struct, frozen=True, kw_only=True):
     """What a gateway gives the credentials of a source besides its secrets: tokens that are asked for, and those of its callers."""
 
-    grants: Grants
+    grants: OAuthClients
     assigned: Assigned
 
 
@@ -337,7 +337,7 @@ class CredentialSelector:
         *,
         schemes: Mapping[str, SecurityScheme],
         auth: Mapping[str, object],
-        secrets: Secrets,
+        secrets: SecretResolver,
         provision: Provision | None = None,
         clock: Clock = _CLOCK,
     ) -> None:
@@ -347,14 +347,14 @@ class CredentialSelector:
         self._assigned = provision.assigned if provision is not None else None
         self._clock = clock
         self._own = self._made(auth)
-        self._others: dict[int, tuple[Mapping[str, object], Credentials]] = {}
+        self._others: dict[int, tuple[Mapping[str, object], SourceCredentials]] = {}
 
-    def sign(self, request: Request, security: Security, principal: Principal) -> Coroutine[Any, Any, Signed]:
-        """The request with the caller's credentials for the first alternative that they suffice for. Raises as `Credentials.sign` does."""
+    def sign(self, request: HttpRequest, security: Security, principal: Principal) -> Coroutine[Any, Any, Signed]:
+        """Return the request with the caller's credentials for the first sufficient alternative. Raises as `SourceCredentials.sign`."""
         credentials = self._of(principal)
         return credentials.sign(request, credentials.choose(security), principal)
 
-    def mask(self, request: Request, security: Security, principal: Principal) -> Request:
+    def mask(self, request: HttpRequest, security: Security, principal: Principal) -> HttpRequest:
         """The same, with `***` for every secret."""
         credentials = self._of(principal)
         return credentials.mask(request, credentials.choose(security))
@@ -364,7 +364,7 @@ class CredentialSelector:
         if self._grants is not None:
             await self._grants.close()
 
-    def _of(self, principal: Principal) -> Credentials:
+    def _of(self, principal: Principal) -> SourceCredentials:
         given = None if self._assigned is None else self._assigned(principal)
         if given is None:
             return self._own
@@ -376,8 +376,8 @@ class CredentialSelector:
             found = self._others[id(given)] = (given, self._made(given))
         return found[1]
 
-    def _made(self, auth: Mapping[str, object]) -> Credentials:
-        return Credentials(
+    def _made(self, auth: Mapping[str, object]) -> SourceCredentials:
+        return SourceCredentials(
             schemes=self._schemes,
             auth=auth,
             secrets=self._secrets,

@@ -21,12 +21,12 @@ from toolgen.model.schema import Json
 from toolgen.model.tool import Effect
 from toolgen.model.unavailable import fault_error
 
-__all__ = ["Download"]
+__all__ = ["AnswerDownload"]
 
 _UNKNOWN = "application/octet-stream"
 
 
-class Download(Struct):
+class AnswerDownload(Struct):
     """The file that the answer to one call may be. `stop` must be called in the end."""
 
     call: Call

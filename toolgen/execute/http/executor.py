@@ -17,21 +17,21 @@ from toolgen.execute.http.asgi_client import AppDialer
 from toolgen.execute.http.bodies import with_open_files
 from toolgen.execute.http.client import PLACES
 from toolgen.execute.http.connection import ORDINARY
-from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.credentials import CredentialSelector, Provision, Signed
-from toolgen.execute.http.downloads import Download
+from toolgen.execute.http.downloads import AnswerDownload
 from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.redirects import MAX_HOPS, moved
-from toolgen.execute.http.reply import BrokenError, Listener, Reply, TimedOutError, UnsentError
-from toolgen.execute.http.request_builder import Request, bind, keyed, repeatable, traced
-from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, lifetime, result, retry_after, told
+from toolgen.execute.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
+from toolgen.execute.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, lifetime, result, retry_after, told
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.http.streamed import Pieces
 from toolgen.execute.http.totals import TOTALS, total_in
 from toolgen.execute.oauth.call_tokens import NoTokenError
 from toolgen.execute.rejection import rejection_in
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import with_files
@@ -47,14 +47,14 @@ from toolgen.model.verdict import Allow
 __all__ = ["HttpExecutor", "Reader", "pieces_of"]
 
 _TIMEOUTS = Timeouts()
-Reader = Callable[[Answer, Scrubber, str, Delivery], Success | Failed]
+Reader = Callable[[HttpResponse, Scrubber, str, Delivery], Success | Failed]
 _CLOCK = SystemClock()
 # What is known of a failure, for the decision about another attempt.
 _JSON = "application/json"
 _UNSENT = Delivery(attempts=1, unsent=True)
 
 
-class _Course(msgspec.Struct, frozen=True, kw_only=True):
+class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
 
     call: Call
@@ -78,7 +78,7 @@ class HttpExecutor:
         *,
         schemes: Mapping[str, SecurityScheme],
         auth: Mapping[str, object],
-        secrets: Secrets,
+        secrets: SecretResolver,
         permit: Permit,
         provision: Provision | None = None,
         resolver: Resolver = system_resolver,
@@ -89,7 +89,7 @@ class HttpExecutor:
         traces: bool = False,
         reader: Reader = result,
         largest: int = MAX_ANSWER_SIZE,
-        listen: Callable[[Call, Scrubber], Listener | None] | None = None,
+        listen: Callable[[Call, Scrubber], BodyListener | None] | None = None,
         files: FileSource | None = None,
         downloads: bool = False,
         app: LocalApp | None = None,
@@ -132,7 +132,7 @@ class HttpExecutor:
             return Failed(error=fault_error(error, "a file of the call cannot be read, so nothing was sent"))
         harmless = repeatable(call, self._key_header)
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
-        course = _Course(call=call, binding=binding, harmless=harmless, until=ends)
+        course = _Attempt(call=call, binding=binding, harmless=harmless, until=ends)
         for hop in range(MAX_HOPS + 1):
             outcome = await self._once(request, course)
             further = self._further(request, outcome) if hop < MAX_HOPS and outcome.delivery.location else None
@@ -156,12 +156,12 @@ class HttpExecutor:
 
         return replace(call, arguments=await with_open_files(body, call.arguments, opened))
 
-    def _request(self, binding: HttpBinding, call: Call) -> Request:
+    def _request(self, binding: HttpBinding, call: Call) -> HttpRequest:
         """What the call says, unsigned. Raises `UnbindableError`."""
         request = keyed(bind(binding, call.arguments, call.tool.input_schema), call, self._key_header)
         return traced(request, call) if self._traces else request
 
-    def _further(self, request: Request, outcome: Success | Failed) -> Request | None:
+    def _further(self, request: HttpRequest, outcome: Success | Failed) -> HttpRequest | None:
         """The request that an answer redirects to, where the policy lets it."""
         status, location = outcome.delivery.status or 0, outcome.delivery.location
         further = moved(request, status, location, self._query_names)
@@ -171,7 +171,7 @@ class HttpExecutor:
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
-    async def _once(self, request: Request, course: _Course, *, renewed: bool = False) -> Success | Failed:
+    async def _once(self, request: HttpRequest, course: _Attempt, *, renewed: bool = False) -> Success | Failed:
         """One request to where its URL says, with the credentials of its operation.
 
         A token that is not accepted (401: nothing was done) is replaced once, and the request made again with the new one.
@@ -187,7 +187,7 @@ class HttpExecutor:
         del prepared, signed
         reply = unsent = download = None
         if self._downloads and self._files is not None:
-            download = Download(call=course.call, files=self._files, scrubber=scrubber)
+            download = AnswerDownload(call=course.call, files=self._files, scrubber=scrubber)
         try:
             for address in addresses:
                 client = self._dialer.client(target, address, len(addresses), certificate)
@@ -213,7 +213,9 @@ class HttpExecutor:
         again = await self._once(request, course, renewed=True)
         return replace(again, delivery=replace(again.delivery, attempts=2))
 
-    async def _prepared(self, request: Request, course: _Course) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
+    async def _prepared(
+        self, request: HttpRequest, course: _Attempt
+    ) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
         """The request with its credentials, and the addresses to send it to, each of them permitted."""
         binding = course.binding
         try:
@@ -224,7 +226,7 @@ class HttpExecutor:
             return _failed(fault.code, fault.message, fault.suggestion)
         except ValueError:
             return _failed("validation", "the request's URL cannot be sent as it is described", "")
-        except Refusal as refusal:
+        except EgressRefusal as refusal:
             verdict = refusal.verdict
             error = Error(
                 code="egress_refused", message=verdict.reason, suggestion=verdict.suggestion, rule=verdict.rule
@@ -237,7 +239,7 @@ class HttpExecutor:
             message = f"the name {_host(binding)} cannot be resolved"
             return _failed("upstream_unavailable", message, "try again later", _UNSENT)
 
-    async def _kept(self, reply: Reply, download: Download) -> Success | Failed:
+    async def _kept(self, reply: RawResponse, download: AnswerDownload) -> Success | Failed:
         """How a call ended whose answer is a file that was kept, or begun to be."""
         answer = self._read(reply, html=False)
         delivery = Delivery(attempts=1, status=answer.status, rates=answer.rates or None, lifetime_s=0.0)
@@ -259,7 +261,7 @@ class HttpExecutor:
         await self._selector.close()
         await self._dialer.close()
 
-    def _outcome(self, reply: Reply, scrubber: Scrubber, method: str, call: Call) -> Success | Failed:
+    def _outcome(self, reply: RawResponse, scrubber: Scrubber, method: str, call: Call) -> Success | Failed:
         binding = call.tool.binding
         answer = self._read(reply, html=isinstance(binding, HttpBinding) and binding.html is True)
         delivery = Delivery(
@@ -289,10 +291,10 @@ class HttpExecutor:
                 return Failed(error=rejection, data=outcome.data, delivery=delivery, shape=Shape.WHOLE)
         return outcome
 
-    def _read(self, reply: Reply, *, html: bool) -> Answer:
+    def _read(self, reply: RawResponse, *, html: bool) -> HttpResponse:
         headers = reply.headers
         wait, now = headers.get("retry-after"), self._clock.now()
-        return Answer(
+        return HttpResponse(
             status=reply.status,
             content_type=headers.get("content-type", ""),
             body=reply.body,
@@ -388,7 +390,7 @@ def _unknown(what: str, delivery: Delivery) -> Failed:
     )
 
 
-def _shown(request: Request) -> JsonObject:
+def _shown(request: HttpRequest) -> JsonObject:
     shown: dict[str, Json] = {
         "method": request.method,
         "url": request.url,

@@ -16,9 +16,9 @@ from pyreqwest.response import Response
 from toolgen.execute.base import Timeouts
 from toolgen.execute.http.client import OWN_HEADERS
 from toolgen.execute.http.connection import MAX_IDLE_S, ORDINARY
-from toolgen.execute.http.message import ACCEPTED, Body, pass_on
-from toolgen.execute.http.reply import BrokenError, Listener, Reply, Sink, TimedOutError, UnsentError
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.message import ACCEPTED, BodyReader, pass_on
+from toolgen.execute.http.reply import BodyListener, BrokenError, RawResponse, Sink, TimedOutError, UnsentError
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.tls import ClientCertificate
 
 __all__ = ["Http2Client", "library_builder"]
@@ -73,13 +73,13 @@ class Http2Client:
 
     async def send(
         self,
-        request: Request,
+        request: HttpRequest,
         limit: int,
         places: asyncio.Semaphore,
         until: float = math.inf,
-        listener: Listener | None = None,
+        listener: BodyListener | None = None,
         sink: Sink | None = None,
-    ) -> Reply:
+    ) -> RawResponse:
         builder = self._client.request(request.method, request.url).header("Accept-Encoding", ACCEPTED)
         for name, value in request.headers:
             if name.lower() in OWN_HEADERS:
@@ -112,18 +112,18 @@ async def _read(
     method: str,
     limit: int,
     places: asyncio.Semaphore,
-    listener: Listener | None,
+    listener: BodyListener | None,
     sink: Sink | None,
-) -> Reply:
+) -> RawResponse:
     status, headers = response.status, _headers(response)
     if status < 200:
         raise BrokenError
     if method == "HEAD":
-        return Reply(status=status, headers=headers, body=b"", truncated=False)
+        return RawResponse(status=status, headers=headers, body=b"", truncated=False)
     if sink is not None and not sink.wants(status, headers):
         sink = None
     body, streams = (
-        Body(headers.get("content-encoding", ""), limit, None if sink is None else min(sink.after, limit)),
+        BodyReader(headers.get("content-encoding", ""), limit, None if sink is None else min(sink.after, limit)),
         False,
     )
     listener = listener if listener is not None and listener.wants(headers) else None
@@ -132,7 +132,7 @@ async def _read(
         while not body.full and (chunk := await response.body_reader.read_chunk()) is not None:
             body.feed(chunk.to_bytes())
             if listener is not None and listener.enough(body.news()):
-                return Reply(status=status, headers=headers, body=body.so_far(), truncated=False)
+                return RawResponse(status=status, headers=headers, body=body.so_far(), truncated=False)
             if body.size > ORDINARY and not placed:
                 placed = await places.acquire()
             if sink is not None and body.paused:
@@ -144,11 +144,11 @@ async def _read(
                     streams = True
                     body.stream(sink.most)
                 if not await pass_on(body, sink):
-                    return Reply(status=status, headers=headers, body=b"", truncated=True)
+                    return RawResponse(status=status, headers=headers, body=b"", truncated=True)
     finally:
         if placed:
             places.release()
-    return Reply(status=status, headers=headers, body=body.end(), truncated=body.full)
+    return RawResponse(status=status, headers=headers, body=body.end(), truncated=body.full)
 
 
 def _headers(response: Response) -> dict[str, str]:

@@ -14,8 +14,8 @@ __all__ = [
     "ACCEPTED",
     "BEGINNING",
     "PORTION",
-    "Body",
-    "Head",
+    "BodyReader",
+    "ResponseHead",
     "UndecodableError",
     "could_begin",
     "pass_on",
@@ -55,7 +55,7 @@ class UndecodableError(Exception):
         self.reason = reason
 
 
-class Body:
+class BodyReader:
     """Collects a body of at most `limit` bytes, of which `size` have come; `full` says that it goes on beyond them.
 
     With a `portion`, somebody may take the body in parts: once more than so many bytes are held, it is `paused` and decodes nothing
@@ -195,7 +195,7 @@ class Body:
         return zlib.decompressobj(_GZIP)
 
 
-async def pass_on(body: Body, sink: Sink) -> bool:
+async def pass_on(body: BodyReader, sink: Sink) -> bool:
     """Gives a sink what is held of a body; whether it wants more. Raises `UndecodableError`."""
     while body.paused:
         if not await sink.write(body.take()):
@@ -203,7 +203,7 @@ async def pass_on(body: Body, sink: Sink) -> bool:
     return True
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseHead(msgspec.Struct, frozen=True, kw_only=True):
     """What a head says. Of a header that came more than once the first counts; names are in lower case. `length` is that of the body
     where it is said, `until_closed` that nothing but the end of the connection ends it, `bodiless` that there is none, and `close` that
     the server ends the connection."""
@@ -216,7 +216,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     close: bool
 
 
-def read_head(head: bytes) -> Head | None:
+def read_head(head: bytes) -> ResponseHead | None:
     """None for an interim one (RFC 9110, section 15.2). Raises `BrokenError` for what is no head, or frames its body in more than one
     way."""
     if _HEAD.fullmatch(head) is None:
@@ -248,7 +248,7 @@ def read_head(head: bytes) -> Head | None:
     if length is not None and not _LENGTH.match(length):
         raise BrokenError
     bodiless = status in _BODILESS
-    return Head(
+    return ResponseHead(
         status=status,
         headers=headers,
         length=None if length is None else int(length),

@@ -19,7 +19,17 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.result import Success
 from toolgen.model.schema import Json
 
-__all__ = ["Asked", "Progress", "State", "begun", "leads", "progress_of", "state_of", "value_at", "word"]
+__all__ = [
+    "OperationProgress",
+    "OperationRequest",
+    "OperationState",
+    "begun",
+    "leads",
+    "progress_of",
+    "state_of",
+    "value_at",
+    "word",
+]
 
 _MAX_VALUE_LENGTH = 1024
 _MAX_MESSAGE_LENGTH = 200
@@ -30,7 +40,7 @@ _ACCEPTED = 202
 _ITSELF = AnswerPlace()
 
 
-class State(StrEnum):
+class OperationState(StrEnum):
     """How an operation stands. UNCLEAR: its status does not say, or in a word that toolgen.yaml does not have."""
 
     RUNNING = "running"
@@ -39,14 +49,14 @@ class State(StrEnum):
     UNCLEAR = "unclear"
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class OperationProgress(Struct, frozen=True, kw_only=True):
     """How far an operation has come: a share of 100 where it says one."""
 
     percent: float | None
     message: str
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class OperationRequest(Struct, frozen=True, kw_only=True):
     """The request that may have begun an operation: its URL, the server of its description, and how credentials are called in queries."""
 
     url: str
@@ -54,18 +64,18 @@ class Asked(Struct, frozen=True, kw_only=True):
     hidden: Collection[str]
 
 
-def begun(poll: PollConfig, asked: Asked, answer: Success) -> tuple[str, State] | None:
+def begun(poll: PollConfig, asked: OperationRequest, answer: Success) -> tuple[str, OperationState] | None:
     """The URL of the status of the operation that an answer began, "" where it may not be asked for, and how it stands; None where it
     began none. An answer whose header leads to the status says nothing of it itself."""
     for place in poll.url:
         if place == _ITSELF and answer.delivery.status != _ACCEPTED:
             continue
         if (url := leads(poll, place, asked, answer)) is not None:
-            return url, State.RUNNING if place.header else state_of(poll, answer, first=True)
+            return url, OperationState.RUNNING if place.header else state_of(poll, answer, first=True)
     return None
 
 
-def leads(poll: PollConfig, place: AnswerPlace, asked: Asked, answer: Success) -> str | None:
+def leads(poll: PollConfig, place: AnswerPlace, asked: OperationRequest, answer: Success) -> str | None:
     """The URL at a place of an answer, without what it repeats of credentials; "" where it leads where it may not, None without one."""
     if place.header:
         said: Json = (answer.delivery.headers or {}).get(place.header)
@@ -83,24 +93,24 @@ def leads(poll: PollConfig, place: AnswerPlace, asked: Asked, answer: Success) -
     return said and (resolved(asked.url, said, asked.hidden, poll.origins) or "")
 
 
-def state_of(poll: PollConfig, answer: Success, *, first: bool = False) -> State:
+def state_of(poll: PollConfig, answer: Success, *, first: bool = False) -> OperationState:
     """How the operation stands by an answer. The first one need not say it."""
     status = answer.delivery.status
     if not poll.state:
-        return State.RUNNING if first or status == _ACCEPTED else State.DONE
+        return OperationState.RUNNING if first or status == _ACCEPTED else OperationState.DONE
     said = word(value_at(answer.data, poll.state))
     if said in poll.done:
-        return State.DONE
+        return OperationState.DONE
     if said in poll.failed:
-        return State.FAILED
+        return OperationState.FAILED
     if not said:
         # AIP-151 leaves `done` out while it is false.
         goes_on = first or status == _ACCEPTED or (not poll.running and isinstance(answer.data, Mapping))
-        return State.RUNNING if goes_on else State.UNCLEAR
-    return State.RUNNING if not poll.running or said in poll.running else State.UNCLEAR
+        return OperationState.RUNNING if goes_on else OperationState.UNCLEAR
+    return OperationState.RUNNING if not poll.running or said in poll.running else OperationState.UNCLEAR
 
 
-def progress_of(poll: PollConfig, answer: Success) -> Progress:
+def progress_of(poll: PollConfig, answer: Success) -> OperationProgress:
     """What the status says of how far the operation has come."""
     said = value_at(answer.data, poll.percent) if poll.percent else None
     if isinstance(said, str) and _NUMBER.match(said.removesuffix("%")):
@@ -109,7 +119,9 @@ def progress_of(poll: PollConfig, answer: Success) -> Progress:
     if isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said):
         share = min(100.0, max(0.0, float(said)))
     message = value_at(answer.data, poll.message) if poll.message else None
-    return Progress(percent=share, message=bounded(message, _MAX_MESSAGE_LENGTH) if isinstance(message, str) else "")
+    return OperationProgress(
+        percent=share, message=bounded(message, _MAX_MESSAGE_LENGTH) if isinstance(message, str) else ""
+    )
 
 
 def value_at(data: Json, path: tuple[str, ...]) -> Json:

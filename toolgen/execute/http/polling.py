@@ -18,8 +18,8 @@ from msgspec import Struct
 from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Executor, Monitored, PollConfig, SystemHealth
 from toolgen.execute.http.operations import (
-    Asked,
-    State,
+    OperationRequest,
+    OperationState,
     begun,
     leads,
     progress_of,
@@ -29,7 +29,7 @@ from toolgen.execute.http.operations import (
 from toolgen.execute.http.parameter_styles import UnbindableError
 from toolgen.execute.http.redirects import origin_of, resolved
 from toolgen.execute.http.request_builder import bind
-from toolgen.execute.http.response import Answer, excerpt, result, retry_after
+from toolgen.execute.http.response import HttpResponse, excerpt, result, retry_after
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.status_posts import status_body, with_body
 from toolgen.execute.resilience import transient
@@ -50,21 +50,21 @@ _CLOCK = SystemClock()
 _logger = logging.getLogger(__name__)
 
 
-class _Reader:
+class _HeaderReader:
     """Reads answers as ever, and keeps of their headers those that polling needs."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
 
-    def __call__(self, answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
+    def __call__(self, answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
         said = {name: scrubber.text(answer.headers[name]) for name in self._names if name in answer.headers}
         return result(answer, scrubber, method, msgspec.structs.replace(delivery, headers=said) if said else delivery)
 
 
-def reader_for(polls: Collection[PollConfig]) -> _Reader:
+def reader_for(polls: Collection[PollConfig]) -> _HeaderReader:
     """What the inner executor reads answers with."""
     places = [place for poll in polls for place in (*poll.url, poll.result_url, poll.cancel_url) if place is not None]
-    return _Reader({_RETRY_AFTER, *(place.header for place in places if place.header)})
+    return _HeaderReader({_RETRY_AFTER, *(place.header for place in places if place.header)})
 
 
 class _Operation(Struct):
@@ -112,7 +112,7 @@ class PollingExecutor:
             return _bare(outcome)  # it was sent, so it can be bound
         server = binding.servers[0].rstrip("/")
         following = _Following(
-            self._inner, call, binding, poll, Asked(url=url, server=server, hidden=self._hidden), self._clock
+            self._inner, call, binding, poll, OperationRequest(url=url, server=server, hidden=self._hidden), self._clock
         )
         return await following.run(outcome, self._ending)
 
@@ -136,7 +136,7 @@ class _Following:
     """One call, from the answer that may have begun an operation to the end of that."""
 
     def __init__(
-        self, inner: Executor, call: Call, binding: HttpBinding, poll: PollConfig, asked: Asked, clock: Clock
+        self, inner: Executor, call: Call, binding: HttpBinding, poll: PollConfig, asked: OperationRequest, clock: Clock
     ) -> None:
         self._inner, self._clock = inner, clock
         self._call = call
@@ -152,7 +152,7 @@ class _Following:
         url, state = found
         followed = _Operation(url=url, first=first, latest=first, requests=first.delivery.attempts or 1)
         self._hear(followed, first)
-        if state is State.RUNNING and not url:
+        if state is OperationState.RUNNING and not url:
             return self._broken(followed, "the status of the operation is where it may not be asked for")
         try:
             return await self._follow(followed, state)
@@ -161,27 +161,27 @@ class _Following:
                 await self._call_off(followed, ending)
             raise
 
-    async def _follow(self, followed: _Operation, state: State) -> Success | Failed:
+    async def _follow(self, followed: _Operation, state: OperationState) -> Success | Failed:
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._poll.total_s
-        while state is State.RUNNING:
+        while state is OperationState.RUNNING:
             pause = self._pause(followed)
             if loop.time() + pause >= ends:
                 return self._broken(followed, "it did not end in time", code="upstream_timeout")
             await asyncio.sleep(pause)
             found = await self._look(followed)
-            if not isinstance(found, State):
+            if not isinstance(found, OperationState):
                 return found
             state = found
         match state:
-            case State.DONE:
+            case OperationState.DONE:
                 return await self._done(followed, ends)
-            case State.FAILED:
+            case OperationState.FAILED:
                 return self._failed(followed)
             case _:
                 return self._broken(followed, "its status does not say how it stands")
 
-    async def _look(self, followed: _Operation) -> State | Success | Failed:
+    async def _look(self, followed: _Operation) -> OperationState | Success | Failed:
         """How the operation stands now, or what the call comes to."""
         asking = self._request("GET", followed.url)
         if (post := self._poll.post) is not None:
@@ -196,7 +196,7 @@ class _Following:
                 followed, resolved(followed.url, answer.delivery.location, self._asked.hidden, self._poll.origins) or ""
             )
         if not isinstance(answer, Success):
-            return self._missed(followed, answer) or State.RUNNING
+            return self._missed(followed, answer) or OperationState.RUNNING
         followed.latest, followed.misses = answer, 0
         for place in self._poll.url:
             if place.header and (url := leads(self._poll, place, self._asked, answer)) is not None:
@@ -205,7 +205,7 @@ class _Following:
                 followed.url = url
                 break
         state = state_of(self._poll, answer)
-        if state is State.RUNNING:
+        if state is OperationState.RUNNING:
             self._tell(followed)
         return state
 

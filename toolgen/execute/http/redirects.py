@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus, urljoin, urlsplit
 
 from msgspec.structs import replace
 
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 
 __all__ = ["MAX_HOPS", "moved", "origin_of", "resolved"]
 
@@ -19,7 +19,7 @@ _MAX_LOCATION_LENGTH = 8192
 _PORTS = {"http": 80, "https": 443}
 
 
-def moved(request: Request, status: int, location: str, secret_names: Collection[str]) -> Request | None:
+def moved(request: HttpRequest, status: int, location: str, secret_names: Collection[str]) -> HttpRequest | None:
     """The request that a redirect asks for, without credentials; None where it is not one to follow.
 
     `request` is the one that was sent, before it was signed. 301, 302 and 303 are followed for reads alone: elsewhere they would make

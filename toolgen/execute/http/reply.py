@@ -7,7 +7,7 @@ from typing import Protocol
 
 from toolgen.model.secret import Unprinted
 
-__all__ = ["BrokenError", "Listener", "Reply", "Sink", "TimedOutError", "UnsentError"]
+__all__ = ["BodyListener", "BrokenError", "RawResponse", "Sink", "TimedOutError", "UnsentError"]
 
 
 class UnsentError(Exception):
@@ -29,7 +29,7 @@ class TimedOutError(Exception):
     """Nothing came for too long, or not the whole of it in time. The request may have been carried out."""
 
 
-class Reply(Unprinted, frozen=True, kw_only=True):
+class RawResponse(Unprinted, frozen=True, kw_only=True):
     """An answer. Of a header that came more than once the first counts; names are in lower case. `truncated`: the body goes on."""
 
     status: int
@@ -38,7 +38,7 @@ class Reply(Unprinted, frozen=True, kw_only=True):
     truncated: bool
 
 
-class Listener(Protocol):
+class BodyListener(Protocol):
     """Hears a body while it is read, for answers that may be whole before their body ends."""
 
     def wants(self, headers: Mapping[str, str]) -> bool:

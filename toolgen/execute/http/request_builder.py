@@ -49,7 +49,7 @@ from toolgen.model.schema import Json, JsonObject, Schema
 from toolgen.model.secret import Unprinted
 from toolgen.model.tool import Binding, HttpBinding, HttpKey, HttpParameter
 
-__all__ = ["Request", "UnbindableError", "bind", "free_names", "keyed", "repeatable", "traced"]
+__all__ = ["HttpRequest", "UnbindableError", "bind", "free_names", "keyed", "repeatable", "traced"]
 
 _MAX_NAMES, _SHOWN = 2_000, 80
 _ARGUMENT = attrgetter("argument")
@@ -163,7 +163,7 @@ _DECODINGS = 4
 _NO_SCHEMA: Schema = MappingProxyType({})
 
 
-class Request(Unprinted, frozen=True, kw_only=True):
+class HttpRequest(Unprinted, frozen=True, kw_only=True):
     """Everything that goes on the wire but framing; credentials too once it is signed, so it is never printed.
 
     `url` is percent-encoded and sent unchanged.
@@ -177,7 +177,7 @@ class Request(Unprinted, frozen=True, kw_only=True):
     free_names: tuple[str, ...] = ()  # in query, path, cookies and body: those that the arguments brought themselves
 
 
-def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> Request:
+def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> HttpRequest:
     """The request of one call. `schema` is the tool's input schema, which tells the names in an object that a description has.
 
     Raises `UnbindableError`, naming the argument, for what cannot be sent as it is described, or could be read as something else.
@@ -225,7 +225,9 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
             body = encoded.content
         else:
             stream = encoded.content
-    return Request(method=binding.method, url=target, headers=tuple(headers), body=body, stream=stream, free_names=free)
+    return HttpRequest(
+        method=binding.method, url=target, headers=tuple(headers), body=body, stream=stream, free_names=free
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -368,7 +370,7 @@ def repeatable(call: Call, configured: str) -> bool:
     return call.tool.idempotent or _key(call.tool.binding, configured) is not None
 
 
-def keyed(request: Request, call: Call, configured: str) -> Request:
+def keyed(request: HttpRequest, call: Call, configured: str) -> HttpRequest:
     """The request with the caller's key, or the call's own id, where it needs one and the system knows it.
 
     A key that is an argument stays as it was given.
@@ -384,7 +386,7 @@ def keyed(request: Request, call: Call, configured: str) -> Request:
     return replace(request, headers=(*request.headers, (key.header, text)))
 
 
-def traced(request: Request, call: Call) -> Request:
+def traced(request: HttpRequest, call: Call) -> HttpRequest:
     """The request with the place that its call has in a trace, in place of any that an argument gave."""
     if call.trace is None:
         return request

@@ -30,7 +30,7 @@ from toolgen.model.result import Delivery, Error, Failed, Success, text_in
 from toolgen.model.schema import Json
 from toolgen.model.secret import Unprinted
 
-__all__ = ["MAX_ANSWER_SIZE", "Answer", "decode", "excerpt", "lifetime", "result", "retry_after", "told"]
+__all__ = ["MAX_ANSWER_SIZE", "HttpResponse", "decode", "excerpt", "lifetime", "result", "retry_after", "told"]
 
 MAX_ANSWER_SIZE = 1024 * 1024
 _MAX_EXCERPT_LENGTH = 600
@@ -74,7 +74,7 @@ _SUGGESTIONS: Mapping[int, str] = {
 }
 
 
-class Answer(Unprinted, frozen=True, kw_only=True):
+class HttpResponse(Unprinted, frozen=True, kw_only=True):
     """What came back. `truncated` says the body went on beyond the cap of `largest` bytes, `rates` what it said of the service's limits
     (`told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`lifetime`), `html` that its description
     has HTML as the type of an answer.
@@ -93,7 +93,7 @@ class Answer(Unprinted, frozen=True, kw_only=True):
     html: bool = False
 
 
-def decode(answer: Answer, scrubber: Scrubber) -> Json:
+def decode(answer: HttpResponse, scrubber: Scrubber) -> Json:
     """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body. Raises `TooDeepError`.
 
     Items that come one after the other are a list. A page is the text that its reader would see, unless the description says HTML.
@@ -101,7 +101,7 @@ def decode(answer: Answer, scrubber: Scrubber) -> Json:
     return _decoded(answer, scrubber)[0]
 
 
-def _decoded(answer: Answer, scrubber: Scrubber) -> tuple[Json, bool]:
+def _decoded(answer: HttpResponse, scrubber: Scrubber) -> tuple[Json, bool]:
     """As `decode`, and whether there is more of the answer than that."""
     media_type, _, parameters = answer.content_type.partition(";")
     media_type = media_type.strip().lower()
@@ -322,7 +322,7 @@ def _seconds(reset: float, now: float) -> float:
     return max(0.0, reset - now) if reset >= _EPOCH_S else reset
 
 
-def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
+def result(answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """What the caller is given for one answer."""
     if answer.status != _NOT_MODIFIED and not 200 <= answer.status < 300:
         return _failed(answer, scrubber, delivery)
@@ -357,7 +357,7 @@ def result(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) 
         )
 
 
-def _failed(answer: Answer, scrubber: Scrubber, delivery: Delivery) -> Failed:
+def _failed(answer: HttpResponse, scrubber: Scrubber, delivery: Delivery) -> Failed:
     data: Json = None
     if not answer.truncated:
         with suppress(TooDeepError):  # its status says what matters

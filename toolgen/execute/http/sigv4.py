@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec.structs import replace
 
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.model.secret import Unprinted
 
 __all__ = ["AwsKey", "sign_aws"]
@@ -31,7 +31,7 @@ class AwsKey(Unprinted, frozen=True, kw_only=True):
     service: str
 
 
-def sign_aws(request: Request, key: AwsKey, now: float) -> Request:
+def sign_aws(request: HttpRequest, key: AwsKey, now: float) -> HttpRequest:
     """The request with its signature. Nothing may be added to it afterwards. `now` is seconds since the epoch."""
     time = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     body = hashlib.sha256(request.body or b"").hexdigest() if request.stream is None else request.stream.sha256

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from toolgen.execute.http.response import Answer, decode
+from toolgen.execute.http.response import HttpResponse, decode
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.json_codec import TooDeepError
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json
 
 __all__ = ["EVENT_ENDING", "MAX_EVENT_ENDING_LENGTH", "MAX_PIECES", "MAX_PIECE_SIZE", "Pieces", "events"]
@@ -45,7 +45,7 @@ def events(body: bytes) -> list[bytes]:
 class Pieces:
     """Hears one body, and tells `line` its pieces and how many there were: JSON as JSON, text as text, scrubbed of what was sent."""
 
-    def __init__(self, line: Line, scrubber: Scrubber) -> None:
+    def __init__(self, line: ClientChannel, scrubber: Scrubber) -> None:
         self._line = line
         self._scrubber = scrubber
         self._count = 0
@@ -98,5 +98,5 @@ class Pieces:
             del self._held[:-MAX_EVENT_ENDING_LENGTH]
 
     def _read(self, piece: bytes) -> Json:
-        answer = Answer(status=200, content_type="", body=piece, truncated=False, headers={})
+        answer = HttpResponse(status=200, content_type="", body=piece, truncated=False, headers={})
         return decode(answer, self._scrubber)

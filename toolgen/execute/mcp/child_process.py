@@ -28,7 +28,7 @@ from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.secrets import MASK
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["MARK", "Descendants", "ErrorLog", "Lines", "LongLine", "begun_as_subreaper"]
+__all__ = ["MARK", "Descendants", "ErrorLog", "LineReader", "LongLine", "begun_as_subreaper"]
 
 MARK: Final = "TOOLGEN_COMMAND"
 """The environment variable that every process of a command is begun with."""
@@ -213,7 +213,7 @@ class LongLine(Struct, frozen=True):
     tail: bytes
 
 
-class Lines(asyncio.Protocol):
+class LineReader(asyncio.Protocol):
     """Cuts what is read into lines of at most `largest` bytes, and never holds much more than one.
 
     `heard` is given each, and `ended` what happened when there are no more: "" at the end, a reason for a line without end.

@@ -17,8 +17,8 @@ from toolgen.execute.http.response import MAX_ANSWER_SIZE
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.child_process import MARK, Descendants, ErrorLog, begun_as_subreaper
 from toolgen.execute.mcp.messages import failed
-from toolgen.execute.mcp.process import Fault, Reply, ServerProcess, replied
-from toolgen.model.client_channel import Line
+from toolgen.execute.mcp.process import CommandFault, CommandReply, ServerProcess, replied
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.result import Delivery, Failed
 from toolgen.model.schema import JsonObject
 from toolgen.model.secret import SecretReference
@@ -57,7 +57,7 @@ class Command(Protocol):
     async def begin(self, values: Mapping[str, str] | None) -> int | Failed | None:
         """Starts the command where it does not run. `values` are those of its variables; None asks for them where they are needed."""
 
-    def ask(self, message: JsonObject, line: Line | None) -> Awaitable[Reply]:
+    def ask(self, message: JsonObject, line: ClientChannel | None) -> Awaitable[CommandReply]:
         """Sends a request and waits for its answer."""
 
     def doubt(self) -> None:
@@ -155,11 +155,11 @@ class LocalCommand:
         self._on_change()
         return self.epoch
 
-    def ask(self, message: JsonObject, line: Line | None) -> asyncio.Future[Reply]:
+    def ask(self, message: JsonObject, line: ClientChannel | None) -> asyncio.Future[CommandReply]:
         """Sends a request; its answer comes, unless it is cancelled before."""
         running = self._running
         if running is None or not running.alive:
-            return replied(Reply(fault=Fault.NOT_SENT))
+            return replied(CommandReply(fault=CommandFault.NOT_SENT))
         params = message.get("params")
         arguments = params.get("arguments") if isinstance(params, Mapping) else None
         if isinstance(arguments, Mapping):

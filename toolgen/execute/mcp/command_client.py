@@ -13,34 +13,34 @@ from weakref import WeakValueDictionary
 from toolgen.execute.http.scrubber import Scrubber, scrubber_of
 from toolgen.execute.mcp.command import NOT_SENT, Command
 from toolgen.execute.mcp.command_frames import (
-    Answer,
-    Ask,
     Begin,
     Begun,
-    Changed,
-    Doubt,
-    Dropped,
+    CommandState,
     Forget,
     FromWorker,
-    Meet,
-    Met,
-    Progress,
-    Settle,
-    State,
+    ProgressFrame,
+    ReplyFrame,
+    RequestFrame,
+    SessionDropped,
+    SessionReady,
+    SessionReply,
+    SessionRequest,
+    SessionSuspect,
     Tell,
+    ToolsChanged,
     ToWorker,
 )
 from toolgen.execute.mcp.messages import Agreed, Meeting, SharedSession, failed
-from toolgen.execute.mcp.process import Fault, Reply
+from toolgen.execute.mcp.process import CommandFault, CommandReply
 from toolgen.frames import Frames
 from toolgen.json_codec import encode_json
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.result import Failed
 from toolgen.model.schema import JsonObject
 
 __all__ = ["CommandClient"]
 
-_Answered: TypeAlias = Begun | Answer | Met
+_Answered: TypeAlias = Begun | ReplyFrame | SessionReply
 _GONE = "is out of reach: the process that holds it for all workers has ended"
 
 
@@ -54,7 +54,7 @@ class CommandClient:
         self._frames: Frames[ToWorker] = Frames(ToWorker, self._heard, self._lost)
         self._is_lost = asyncio.Event()
         self._number = 0
-        self._asked: dict[int, tuple[asyncio.Future[_Answered], Line | None]] = {}
+        self._asked: dict[int, tuple[asyncio.Future[_Answered], ClientChannel | None]] = {}
         self._commands: dict[str, _RemoteCommand] = {}
         self._sessions: WeakValueDictionary[str, _RemoteSession] = WeakValueDictionary()
 
@@ -79,7 +79,9 @@ class CommandClient:
         self._number += 1
         return self._number
 
-    async def answer(self, asked: Begin | Ask | Meet, line: Line | None = None) -> _Answered | None:
+    async def answer(
+        self, asked: Begin | RequestFrame | SessionRequest, line: ClientChannel | None = None
+    ) -> _Answered | None:
         """What answers a question; None where nothing will. Raises `ValueError` for what is too large, which was not sent."""
         if self._frames.transport is None:
             await self._open()
@@ -123,23 +125,23 @@ class CommandClient:
 
     def _heard(self, said: ToWorker) -> None:
         match said:
-            case Begun() | Answer() | Met():
-                if isinstance(said, Met) and (session := self._sessions.get(said.key)) is not None:
+            case Begun() | ReplyFrame() | SessionReply():
+                if isinstance(said, SessionReply) and (session := self._sessions.get(said.key)) is not None:
                     session.epoch = said.epoch  # now: it may be dropped before the caller goes on
                 waiter, _ = self._asked.get(said.number, (None, None))
                 if waiter is not None and not waiter.done():
                     waiter.set_result(said)
-            case Progress():
+            case ProgressFrame():
                 _, line = self._asked.get(said.number, (None, None))
                 if line is not None:
                     line.progress(said.done, said.total, said.message)
-            case State():
+            case CommandState():
                 if said.source in self._commands:
                     self._commands[said.source].learn(said)
-            case Changed():
+            case ToolsChanged():
                 if said.source in self._commands:
                     self._commands[said.source].changed = True
-            case Dropped():
+            case SessionDropped():
                 session = self._sessions.get(said.key)
                 if session is not None and session.epoch == said.epoch:
                     session.epoch = None
@@ -156,7 +158,7 @@ class _RemoteCommand:
         self.changed = False
         self.scrubber = Scrubber(())
 
-    def learn(self, state: State) -> None:
+    def learn(self, state: CommandState) -> None:
         self._epoch, self._ready = state.epoch, state.ready
         self.scrubber = scrubber_of(state.hidden)
 
@@ -178,8 +180,8 @@ class _RemoteCommand:
         self._ready = begun.epoch == self._epoch  # the state was told before; it may be another already
         return begun.epoch
 
-    async def ask(self, message: JsonObject, line: Line | None) -> Reply:
-        asked = Ask(
+    async def ask(self, message: JsonObject, line: ClientChannel | None) -> CommandReply:
+        asked = RequestFrame(
             number=self._client.number(),
             source=self._source,
             epoch=self._epoch,
@@ -189,16 +191,16 @@ class _RemoteCommand:
         try:
             answer = await self._client.answer(asked, line)
         except ValueError:
-            return Reply(fault=Fault.NOT_SENT)
-        if not isinstance(answer, Answer):
-            return Reply(fault=Fault.ENDED, reason=_GONE)
-        if answer.fault is Fault.NOT_SENT and asked.epoch == self._epoch:
+            return CommandReply(fault=CommandFault.NOT_SENT)
+        if not isinstance(answer, ReplyFrame):
+            return CommandReply(fault=CommandFault.ENDED, reason=_GONE)
+        if answer.fault is CommandFault.NOT_SENT and asked.epoch == self._epoch:
             self._ready = False
-        return Reply(answer.line, answer.fault, answer.reason)
+        return CommandReply(answer.line, answer.fault, answer.reason)
 
     def doubt(self) -> None:
         self._ready = False
-        self._client.send(Doubt(source=self._source))
+        self._client.send(SessionSuspect(source=self._source))
 
     async def tell(self, message: JsonObject) -> None:
         with suppress(ValueError):
@@ -222,8 +224,8 @@ class _RemoteSession:
         self.epoch: int | None = None
 
     async def meet(self, lost: int | None) -> Meeting | Failed:
-        met = await self._client.answer(Meet(number=self._client.number(), key=self._key, lost=lost or 0))
-        if not isinstance(met, Met):
+        met = await self._client.answer(SessionRequest(number=self._client.number(), key=self._key, lost=lost or 0))
+        if not isinstance(met, SessionReply):
             return failed("upstream_unavailable", f"the server's session {_GONE}; nothing was sent", "", NOT_SENT)
         if not met.version:
             self._beginning = met.number
@@ -233,11 +235,11 @@ class _RemoteSession:
     def settle(self, agreed: Agreed | None, server: tuple[str, str]) -> None:
         if self._beginning is None:
             return
-        settled = Settle(number=self._beginning, key=self._key)
+        settled = SessionReady(number=self._beginning, key=self._key)
         if agreed is None:
             self.epoch = None
         else:
-            settled = Settle(
+            settled = SessionReady(
                 number=self._beginning, key=self._key, version=agreed.version, session=agreed.session, server=server
             )
         self._beginning = None

@@ -6,25 +6,25 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolgen.execute.mcp.process import Fault
+from toolgen.execute.mcp.process import CommandFault
 
 __all__ = [
-    "Answer",
-    "Ask",
     "Begin",
     "Begun",
-    "Changed",
-    "Doubt",
-    "Dropped",
+    "CommandState",
     "Forget",
     "FromWorker",
-    "Meet",
-    "Met",
-    "Progress",
-    "Settle",
-    "State",
+    "ProgressFrame",
+    "ReplyFrame",
+    "RequestFrame",
+    "SessionDropped",
+    "SessionReady",
+    "SessionReply",
+    "SessionRequest",
+    "SessionSuspect",
     "Tell",
     "ToWorker",
+    "ToolsChanged",
 ]
 
 
@@ -43,7 +43,7 @@ class Begin(_Said, frozen=True, kw_only=True):
     values: dict[str, str] | None = None
 
 
-class Ask(_Said, frozen=True, kw_only=True):
+class RequestFrame(_Said, frozen=True, kw_only=True):
     """A request, as JSON, for the process `epoch` of a command and for no other. `listens`: its progress is wanted."""
 
     number: int
@@ -66,7 +66,7 @@ class Tell(_Said, frozen=True, kw_only=True):
     message: bytes
 
 
-class Doubt(_Said, frozen=True, kw_only=True):
+class SessionSuspect(_Said, frozen=True, kw_only=True):
     """A question was given up: the command may be past answering anything."""
 
     source: str
@@ -81,16 +81,16 @@ class Begun(_Said, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-class Answer(_Said, frozen=True, kw_only=True):
+class ReplyFrame(_Said, frozen=True, kw_only=True):
     """The line that answers, or what is wrong with it."""
 
     number: int
     line: bytes = b""
-    fault: Fault | None = None
+    fault: CommandFault | None = None
     reason: str = ""
 
 
-class Progress(_Said, frozen=True, kw_only=True):
+class ProgressFrame(_Said, frozen=True, kw_only=True):
     """How far a request has come."""
 
     number: int
@@ -99,7 +99,7 @@ class Progress(_Said, frozen=True, kw_only=True):
     message: str
 
 
-class State(_Said, frozen=True, kw_only=True):
+class CommandState(_Said, frozen=True, kw_only=True):
     """Which process of a command runs, whether it can be asked now, and the secrets that it was given."""
 
     source: str
@@ -108,13 +108,13 @@ class State(_Said, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
 
 
-class Changed(_Said, frozen=True, kw_only=True):
+class ToolsChanged(_Said, frozen=True, kw_only=True):
     """A server said that its tools are others now."""
 
     source: str
 
 
-class Meet(_Said, frozen=True, kw_only=True):
+class SessionRequest(_Said, frozen=True, kw_only=True):
     """The session of a caller with a server behind a URL is needed. `lost` is the epoch of one that the server does not know any more."""
 
     number: int
@@ -122,7 +122,7 @@ class Meet(_Said, frozen=True, kw_only=True):
     lost: int = 0
 
 
-class Met(_Said, frozen=True, kw_only=True):
+class SessionReply(_Said, frozen=True, kw_only=True):
     """What was agreed on in the session `epoch`, and after which number this worker's requests are counted, so that no two workers use
     one. With no `version` it is this worker that has to begin the session, and to settle it."""
 
@@ -135,7 +135,7 @@ class Met(_Said, frozen=True, kw_only=True):
     server: tuple[str, str] = ("", "")
 
 
-class Settle(_Said, frozen=True, kw_only=True):
+class SessionReady(_Said, frozen=True, kw_only=True):
     """What came of beginning a session; no `version` where it failed."""
 
     number: int
@@ -145,12 +145,12 @@ class Settle(_Said, frozen=True, kw_only=True):
     server: tuple[str, str] = ("", "")
 
 
-class Dropped(_Said, frozen=True, kw_only=True):
+class SessionDropped(_Said, frozen=True, kw_only=True):
     """Nobody is to use this session any more."""
 
     key: str
     epoch: int
 
 
-FromWorker: TypeAlias = Begin | Ask | Forget | Tell | Doubt | Meet | Settle
-ToWorker: TypeAlias = Begun | Answer | Progress | State | Changed | Met | Dropped
+FromWorker: TypeAlias = Begin | RequestFrame | Forget | Tell | SessionSuspect | SessionRequest | SessionReady
+ToWorker: TypeAlias = Begun | ReplyFrame | ProgressFrame | CommandState | ToolsChanged | SessionReply | SessionDropped

@@ -16,28 +16,28 @@ from typing import NamedTuple
 from toolgen.errors import place_of
 from toolgen.execute.mcp.command import CommandSpec, LocalCommand
 from toolgen.execute.mcp.command_frames import (
-    Answer,
-    Ask,
     Begin,
     Begun,
-    Changed,
-    Doubt,
-    Dropped,
+    CommandState,
     Forget,
     FromWorker,
-    Meet,
-    Progress,
-    Settle,
-    State,
+    ProgressFrame,
+    ReplyFrame,
+    RequestFrame,
+    SessionDropped,
+    SessionReady,
+    SessionRequest,
+    SessionSuspect,
     Tell,
+    ToolsChanged,
     ToWorker,
 )
 from toolgen.execute.mcp.messages import called_off, failed
-from toolgen.execute.mcp.process import Fault, Reply, replied
+from toolgen.execute.mcp.process import CommandFault, CommandReply, replied
 from toolgen.execute.mcp.session_table import SessionTable
 from toolgen.frames import MAX_FRAME_SIZE, Frames
 from toolgen.json_codec import FRAMED_DEPTH, decode_json
-from toolgen.model.client_channel import Line, Unasked
+from toolgen.model.client_channel import ClientChannel, Unasked
 from toolgen.model.result import Failed
 from toolgen.model.schema import Json, JsonObject
 
@@ -53,20 +53,20 @@ class CommandServer:
     """Holds the commands, and one connection for each worker."""
 
     def __init__(self, specs: Iterable[CommandSpec]) -> None:
-        self._sessions: set[_Session] = set()
+        self._sessions: set[_WorkerConnection] = set()
         self._table = SessionTable(self._dropped)
         self._commands = {spec.source: _SharedCommand(spec, self._sessions) for spec in specs}
 
     async def connect(self) -> socket.socket:
         """A worker's end of a connection; this process closes it once the worker has it."""
         ours, theirs = socket.socketpair()
-        session = _Session(self._commands, self._table, self._sessions)
+        session = _WorkerConnection(self._commands, self._table, self._sessions)
         await asyncio.get_running_loop().create_unix_connection(lambda: session.frames, sock=ours)
         for command in self._commands.values():
             session.send(command.state())
         return theirs
 
-    def _dropped(self, said: Dropped) -> None:
+    def _dropped(self, said: SessionDropped) -> None:
         for session in self._sessions:
             session.send(said)
 
@@ -81,25 +81,27 @@ class CommandServer:
 class _SharedCommand:
     """One command: its requests are numbered for all workers together, and its handshake is made once for each of its processes."""
 
-    def __init__(self, spec: CommandSpec, sessions: Iterable[_Session]) -> None:
+    def __init__(self, spec: CommandSpec, sessions: Iterable[_WorkerConnection]) -> None:
         self._source = spec.source
         self._sessions = sessions
         self._command = LocalCommand(spec, on_change=self._changed)
         self._number = 0
         self._beginning: set[asyncio.Task[int | Failed | None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
-        self._handshake: tuple[int, asyncio.Future[Reply]] | None = None
+        self._handshake: tuple[int, asyncio.Future[CommandReply]] | None = None
         self._shaking = 0
         self._told = 0
 
-    def state(self) -> State:
+    def state(self) -> CommandState:
         command = self._command
-        return State(source=self._source, epoch=command.epoch, ready=command.ready() is not None, hidden=command.hidden)
+        return CommandState(
+            source=self._source, epoch=command.epoch, ready=command.ready() is not None, hidden=command.hidden
+        )
 
     def _changed(self) -> None:
-        told: list[State | Changed] = [self.state()]
+        told: list[CommandState | ToolsChanged] = [self.state()]
         if self._command.stale():
-            told.append(Changed(source=self._source))
+            told.append(ToolsChanged(source=self._source))
         for session in tuple(self._sessions):
             for one in told:
                 session.send(one)
@@ -115,15 +117,17 @@ class _SharedCommand:
         self._number += 1
         return self._number
 
-    def ask(self, message: JsonObject, number: int, line: Line | None, epoch: int) -> asyncio.Future[Reply]:
+    def ask(
+        self, message: JsonObject, number: int, line: ClientChannel | None, epoch: int
+    ) -> asyncio.Future[CommandReply]:
         """Asks the process `epoch`, under a number that no other worker has."""
         if epoch != self._command.epoch:
-            return replied(Reply(fault=Fault.NOT_SENT))
+            return replied(CommandReply(fault=CommandFault.NOT_SENT))
         if message.get("method") == "initialize":
             return asyncio.create_task(self._shake({**message, "id": number}, epoch))
         return self._command.ask(_renumbered(message, number), line)
 
-    async def _shake(self, message: JsonObject, epoch: int) -> Reply:
+    async def _shake(self, message: JsonObject, epoch: int) -> CommandReply:
         """A second handshake would begin the server's state again, so all workers are given the answer to the first."""
         if self._handshake is None or self._handshake[0] != epoch or _is_unanswered(self._handshake[1]):
             self._handshake, self._shaking = (epoch, self._command.ask(message, None)), 0
@@ -158,25 +162,27 @@ class _SharedCommand:
         await self._command.close()
 
 
-class _Asked(NamedTuple):
+class _PendingRequest(NamedTuple):
     """A request under way: whose message it was for the worker, and what it is called at the command."""
 
     command: _SharedCommand
     number: int
     key: tuple[str, Json]
     method: Json
-    answer: asyncio.Future[Reply]
+    answer: asyncio.Future[CommandReply]
 
 
-class _Session:
+class _WorkerConnection:
     """The connection of one worker."""
 
-    def __init__(self, commands: Mapping[str, _SharedCommand], table: SessionTable, sessions: set[_Session]) -> None:
+    def __init__(
+        self, commands: Mapping[str, _SharedCommand], table: SessionTable, sessions: set[_WorkerConnection]
+    ) -> None:
         self._commands = commands
         self._table = table
         self._missed: set[str] = set()
         self._sessions = sessions
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, _PendingRequest] = {}
         self._numbers: dict[tuple[str, Json], int] = {}  # those of the command, by the worker's own
         self._tasks: set[asyncio.Task[None]] = set()
         self.frames: Frames[FromWorker] = Frames(FromWorker, self._heard, self._lost, self._catch_up)
@@ -188,13 +194,13 @@ class _Session:
         theirs were too long, and what became of the commands meanwhile is said when the worker reads again."""
         unread = self.frames.unread()
         match said:
-            case Progress() if unread > _MUCH_UNREAD:
+            case ProgressFrame() if unread > _MUCH_UNREAD:
                 return
-            case State() | Changed() if unread > _MUCH_UNREAD:
+            case CommandState() | ToolsChanged() if unread > _MUCH_UNREAD:
                 self._missed.add(said.source)
                 return
-            case Answer() if unread + len(said.line) > _MAX_UNREAD:
-                said = Answer(number=said.number, fault=Fault.TOO_LONG)
+            case ReplyFrame() if unread + len(said.line) > _MAX_UNREAD:
+                said = ReplyFrame(number=said.number, fault=CommandFault.TOO_LONG)
             case _:
                 pass
         self.frames.send(said)
@@ -203,7 +209,7 @@ class _Session:
         """The worker reads again: it is told which commands run now, and to ask for their tools once more."""
         for source in self._missed:
             self.frames.send(self._commands[source].state())
-            self.frames.send(Changed(source=source))
+            self.frames.send(ToolsChanged(source=source))
         self._missed.clear()
 
     def _lost(self) -> None:
@@ -225,28 +231,28 @@ class _Session:
                     asked.answer.cancel()
                 else:
                     self._table.forget(self, said.number)
-            case Meet():
+            case SessionRequest():
                 self._table.meet(self, said)
-            case Settle():
+            case SessionReady():
                 self._table.settle(self, said)
             case _:
                 self._heard_of(said, self._commands.get(said.source))
 
-    def _heard_of(self, said: Begin | Ask | Tell | Doubt, command: _SharedCommand | None) -> None:
+    def _heard_of(self, said: Begin | RequestFrame | Tell | SessionSuspect, command: _SharedCommand | None) -> None:
         match said:
             case Begin() if command is None:
                 message = "the command was not in toolgen.yaml when the gateway was started; nothing was sent"
                 self.send(Begun(number=said.number, error=message, suggestion="start the gateway again"))
             case _ if command is None:
-                if isinstance(said, Ask):
-                    self.send(Answer(number=said.number, fault=Fault.NOT_SENT))
+                if isinstance(said, RequestFrame):
+                    self.send(ReplyFrame(number=said.number, fault=CommandFault.NOT_SENT))
             case Begin():
                 self._do(self._begin(said, command))
-            case Ask():
+            case RequestFrame():
                 self._ask(said, command)
             case Tell():
                 self._tell(said, command)
-            case Doubt():
+            case SessionSuspect():
                 command.doubt()
 
     def _do(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
@@ -266,26 +272,26 @@ class _Session:
         else:
             self.send(Begun(number=said.number, epoch=begun or 0))
 
-    def _ask(self, said: Ask, command: _SharedCommand) -> None:
+    def _ask(self, said: RequestFrame, command: _SharedCommand) -> None:
         message, number = decode_json(said.message, FRAMED_DEPTH), command.number()
         line = _RemoteLine(self, said.number) if said.listens else None
         answer = command.ask(message, number, line, said.epoch)
-        asked = _Asked(command, number, (said.source, message["id"]), message.get("method"), answer)
+        asked = _PendingRequest(command, number, (said.source, message["id"]), message.get("method"), answer)
         self._asked[said.number], self._numbers[asked.key] = asked, number
         answer.add_done_callback(partial(self._answered, said.number))
 
-    def _answered(self, number: int, answer: asyncio.Future[Reply]) -> None:
+    def _answered(self, number: int, answer: asyncio.Future[CommandReply]) -> None:
         """Passes on what answers a question. Of one that was forgotten the server may yet be told that it is called off."""
         asked = self._asked.pop(number)
         if answer.cancelled():
             return
         self._numbers.pop(asked.key, None)
-        reply = Reply(fault=Fault.ENDED, reason="could not be asked")
+        reply = CommandReply(fault=CommandFault.ENDED, reason="could not be asked")
         if (error := answer.exception()) is None:
             reply = answer.result()
         else:
             _failed(error)
-        self.send(Answer(number=number, line=reply.line, fault=reply.fault, reason=reply.reason))
+        self.send(ReplyFrame(number=number, line=reply.line, fault=reply.fault, reason=reply.reason))
 
     def _tell(self, said: Tell, command: _SharedCommand) -> None:
         message = decode_json(said.message, FRAMED_DEPTH)
@@ -301,7 +307,7 @@ class _RemoteLine:
     capabilities: frozenset[str] = frozenset()
     listens = True
 
-    def __init__(self, session: _Session, number: int) -> None:
+    def __init__(self, session: _WorkerConnection, number: int) -> None:
         self._session = session
         self._number = number
 
@@ -309,7 +315,7 @@ class _RemoteLine:
         return False
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        self._session.send(Progress(number=self._number, done=done, total=total, message=message))
+        self._session.send(ProgressFrame(number=self._number, done=done, total=total, message=message))
 
     def partial(self, data: Json) -> None:
         """Nothing: servers of MCP give no pieces of results."""
@@ -322,7 +328,7 @@ def _failed(error: BaseException) -> None:
     _logger.error("a command of an MCP server failed a worker: %s", place_of(error))
 
 
-def _is_unanswered(task: asyncio.Future[Reply]) -> bool:
+def _is_unanswered(task: asyncio.Future[CommandReply]) -> bool:
     return task.done() and (task.cancelled() or task.result().fault is not None)
 
 

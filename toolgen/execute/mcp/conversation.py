@@ -25,7 +25,7 @@ from toolgen.execute.mcp.messages import (
     speaks,
 )
 from toolgen.model.call import Call
-from toolgen.model.mcp import ListedTool, Listing, parts_of
+from toolgen.model.mcp import ListedTool, ServerTools, parts_of
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
@@ -66,7 +66,7 @@ class Conversation:
         self._listing: asyncio.Task[Parts | Failed] | None = None
         self._telling: set[asyncio.Task[None]] = set()
 
-    async def listing(self, call: Call) -> Listing | Failed:
+    async def listing(self, call: Call) -> ServerTools | Failed:
         """Every tool the server shows this caller, over all pages; starting it and agreeing with it count as well."""
         longest_s, agreed = min(self._total_s, _LISTING_S), False
         try:
@@ -128,7 +128,7 @@ class Conversation:
         self._listed, self._listed_at = _parts(listing), self._clock.monotonic()
         return self._listed
 
-    async def _listed_again(self, call: Call) -> Listing | Failed:
+    async def _listed_again(self, call: Call) -> ServerTools | Failed:
         known = self._epoch is not None
         if fault := await self._agree(call):
             return fault
@@ -277,7 +277,7 @@ class Conversation:
         self._who = _who(result.get("serverInfo"))
         return None
 
-    async def _list(self, call: Call) -> Listing | Failed:
+    async def _list(self, call: Call) -> ServerTools | Failed:
         tools: list[ListedTool] = []
         cursors: set[str] = set()
         params: JsonObject = {}
@@ -297,7 +297,7 @@ class Conversation:
             cursor = result.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
                 name, version = self._who
-                return Listing(server=name, version=version, tools=tuple(tools))
+                return ServerTools(server=name, version=version, tools=tuple(tools))
             if cursor in cursors:
                 break
             cursors.add(cursor)
@@ -342,7 +342,7 @@ def _who(info: Json) -> tuple[str, str]:
     return str(name or "")[:200], str(version or "")[:100]
 
 
-def _parts(listing: Listing) -> Parts:
+def _parts(listing: ServerTools) -> Parts:
     found: Parts = {}
     twice: set[str] = set()
     for tool in listing.tools:

@@ -20,7 +20,7 @@ from toolgen.execute.mcp.messages import SharedSession, Wire, failed, request
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call, Principal
 from toolgen.model.excerpt import bounded
-from toolgen.model.mcp import Listing
+from toolgen.model.mcp import ServerTools
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Error, Failed, Refused, Shape, Success, file_bytes, text_in
 from toolgen.model.schema import Json, JsonObject
@@ -221,7 +221,7 @@ class McpExecutor:
         message = "the server forgot the session that it had just begun; nothing was sent"
         return failed("upstream_unavailable", message, "try again later")
 
-    async def listing(self) -> Listing | Failed:
+    async def listing(self) -> ServerTools | Failed:
         """Every tool the server has for nobody in particular: what a build pins."""
         nobody = Principal(id="build")
         call = Call(id="build", tool=absent("build"), arguments={}, principal=nobody)

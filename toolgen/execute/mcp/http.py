@@ -22,21 +22,21 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.execute.base import Permit, Timeouts
 from toolgen.execute.http.credentials import Provision
 from toolgen.execute.http.executor import HttpExecutor, Reader
-from toolgen.execute.http.reply import Listener
-from toolgen.execute.http.response import MAX_ANSWER_SIZE, Answer, result
+from toolgen.execute.http.reply import BodyListener
+from toolgen.execute.http.response import MAX_ANSWER_SIZE, HttpResponse, result
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.execute.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.execute.mcp.messages import MODERN, Agreed, addressed, tell_progress
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.secrets import SecretResolver
 from toolgen.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter
 
-__all__ = ["Cursor", "HttpWire", "Stream"]
+__all__ = ["Cursor", "EventReader", "HttpWire"]
 
 _PAUSE_S = 0.1
 _MAX_DIGITS = 9
@@ -62,10 +62,12 @@ _CURSOR: ContextVar[Cursor | None] = ContextVar("mcp_cursor", default=None)
 """That of the request that is being made."""
 
 
-class Stream:
+class EventReader:
     """Hears the events of one answer: of the request `number`, whose caller is told of progress over `line`."""
 
-    def __init__(self, number: Json, line: Line | None, scrubber: Scrubber, cursor: Cursor | None = None) -> None:
+    def __init__(
+        self, number: Json, line: ClientChannel | None, scrubber: Scrubber, cursor: Cursor | None = None
+    ) -> None:
         self._number = number
         self._cursor = cursor
         self._line = line
@@ -140,7 +142,7 @@ class HttpWire:
         url: str,
         *,
         auth: Mapping[str, object],
-        secrets: Secrets,
+        secrets: SecretResolver,
         permit: Permit,
         provision: Provision | None = None,
         timeouts: Timeouts = _TIMEOUTS,
@@ -260,7 +262,9 @@ def _header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
-def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *, read: Reader) -> Success | Failed:
+def _read(
+    answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery, *, read: Reader
+) -> Success | Failed:
     """The list of the messages in an event stream, each read as JSON is; of one message in any other body."""
     session = answer.headers.get(_SESSION, "")
     if session and _is_header(session):
@@ -279,7 +283,7 @@ def _read(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery, *
     return Success(data=messages, delivery=delivery)
 
 
-def _as_written(answer: Answer, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
+def _as_written(answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
     """A listing, without what was sent in confidence, but with all that nobody sees: its reader has to know that it is there."""
     if answer.status == 200 and not answer.truncated:
         with suppress(ValueError):
@@ -287,10 +291,10 @@ def _as_written(answer: Answer, scrubber: Scrubber, method: str, delivery: Deliv
     return result(answer, scrubber, method, delivery)
 
 
-def _listener(call: Call, scrubber: Scrubber) -> Listener:
+def _listener(call: Call, scrubber: Scrubber) -> BodyListener:
     message = call.arguments["message"]
     number = message.get("id") if isinstance(message, Mapping) else None
-    return Stream(number, call.line, scrubber, _CURSOR.get())
+    return EventReader(number, call.line, scrubber, _CURSOR.get())
 
 
 def _is_header(value: str) -> bool:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolgen.execute.http.scrubber import Scrubber
 from toolgen.json_codec import MAX_DEPTH
 from toolgen.model.call import Call
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -130,7 +130,7 @@ def modern(params: JsonObject) -> JsonObject:
     return {**params, "_meta": {**(said if isinstance(said, Mapping) else {}), **meta}}
 
 
-def tell_progress(line: Line, params: Json, scrubber: Scrubber) -> None:
+def tell_progress(line: ClientChannel, params: Json, scrubber: Scrubber) -> None:
     """Passes on how far a call has come; what is no progress as MCP has it is dropped."""
     said = params if isinstance(params, Mapping) else {}
     done, total, message = said.get("progress"), said.get("total"), said.get("message")

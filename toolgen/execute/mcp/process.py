@@ -11,20 +11,20 @@ from typing import Final
 from msgspec import Struct
 
 from toolgen.execute.http.scrubber import Scrubber
-from toolgen.execute.mcp.child_process import Descendants, ErrorLog, Lines, LongLine
+from toolgen.execute.mcp.child_process import Descendants, ErrorLog, LineReader, LongLine
 from toolgen.execute.mcp.messages import addressed, claimed, tell_progress
 from toolgen.json_codec import TooDeepError, decode_json, encode_json
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["Fault", "Reply", "ServerProcess", "replied"]
+__all__ = ["CommandFault", "CommandReply", "ServerProcess", "replied"]
 
 _MAX_UNASKED: Final = 10_000  # messages between two answers
 _MUCH_UNREAD: Final = 1024 * 1024  # bytes that the command has not read; what it asks for then is not answered
 _LAST_WORDS_S: Final = 2.0
 
 
-class Fault(StrEnum):
+class CommandFault(StrEnum):
     """Why an answer cannot be given."""
 
     TOO_LONG = "too_long"
@@ -34,19 +34,19 @@ class Fault(StrEnum):
     NOT_SENT = "not_sent"
 
 
-class Reply(Struct, frozen=True):
+class CommandReply(Struct, frozen=True):
     """The line that answers a request, or what is wrong with it; `reason` is what the command did that ended."""
 
     line: bytes = b""
-    fault: Fault | None = None
+    fault: CommandFault | None = None
     reason: str = ""
 
 
 class _Waiter(Struct, frozen=True):
     """Who waits for an answer; `line` is the way back to its caller."""
 
-    answer: asyncio.Future[Reply]
-    line: Line | None
+    answer: asyncio.Future[CommandReply]
+    line: ClientChannel | None
 
 
 class ServerProcess(asyncio.BaseProtocol):
@@ -65,7 +65,7 @@ class ServerProcess(asyncio.BaseProtocol):
         self._descendants = descendants
         self._scrubber = scrubber
         self._on_change = on_change
-        self._lines = Lines(largest, self._heard, self._end)
+        self._lines = LineReader(largest, self._heard, self._end)
         self._transports: list[asyncio.BaseTransport] = []
         self._stdin: asyncio.WriteTransport | None = None
         self._waiting: dict[int, _Waiter] = {}
@@ -96,14 +96,14 @@ class ServerProcess(asyncio.BaseProtocol):
         """Whether nobody waits for it."""
         return not self._waiting
 
-    def ask(self, message: JsonObject, line: Line | None) -> asyncio.Future[Reply]:
-        """The line that answers, or what is wrong with it: `Fault.ENDED` where none ever will. Cancelled, it is not waited for."""
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    def ask(self, message: JsonObject, line: ClientChannel | None) -> asyncio.Future[CommandReply]:
+        """The line that answers, or what is wrong with it: `CommandFault.ENDED` where none ever will. Cancelled, it is not waited for."""
+        answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
         number = _number(message)
         self._waiting[number] = _Waiter(answer, line)
         answer.add_done_callback(lambda _: self._waiting.pop(number, None))
         if not self.send(message):
-            answer.set_result(Reply(fault=Fault.ENDED, reason=self._reason))
+            answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
         return answer
 
     def send(self, message: JsonObject) -> bool:
@@ -127,7 +127,7 @@ class ServerProcess(asyncio.BaseProtocol):
         self._on_change()
         for waiter in tuple(self._waiting.values()):
             if not waiter.answer.done():
-                waiter.answer.set_result(Reply(fault=Fault.ENDED, reason=self._reason))
+                waiter.answer.set_result(CommandReply(fault=CommandFault.ENDED, reason=self._reason))
 
     def _heard(self, line: bytes | LongLine) -> None:
         self._unasked += 1
@@ -135,22 +135,22 @@ class ServerProcess(asyncio.BaseProtocol):
             self._lines.end("said more than anybody asked for")
             return
         if isinstance(line, LongLine):
-            self._spoiled(addressed(line.head, line.tail), line.head, Fault.TOO_LONG)
+            self._spoiled(addressed(line.head, line.tail), line.head, CommandFault.TOO_LONG)
             return
         try:
             message = decode_json(line)
         except TooDeepError:
-            self._spoiled(addressed(line, line), line, Fault.TOO_DEEP)
+            self._spoiled(addressed(line, line), line, CommandFault.TOO_DEEP)
             return
         except ValueError:
-            self._spoiled(addressed(line, line), line, Fault.UNREADABLE)
+            self._spoiled(addressed(line, line), line, CommandFault.UNREADABLE)
             return
         method, number = (message.get("method"), message.get("id")) if isinstance(message, dict) else (None, None)
         if method is None:
             if type(number) is int and number in self._waiting:
-                self._settle(number, Reply(line))
+                self._settle(number, CommandReply(line))
             else:
-                self._spoiled(claimed(message), line, Fault.UNREADABLE)
+                self._spoiled(claimed(message), line, CommandFault.UNREADABLE)
         elif number is None:
             self._notified(method, message.get("params"))
         elif isinstance(number, str | int) and self._unread() < _MUCH_UNREAD:
@@ -159,19 +159,19 @@ class ServerProcess(asyncio.BaseProtocol):
     def _unread(self) -> int:
         return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
 
-    def _settle(self, number: int, answer: Reply) -> None:
+    def _settle(self, number: int, answer: CommandReply) -> None:
         waiter = self._waiting.pop(number, None)
         if waiter is not None and not waiter.answer.done():
             self._unasked, self.served = 0, True
             waiter.answer.set_result(answer)
 
-    def _spoiled(self, numbers: tuple[int, ...], line: bytes, fault: Fault) -> None:
+    def _spoiled(self, numbers: tuple[int, ...], line: bytes, fault: CommandFault) -> None:
         """Tells those whose answer this is and cannot be read. Where that shows nowhere, it is the answer of the only one that waits;
         what a library printed is nobody's."""
         if not numbers and len(self._waiting) == 1 and line.lstrip().startswith((b"{", b"[")) and b'"jsonrpc"' in line:
             numbers = tuple(self._waiting)
         for number in numbers:
-            self._settle(number, Reply(fault=fault))
+            self._settle(number, CommandReply(fault=fault))
 
     def _notified(self, method: object, params: Json) -> None:
         if method == "notifications/tools/list_changed":
@@ -213,9 +213,9 @@ class ServerProcess(asyncio.BaseProtocol):
                 pipe.close()
 
 
-def replied(reply: Reply) -> asyncio.Future[Reply]:
+def replied(reply: CommandReply) -> asyncio.Future[CommandReply]:
     """An answer that is known."""
-    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
     answer.set_result(reply)
     return answer
 

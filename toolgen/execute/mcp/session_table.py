@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from toolgen.execute.mcp.command_frames import Dropped, Meet, Met, Settle
+from toolgen.execute.mcp.command_frames import SessionDropped, SessionReady, SessionReply, SessionRequest
 
 __all__ = ["SessionTable", "Worker"]
 
@@ -23,14 +23,14 @@ _BLOCK = 2**32  # numbers of requests for each worker that is let into a session
 class Worker(Protocol):
     """A connection to one."""
 
-    def send(self, said: Met) -> None: ...
+    def send(self, said: SessionReply) -> None: ...
 
 
-class _Session(Struct):
+class _SessionEntry(Struct):
     """`beginner` is whose turn it is to begin it, `waiting` who asked meanwhile: a worker, and the number of its question."""
 
     epoch: int = 0
-    settled: Settle | None = None
+    settled: SessionReady | None = None
     workers: int = 0
     beginner: tuple[Worker, int] | None = None
     waiting: deque[tuple[Worker, int]] = field(default_factory=deque)
@@ -39,14 +39,14 @@ class _Session(Struct):
 class SessionTable:
     """`tell` passes to every worker that a session is no more."""
 
-    def __init__(self, tell: Callable[[Dropped], None]) -> None:
+    def __init__(self, tell: Callable[[SessionDropped], None]) -> None:
         self._tell = tell
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions: OrderedDict[str, _SessionEntry] = OrderedDict()
         self._epoch = 0
 
-    def meet(self, worker: Worker, said: Meet) -> None:
+    def meet(self, worker: Worker, said: SessionRequest) -> None:
         """Answers with the session, or lets the worker begin it, when nobody else does."""
-        session = self._sessions.setdefault(said.key, _Session())
+        session = self._sessions.setdefault(said.key, _SessionEntry())
         self._sessions.move_to_end(said.key)
         if session.settled is not None and session.epoch == said.lost:
             self._drop(said.key, session)
@@ -54,7 +54,7 @@ class SessionTable:
         self._go_on(said.key, session)
         self._bound()
 
-    def settle(self, worker: Worker, said: Settle) -> None:
+    def settle(self, worker: Worker, said: SessionReady) -> None:
         """What came of beginning a session; somebody else's word counts for nothing."""
         session = self._sessions.get(said.key)
         if session is None or session.beginner != (worker, said.number):
@@ -73,17 +73,17 @@ class SessionTable:
                 session.beginner = None
                 self._go_on(key, session)
 
-    def _go_on(self, key: str, session: _Session) -> None:
+    def _go_on(self, key: str, session: _SessionEntry) -> None:
         while session.waiting and session.beginner is None:
             worker, number = session.waiting.popleft()
             if (settled := session.settled) is None:
                 self._epoch += 1
                 session.epoch, session.workers, session.beginner = self._epoch, 0, (worker, number)
-                worker.send(Met(number=number, key=key, epoch=session.epoch))
+                worker.send(SessionReply(number=number, key=key, epoch=session.epoch))
                 return
             session.workers += 1
             worker.send(
-                Met(
+                SessionReply(
                     number=number,
                     key=key,
                     epoch=session.epoch,
@@ -94,9 +94,9 @@ class SessionTable:
                 )
             )
 
-    def _drop(self, key: str, session: _Session) -> None:
+    def _drop(self, key: str, session: _SessionEntry) -> None:
         session.settled = None
-        self._tell(Dropped(key=key, epoch=session.epoch))
+        self._tell(SessionDropped(key=key, epoch=session.epoch))
 
     def _bound(self) -> None:
         """Forgets the session that was asked for the longest time ago, where nobody is about to begin it."""

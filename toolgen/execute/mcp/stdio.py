@@ -7,11 +7,11 @@ from contextlib import suppress
 
 from toolgen.errors import SecretError
 from toolgen.execute.base import Timeouts
-from toolgen.execute.http.response import Answer, decode
+from toolgen.execute.http.response import HttpResponse, decode
 from toolgen.execute.mcp.command import NOT_SENT, Command, CommandSpec, LocalCommand
 from toolgen.execute.mcp.messages import Agreed, failed, harmless, too_deep, too_large, unreadable
-from toolgen.execute.mcp.process import Fault
-from toolgen.execute.secrets import Secrets
+from toolgen.execute.mcp.process import CommandFault
+from toolgen.execute.secrets import SecretResolver
 from toolgen.json_codec import decode_json
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Failed, Success
@@ -30,7 +30,12 @@ class StdioWire:
     """
 
     def __init__(
-        self, spec: CommandSpec, *, secrets: Secrets, timeouts: Timeouts = _TIMEOUTS, command: Command | None = None
+        self,
+        spec: CommandSpec,
+        *,
+        secrets: SecretResolver,
+        timeouts: Timeouts = _TIMEOUTS,
+        command: Command | None = None,
     ) -> None:
         self._spec = spec
         self._secrets = secrets
@@ -60,21 +65,21 @@ class StdioWire:
         delivery = Delivery(attempts=1)
         reply = await self._command.ask(message, call.line)
         match reply.fault:
-            case Fault.NOT_SENT:
+            case CommandFault.NOT_SENT:
                 return failed("upstream_unavailable", "the command has ended; nothing was sent", "try again", NOT_SENT)
-            case Fault.ENDED:
+            case CommandFault.ENDED:
                 return _untold(reply.reason, "upstream_error" if harmless(call, method) else "outcome_unknown")
-            case Fault.TOO_LONG:
+            case CommandFault.TOO_LONG:
                 return too_large(delivery)
-            case Fault.TOO_DEEP:
+            case CommandFault.TOO_DEEP:
                 return too_deep(delivery)
-            case Fault.UNREADABLE:
+            case CommandFault.UNREADABLE:
                 return unreadable(call, method, delivery)
         delivery = Delivery(attempts=1, bytes=len(reply.line))
         scrubber = self._command.scrubber
         if method == "tools/list":  # with all that nobody sees: its reader has to know that it is there
             return Success(data=decode_json(scrubber.raw(reply.line)), delivery=delivery)
-        answer = Answer(status=200, content_type="application/json", body=reply.line, truncated=False, headers={})
+        answer = HttpResponse(status=200, content_type="application/json", body=reply.line, truncated=False, headers={})
         return Success(data=decode(answer, scrubber), delivery=delivery)
 
     def doubt(self) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from toolgen.execute.oauth.tokens import Grant, Grants, Token
+from toolgen.execute.oauth.tokens import BearerToken, OAuthClient, OAuthClients
 
-__all__ = ["Grant", "Grants", "Token"]
+__all__ = ["BearerToken", "OAuthClient", "OAuthClients"]

@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import Destination
-from toolgen.execute.oauth.tokens import Grant, Grants
+from toolgen.execute.oauth.tokens import OAuthClient, OAuthClients
 from toolgen.model.auth import OAuth
 from toolgen.model.call import Principal, parties
 from toolgen.model.excerpt import bounded
@@ -29,7 +29,7 @@ class NoTokenError(ToolgenError):
 class Renewal(Unprinted, frozen=True, kw_only=True):
     """A token that was sent and that its grant can replace, if the system does not accept it."""
 
-    grant: Grant
+    grant: OAuthClient
     who: str
     subject: Secret | None
     token: str
@@ -42,10 +42,10 @@ class Renewal(Unprinted, frozen=True, kw_only=True):
 class CallTokens:
     """The tokens of one source, by scheme and by the origin that is called. Without `grants` none can be asked for."""
 
-    def __init__(self, schemes: Mapping[str, SecurityScheme], grants: Grants | None) -> None:
+    def __init__(self, schemes: Mapping[str, SecurityScheme], grants: OAuthClients | None) -> None:
         self._schemes = schemes
         self._grants = grants
-        self._bound: dict[tuple[str, str], Grant] = {}
+        self._bound: dict[tuple[str, str], OAuthClient] = {}
 
     async def renewal(self, name: str, form: OAuth, url: str, principal: Principal | None) -> Renewal:
         """The token for a request to a URL, as the scheme `name` says it is had. Raises `SecretError` and `NoTokenError`."""
@@ -56,7 +56,7 @@ class CallTokens:
         token = grant.known(who, subject) or await grant.fetch(who, subject)
         return Renewal(grant=grant, who=who, subject=subject, token=token)
 
-    def _grant(self, name: str, form: OAuth, url: str) -> Grant:
+    def _grant(self, name: str, form: OAuth, url: str) -> OAuthClient:
         origin = url[: url.find("/", url.find("://") + 3)] if url.find("/", url.find("://") + 3) > 0 else url
         found = self._bound.get((name, origin))
         if found is None:
@@ -66,7 +66,7 @@ class CallTokens:
             found = self._bound[name, origin] = self._grants.grant(form, endpoint)
         return found
 
-    def _described(self, name: str, origin: str, grants: Grants) -> str:
+    def _described(self, name: str, origin: str, grants: OAuthClients) -> str:
         """The description's token endpoint, where it may say: at the server itself, or where the policy lists it.
 
         A description is somebody else's text, and a server it names would be sent the client's secret.
@@ -95,7 +95,7 @@ class CallTokens:
             suggestion="if it is the right one, set token_url: beside the client's credentials",
         )
 
-    def _listed(self, host: str, port: int, grants: Grants) -> bool:
+    def _listed(self, host: str, port: int, grants: OAuthClients) -> bool:
         verdict = grants.permit(Destination(host=host, port=port))
         return isinstance(verdict, Allow) and verdict.rule == "egress.allow"
 

@@ -45,11 +45,11 @@ class Rotation:
         self._kept: dict[str, str] = {}  # where there is no folder
 
     @contextlib.asynccontextmanager
-    async def held(self, endpoint: str, client: str, configured: str) -> AsyncIterator[Place]:
+    async def held(self, endpoint: str, client: str, configured: str) -> AsyncIterator[TokenStorage]:
         """The place of one client's refresh token, which no other process looks at meanwhile. Raises `SecretError`."""
         name = hashlib.sha256(f"{endpoint}\0{client}\0{configured}".encode()).hexdigest()[:32]
         if self._folder is None:
-            yield Place(self, name, None, configured, b"")
+            yield TokenStorage(self, name, None, configured, b"")
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,7 +61,7 @@ class Rotation:
         try:
             await _locked(lock)
             note = note_of(self._source, endpoint)
-            yield Place(self, name, self._folder / name, configured, note)
+            yield TokenStorage(self, name, self._folder / name, configured, note)
         finally:
             os.close(lock)
 
@@ -74,7 +74,7 @@ class Rotation:
         self._kept[name] = token
 
 
-class Place:
+class TokenStorage:
     """Where one refresh token is kept. `note` says whose it is, for people: it stands beside the token, and nothing depends on it."""
 
     def __init__(self, rotation: Rotation, name: str, path: Path | None, configured: str, note: bytes) -> None:

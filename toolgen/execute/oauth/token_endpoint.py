@@ -22,7 +22,7 @@ from toolgen.model.auth import OAuth
 from toolgen.model.excerpt import bounded
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Held", "Issued", "read_answer", "request"]
+__all__ = ["Issued", "ResolvedSecrets", "read_answer", "request"]
 
 _TYPES = "urn:ietf:params:oauth:token-type:"
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -56,7 +56,7 @@ _ERRORS = {
 }
 
 
-class Held(Unprinted, frozen=True, kw_only=True):
+class ResolvedSecrets(Unprinted, frozen=True, kw_only=True):
     """The secrets of one request, resolved: the client's own, and what is exchanged or refreshed."""
 
     client_id: str = ""
@@ -75,7 +75,7 @@ class Issued(Unprinted, frozen=True, kw_only=True):
     refresh_token: str = ""
 
 
-def request(form: OAuth, endpoint: str, held: Held, now: float) -> OutboundRequest:
+def request(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> OutboundRequest:
     """The request for a token. Raises `SecretError` for a private key that signs nothing."""
     fields: dict[str, str] = {"grant_type": form.grant}
     match form.grant:
@@ -174,7 +174,7 @@ def _form(body: bytes) -> Mapping[str, object]:
     return answer
 
 
-def _assertion(form: OAuth, endpoint: str, held: Held, now: float) -> str:
+def _assertion(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> str:
     """RFC 7523 section 3: the client signs, for this endpoint and this minute, that it is itself."""
     claims = {
         "iss": held.client_id,

@@ -17,14 +17,14 @@ from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit, Resolver, system_resolver
 from toolgen.execute.oauth.rotation import Rotation
-from toolgen.execute.oauth.token_endpoint import Held, Issued, read_answer, request
+from toolgen.execute.oauth.token_endpoint import Issued, ResolvedSecrets, read_answer, request
 from toolgen.execute.outbound.client import ask
-from toolgen.execute.outbound.request import OutboundError, Tls, Via
-from toolgen.execute.secrets import Secret, SecretReference, Secrets
+from toolgen.execute.outbound.request import OutboundError, TlsMaterial, Via
+from toolgen.execute.secrets import Secret, SecretReference, SecretResolver
 from toolgen.model.auth import OAuth
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Grant", "Grants", "Token"]
+__all__ = ["BearerToken", "OAuthClient", "OAuthClients"]
 
 _MAX_GRANTS = 256
 _MAX_TOKENS = 10_000
@@ -38,7 +38,7 @@ log = logging.getLogger("toolgen.secrets")
 Jitter = Callable[[float, float], float]
 
 
-class Token(Unprinted, frozen=True, kw_only=True):
+class BearerToken(Unprinted, frozen=True, kw_only=True):
     """A bearer token. It may be sent until `until`, and is worth replacing from `ahead` on (monotonic seconds)."""
 
     value: str
@@ -52,21 +52,21 @@ class Token(Unprinted, frozen=True, kw_only=True):
 class _Slot(Struct, kw_only=True):
     """What is known of one token: that it is there, that it is being asked for, or that it cannot be had for a while."""
 
-    token: Token | None = None
-    asking: asyncio.Task[Token] | None = None
+    token: BearerToken | None = None
+    asking: asyncio.Task[BearerToken] | None = None
     fault: str = ""
     wait: float = 0.0
     faults: int = 0
     mended: float = -_MENDED_S
 
 
-class Grants:
+class OAuthClients:
     """The tokens of one source. `folder` is where refresh tokens that services rotate are kept; `permit` is asked about every endpoint."""
 
     def __init__(
         self,
         *,
-        secrets: Secrets,
+        secrets: SecretResolver,
         permit: Permit,
         clock: Clock,
         source: str = "",
@@ -81,14 +81,14 @@ class Grants:
         self.rotation = Rotation(folder, source)
         self.resolver = resolver
         self.jitter = jitter
-        self._grants: OrderedDict[tuple[OAuth, str], Grant] = OrderedDict()
+        self._grants: OrderedDict[tuple[OAuth, str], OAuthClient] = OrderedDict()
 
-    def grant(self, form: OAuth, endpoint: str) -> Grant:
+    def grant(self, form: OAuth, endpoint: str) -> OAuthClient:
         """The tokens of one form at one endpoint: the same object for the same, also after a policy was read again."""
         key = (form, endpoint)
         found = self._grants.get(key)
         if found is None:
-            found = self._grants[key] = Grant(self, form, endpoint)
+            found = self._grants[key] = OAuthClient(self, form, endpoint)
             if len(self._grants) > _MAX_GRANTS:
                 self._grants.popitem(last=False)
         return found
@@ -99,10 +99,10 @@ class Grants:
             await grant.close()
 
 
-class Grant:
+class OAuthClient:
     """The tokens of one client at one endpoint: one, or for an exchange one for each caller and its token."""
 
-    def __init__(self, grants: Grants, form: OAuth, endpoint: str) -> None:
+    def __init__(self, grants: OAuthClients, form: OAuth, endpoint: str) -> None:
         self._grants = grants
         self._clock = grants.clock
         self.form = form
@@ -185,14 +185,14 @@ class Grant:
     def _ask(self, slot: _Slot, subject: Secret | None) -> None:
         task = slot.asking = asyncio.get_running_loop().create_task(self._renewed(slot, subject))
 
-        def done(finished: asyncio.Task[Token]) -> None:
+        def done(finished: asyncio.Task[BearerToken]) -> None:
             slot.asking = None
             if not finished.cancelled():
                 finished.exception()  # said already; nobody may be waiting
 
         task.add_done_callback(done)
 
-    async def _renewed(self, slot: _Slot, subject: Secret | None) -> Token:
+    async def _renewed(self, slot: _Slot, subject: Secret | None) -> BearerToken:
         began = self._clock.monotonic()
         try:
             issued = await self._issued(subject)
@@ -205,7 +205,7 @@ class Grant:
             raise self._failure(why) from None
         slot.fault, slot.faults, slot.wait = "", 0, 0.0
         spare = min(_SPARE_S, issued.seconds / 10)
-        slot.token = Token(
+        slot.token = BearerToken(
             value=issued.token,
             ahead=began + issued.seconds * self._grants.jitter(*_AHEAD),
             until=began + issued.seconds - spare,
@@ -214,7 +214,7 @@ class Grant:
 
     async def _issued(self, subject: Secret | None) -> Issued:
         form = self.form
-        held = Held(
+        held = ResolvedSecrets(
             client_id=await self._value(form.client_id),
             client_secret=await self._value(form.client_secret),
             private_key=await self._value(form.private_key),
@@ -225,7 +225,7 @@ class Grant:
         configured = await self._value(form.refresh_token)
         async with self._grants.rotation.held(self._endpoint, held.client_id, configured) as place:
             given = place.read()
-            used = Held(
+            used = ResolvedSecrets(
                 client_id=held.client_id,
                 client_secret=held.client_secret,
                 private_key=held.private_key,
@@ -236,7 +236,7 @@ class Grant:
                 place.keep(issued.refresh_token)
             return issued
 
-    async def _post(self, held: Held) -> Issued:
+    async def _post(self, held: ResolvedSecrets) -> Issued:
         via = Via(
             permit=self._grants.permit,
             destination=Destination(host="", port=0, service="http"),
@@ -246,11 +246,11 @@ class Grant:
         asked = request(self.form, self._endpoint, held, self._clock.now())
         return read_answer(await ask(asked, via), self.form.scopes)
 
-    async def _tls(self) -> Tls:
+    async def _tls(self) -> TlsMaterial:
         given = self.form.tls
         if given is None:
-            return Tls()
-        return Tls(
+            return TlsMaterial()
+        return TlsMaterial(
             certificate=await self._value(given.certificate),
             key=await self._value(given.key),
             authorities=await self._value(given.authorities),

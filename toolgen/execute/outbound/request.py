@@ -14,7 +14,7 @@ __all__ = [
     "OutboundRequest",
     "OutboundResponse",
     "RefusedError",
-    "Tls",
+    "TlsMaterial",
     "UnreachableError",
     "Via",
 ]
@@ -34,7 +34,7 @@ class UnreachableError(OutboundError):
     """There is no answer because nobody gave one: no connection, no time, no name. Who answered something else was reached."""
 
 
-class Tls(Unprinted, frozen=True, kw_only=True):
+class TlsMaterial(Unprinted, frozen=True, kw_only=True):
     """What a connection shows, a certificate with its key, and the authorities it believes besides the usual ones: PEM, "" for none."""
 
     certificate: str = ""
@@ -51,7 +51,7 @@ class Via(Struct, frozen=True, kw_only=True):
     permit: Permit | None = None
     destination: Destination = field(default_factory=lambda: Destination(host="", port=0))
     resolver: Resolver = system_resolver
-    tls: Tls = field(default_factory=Tls)
+    tls: TlsMaterial = field(default_factory=TlsMaterial)
     total_s: float = _TOTAL_S
 
 

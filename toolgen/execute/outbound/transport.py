@@ -27,7 +27,7 @@ from toolgen.execute.outbound.request import (
     OutboundRequest,
     OutboundResponse,
     RefusedError,
-    Tls,
+    TlsMaterial,
     UnreachableError,
     Via,
 )
@@ -37,7 +37,7 @@ __all__ = ["exchange"]
 
 
 @lru_cache(maxsize=16)
-def context_of(tls: Tls) -> ssl.SSLContext:
+def context_of(tls: TlsMaterial) -> ssl.SSLContext:
     """What a connection is made with. The server's own certificate and name are checked as ever. Raises `OutboundError`, with nothing in it
     of what it was given."""
     context = ssl.create_default_context()
@@ -56,7 +56,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def _show(context: ssl.SSLContext, tls: Tls) -> None:
+def _show(context: ssl.SSLContext, tls: TlsMaterial) -> None:
     """OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
@@ -66,7 +66,7 @@ def _show(context: ssl.SSLContext, tls: Tls) -> None:
             _load(context, tls, file, file.name)
 
 
-def _load(context: ssl.SSLContext, tls: Tls, file: IO[bytes], name: str) -> None:
+def _load(context: ssl.SSLContext, tls: TlsMaterial, file: IO[bytes], name: str) -> None:
     file.write(f"{tls.key.strip()}\n{tls.certificate.strip()}\n".encode())
     file.flush()
     context.load_cert_chain(name, password=lambda: "")  # nobody is there to be asked for one
@@ -143,14 +143,14 @@ class _Transport(httpx.AsyncBaseTransport):
             )
         )
         return httpx.Response(
-            status_code=answer.status, headers=answer.headers, stream=_Stream(answer), extensions=answer.extensions
+            status_code=answer.status, headers=answer.headers, stream=_BodyStream(answer), extensions=answer.extensions
         )
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
 
-class _Stream(httpx.AsyncByteStream):
+class _BodyStream(httpx.AsyncByteStream):
     """A body as httpx wants it."""
 
     def __init__(self, answer: httpcore.Response) -> None:

@@ -11,21 +11,21 @@ from msgspec.structs import replace
 from toolgen.clock import Clock
 from toolgen.errors import SecretError
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.connector import Dialer, Refusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.execute.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts, system_resolver
 from toolgen.execute.http.message import UndecodableError
 from toolgen.execute.http.reply import BrokenError, TimedOutError, UnsentError
-from toolgen.execute.http.request_builder import Request
+from toolgen.execute.http.request_builder import HttpRequest
 from toolgen.execute.http.sigv4 import AwsKey, sign_aws
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.model.verdict import Verdict
 
-__all__ = ["Upload", "upload"]
+__all__ = ["UploadRequest", "upload"]
 
 _MAX_ANSWER_SIZE = 4096
 _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, total_s=15.0)
 
 
-class Upload(Struct, frozen=True, kw_only=True):
+class UploadRequest(Struct, frozen=True, kw_only=True):
     """One request: how and where, its headers (secrets among them are resolved when it is sent) and what it carries."""
 
     method: str
@@ -36,10 +36,10 @@ class Upload(Struct, frozen=True, kw_only=True):
     region: str = ""
     aws: Mapping[str, SecretReference] = {}
 
-    def request(self, secrets: Secrets, now: float) -> Request:
+    def request(self, secrets: SecretResolver, now: float) -> HttpRequest:
         """As it is sent, with its secrets; signed for S3 where it has a region. Raises `SecretError`."""
         headers = {name: secrets.resolve(it).reveal() for name, it in self.headers.items()}
-        made = Request(
+        made = HttpRequest(
             method=self.method,
             url=self.url,
             headers=(("Content-Type", self.content_type), *headers.items()),
@@ -58,7 +58,9 @@ class Upload(Struct, frozen=True, kw_only=True):
         return sign_aws(made, key, now)
 
 
-async def upload(outgoing: Upload, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver) -> None:
+async def upload(
+    outgoing: UploadRequest, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver
+) -> None:
     """Returns once the other side said that it has it (any 2xx). Raises `OSError`, with a text that holds no secret."""
 
     def permitted(destination: Destination) -> Verdict:
@@ -66,14 +68,14 @@ async def upload(outgoing: Upload, *, permit: Permit, clock: Clock, resolver: Re
 
     dialer = Dialer(permit=permitted, resolver=resolver, timeouts=_TIMEOUTS, clock=clock)
     try:
-        sent = outgoing.request(Secrets(), clock.now())
+        sent = outgoing.request(SecretResolver(), clock.now())
         async with asyncio.timeout(_TIMEOUTS.total_s):
             target = Target.of(outgoing.url)
             addresses = await dialer.addresses(target)
             reply = await dialer.client(target, addresses[0]).send(sent, _MAX_ANSWER_SIZE, asyncio.Semaphore())
             if not 200 <= reply.status < 300:
                 raise OSError(f"the answer is {reply.status}")
-    except Refusal as refusal:
+    except EgressRefusal as refusal:
         raise OSError(refusal.verdict.reason) from None
     except TimeoutError:
         raise OSError("it did not answer in time") from None

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.execute.base import Destination, Permit
-from toolgen.execute.http.connector import Refusal, Resolver, system_resolver
-from toolgen.execute.secrets import Secret, SecretReference, Secrets
+from toolgen.execute.http.connector import EgressRefusal, Resolver, system_resolver
+from toolgen.execute.secrets import Secret, SecretReference, SecretResolver
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.model.call import Statement
 from toolgen.model.database_url import ServerLocation
@@ -27,14 +27,14 @@ from toolgen.model.result import Delivery, Error, Failed, Success
 from toolgen.model.verdict import Allow, Ask, Deny
 
 __all__ = [
+    "AnswerTooLargeError",
+    "DatabaseUnreachableError",
     "Driver",
     "LostConnectionError",
     "Pool",
     "PoolExhaustedError",
     "Reach",
-    "Sessions",
-    "TooLargeError",
-    "UnreachableError",
+    "SessionPool",
     "most_received",
 ]
 
@@ -221,7 +221,7 @@ _RETRY_S: Final = 1.0
 _SLACK: Final = 8_000_000  # bytes: a row may hold more than is given of it, but not any amount
 
 
-class TooLargeError(Exception):
+class AnswerTooLargeError(Exception):
     """The server sends more than is read of one answer. What is left of it is on its way, so the connection is of no use."""
 
 
@@ -230,7 +230,7 @@ def most_received(statement: Statement) -> int:
     return 4 * statement.max_bytes + _SLACK
 
 
-class UnreachableError(Exception):
+class DatabaseUnreachableError(Exception):
     """No session could be made. `reason` and `suggestion` are our own words, for the caller and the operator."""
 
     def __init__(self, reason: str, suggestion: str = "") -> None:
@@ -239,7 +239,7 @@ class UnreachableError(Exception):
         self.suggestion = suggestion
 
 
-class Sessions(Generic[C]):
+class SessionPool(Generic[C]):
     """The sessions of one source. The pool is made at the first statement: it belongs to the loop that runs it."""
 
     def __init__(self, driver: Driver[C], location: ServerLocation, clock: Clock, *, wait_s: float = _WAIT_S) -> None:
@@ -265,9 +265,9 @@ class Sessions(Generic[C]):
                 "the operator can raise pool_size",
                 retry_after_s=_RETRY_S,
             )
-        except UnreachableError as error:
+        except DatabaseUnreachableError as error:
             return unavailable(error.reason, error.suggestion, retry_after_s=_RETRY_S)
-        except Refusal as refusal:
+        except EgressRefusal as refusal:
             verdict = refusal.verdict
             return Failed(
                 error=Error(
@@ -276,7 +276,7 @@ class Sessions(Generic[C]):
             )
         except LostConnectionError:
             return unavailable("the database closed the connection", retry_after_s=_RETRY_S)
-        except TooLargeError:
+        except AnswerTooLargeError:
             return failed(
                 "response_too_large",
                 f"one row of the answer has more than {most_received(statement) // 1_000_000} MB",
@@ -315,7 +315,7 @@ class Reach:
         self,
         *,
         password: SecretReference | None,
-        secrets: Secrets,
+        secrets: SecretResolver,
         permit: Permit | None,
         resolver: Resolver = system_resolver,
     ) -> None:
@@ -331,7 +331,7 @@ class Reach:
     async def addresses(self, location: ServerLocation) -> Sequence[str]:
         """Every address of the server, each of them permitted; none for a Unix socket, which is a file of this machine.
 
-        Raises `Refusal`, and `OSError` when the name has no address.
+        Raises `EgressRefusal`, and `OSError` when the name has no address.
         """
         if location.socket:
             return ()
@@ -352,9 +352,9 @@ class Reach:
             case Allow():
                 return
             case Deny() as verdict:
-                raise Refusal(verdict)
+                raise EgressRefusal(verdict)
             case Ask(rule=rule, reason=reason):
-                raise Refusal(Deny(rule=rule, reason=reason, code="egress_refused"))
+                raise EgressRefusal(Deny(rule=rule, reason=reason, code="egress_refused"))
 
 
 def _is_literal(host: str) -> bool:

@@ -19,15 +19,15 @@ from toolgen.execute.sql.engine import (
     FUNCTION,
     GROUPING,
     UNKNOWN,
-    Change,
+    CommitState,
     Reason,
-    Watch,
+    StatementWatch,
     not_a_change,
     told,
 )
 from toolgen.execute.sql.result_rows import (
-    Answer,
-    Column,
+    AnswerColumn,
+    RowCollector,
     failed,
     not_a_query,
     timed_out,
@@ -115,7 +115,7 @@ def rest() -> None:
     """Nothing is held between two statements: a file is locked for every writer while it is open."""
 
 
-def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed:
     """The statement's rows, or its plan, on a connection of its own. `prefix`: that of the dialect's EXPLAIN, or ""."""
     try:
         # The library makes a database file that is not there, read-only or not.
@@ -131,7 +131,7 @@ def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Succes
         return _explained(error, statement, watch)
 
 
-def change(path: Path, change: Change, watch: Watch, committing: Callable[[], None]) -> Success | Failed:
+def change(path: Path, change: CommitState, watch: StatementWatch, committing: Callable[[], None]) -> Success | Failed:
     """Makes the change, on a connection that may write; DuckDB opens none while another one reads the file.
 
     `committing` is called when from here on only the commit's answer says whether it was made.
@@ -155,7 +155,9 @@ def _unreadable() -> Failed:
     return failed("upstream_error", "the database cannot be read", "the operator should check the file")
 
 
-def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+def _read(
+    connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: StatementWatch
+) -> Success | Failed:
     parsed = connection.extract_statements(statement.sql)
     if len(parsed) != 1 or parsed[0].type is not duckdb.StatementType.SELECT:
         return not_a_query(statement)
@@ -166,8 +168,8 @@ def _read(connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: s
 
 
 def _answer(
-    connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: Watch, *, dates: bool
-) -> Answer | None:
+    connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: StatementWatch, *, dates: bool
+) -> RowCollector | None:
     """The rows, or None if a date may be infinity and `dates` are not read as texts, or if the time is up."""
     connection.execute(prefix + statement.sql, list(statement.parameters))
     described = [(str(name), kind) for name, kind, *_ in connection.description or ()]
@@ -177,7 +179,9 @@ def _answer(
         seen = ", ".join(f"CAST(#{place} AS {cast})" if cast else f"#{place}" for place, cast in enumerate(casts, 1))
         connection.execute(f"SELECT {seen} FROM ({statement.sql})", list(statement.parameters))  # noqa: S608 - the guard's text
     kinds = [kind for _, kind in described]
-    answer = Answer(statement, [Column(name=name, type=str(kind).strip('"').lower()) for name, kind in described])
+    answer = RowCollector(
+        statement, [AnswerColumn(name=name, type=str(kind).strip('"').lower()) for name, kind in described]
+    )
     while rows := connection.fetchmany(_FETCHED):
         if watch.stop():
             return None
@@ -190,7 +194,7 @@ def _answer(
 
 
 def _write(
-    connection: duckdb.DuckDBPyConnection, change: Change, watch: Watch, committing: Callable[[], None]
+    connection: duckdb.DuckDBPyConnection, change: CommitState, watch: StatementWatch, committing: Callable[[], None]
 ) -> Success | Failed:
     """Rolled back by closing the connection wherever it is not committed."""
     statement = change.statement
@@ -211,7 +215,7 @@ def _write(
     return change.done(rows)
 
 
-def _explained(error: duckdb.Error, statement: Statement, watch: Watch) -> Failed:
+def _explained(error: duckdb.Error, statement: Statement, watch: StatementWatch) -> Failed:
     """Our own words for what DuckDB said: its text may quote the data, so it goes no further."""
     delivery = Delivery(sql=statement.sql)
     if watch.stop() or isinstance(error, duckdb.InterruptException):

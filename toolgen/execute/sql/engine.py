@@ -30,10 +30,10 @@ __all__ = [
     "FUNCTION",
     "GROUPING",
     "UNKNOWN",
-    "Change",
+    "CommitState",
     "Engine",
     "Reason",
-    "Watch",
+    "StatementWatch",
     "explain_errno",
     "explain_sqlstate",
     "not_a_change",
@@ -64,7 +64,7 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
-class Watch(Struct, kw_only=True):
+class StatementWatch(Struct, kw_only=True):
     """Shared by the thread that runs a statement and the one that looks at the clock.
 
     An engine that cannot be asked to look now and then leaves an `interrupt`, which is called when it must stop.
@@ -91,7 +91,7 @@ class Watch(Struct, kw_only=True):
                 self._interrupt()
 
 
-class Change(Struct):
+class CommitState(Struct):
     """`committing` is true while nobody can say whether the database has made the change."""
 
     statement: Statement

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import ConfigError
 from toolgen.execute.base import Permit
-from toolgen.execute.secrets import SecretReference, Secrets
+from toolgen.execute.secrets import SecretReference, SecretResolver
 from toolgen.execute.sql.connections import Reach
-from toolgen.execute.sql.engine import EXPLAIN, Change, Engine
+from toolgen.execute.sql.engine import EXPLAIN, CommitState, Engine
 from toolgen.execute.sql.result_rows import failed, with_samples
 from toolgen.execute.sql.sandbox_pool import FileEngine
 from toolgen.execute.sql.table_descriptions import describe_table, list_tables, with_estimate
@@ -155,13 +155,13 @@ class SqlExecutor:
         location: str,
         *,
         password: SecretReference | None = None,
-        secrets: Secrets | None = None,
+        secrets: SecretResolver | None = None,
         permit: Permit | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Raises `ConfigError` for a location that is none."""
         self._location = parse_location(location)
-        self._reach = Reach(password=password, secrets=secrets or Secrets(), permit=permit)
+        self._reach = Reach(password=password, secrets=secrets or SecretResolver(), permit=permit)
         self._clock = clock or SystemClock()
         self._opened: Engine | None = None
 
@@ -204,7 +204,7 @@ class SqlExecutor:
         if isinstance(counted, Failed):
             return counted.error if counted.error.code in {"sql_failed", "egress_refused"} else None
         rows: Any = counted.data
-        refused = Change(statement).refused(int(rows["rows"][0][0]))
+        refused = CommitState(statement).refused(int(rows["rows"][0][0]))
         return None if refused is None else refused.error
 
     def preview(self, call: Call) -> JsonObject:

@@ -12,9 +12,15 @@ from msgspec import Struct
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.execute.secrets import Secret
-from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
-from toolgen.execute.sql.engine import EXPLAIN, Change, explain_errno, not_a_change
-from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query
+from toolgen.execute.sql.connections import (
+    DatabaseUnreachableError,
+    LostConnectionError,
+    Reach,
+    SessionPool,
+    most_received,
+)
+from toolgen.execute.sql.engine import EXPLAIN, CommitState, explain_errno, not_a_change
+from toolgen.execute.sql.result_rows import AnswerColumn, RowCollector, failed, not_a_query
 from toolgen.model.call import Statement
 from toolgen.model.database import MYSQL_CASCADES_OF, MYSQL_TABLE_NAMES, Cascade, mysql_table_names
 from toolgen.model.database_url import ServerLocation
@@ -24,7 +30,7 @@ from toolgen.model.schema import Json
 try:
     from pymysql.err import InterfaceError, MySQLError
 
-    from toolgen.execute.sql.mysql_protocol import Field, NamedContext, Prepared, WireConnection
+    from toolgen.execute.sql.mysql_protocol import NamedContext, PreparedStatement, ResultField, WireConnection
 except ImportError as error:
     raise ConfigError(
         "the driver of MySQL and MariaDB is not installed", suggestion='install it with: pip install "toolgen[mysql]"'
@@ -50,7 +56,7 @@ _MYSQL: Final = ("cte_max_recursion_depth = 4294967295",)
 _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 
-class _Session(Struct, kw_only=True):
+class _MySQLSession(Struct, kw_only=True):
     connection: WireConnection
     mariadb: bool
     table_names: str = ""  # how this server compares names of tables, as in `Database`
@@ -61,18 +67,18 @@ class MysqlEngine:
     """Runs statements on the database at `location`."""
 
     def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
-        self._sessions = Sessions(_Driver(location, reach), location, clock)
+        self._sessions = SessionPool(_Driver(location, reach), location, clock)
 
     async def run(self, statement: Statement) -> Success | Failed:
-        async def work(session: _Session) -> Success | Failed:
+        async def work(session: _MySQLSession) -> Success | Failed:
             return await _guarded(session, statement, explain=False)
 
         return await self._sessions.run(statement, work, (MySQLError,))
 
     async def change(self, statement: Statement) -> Success | Failed:
-        change = Change(statement)
+        change = CommitState(statement)
 
-        async def work(session: _Session) -> Success | Failed:
+        async def work(session: _MySQLSession) -> Success | Failed:
             try:
                 return await _change(session, change)
             except MySQLError as error:
@@ -83,7 +89,7 @@ class MysqlEngine:
         return change.ended(await self._sessions.run(statement, work, (MySQLError,)))
 
     async def explain(self, statement: Statement) -> Success | Failed:
-        async def work(session: _Session) -> Success | Failed:
+        async def work(session: _MySQLSession) -> Success | Failed:
             return await _guarded(session, statement, explain=True)
 
         return await self._sessions.run(statement, work, (MySQLError,))
@@ -99,9 +105,9 @@ class _Driver:
         self._location = location
         self._reach = reach
 
-    async def open(self) -> _Session:
+    async def open(self) -> _MySQLSession:
         connection = await self._connect()
-        session = _Session(connection=connection, mariadb="mariadb" in str(connection.get_server_info()).lower())
+        session = _MySQLSession(connection=connection, mariadb="mariadb" in str(connection.get_server_info()).lower())
         try:
             session.table_names = mysql_table_names((await _listed(session, MYSQL_TABLE_NAMES, []))[0][0])
         except BaseException:
@@ -114,7 +120,7 @@ class _Driver:
         try:
             addresses = await self._reach.addresses(location)
         except OSError as error:
-            raise UnreachableError(
+            raise DatabaseUnreachableError(
                 "the name of the database server cannot be resolved", "the operator should check its host"
             ) from error
         secret = await self._reach.password()
@@ -152,7 +158,7 @@ class _Driver:
             requires_tls=location.sslmode if location.sslmode not in {"disable", "prefer"} else "",
         )
 
-    async def begin(self, session: _Session, timeout_s: float) -> None:
+    async def begin(self, session: _MySQLSession, timeout_s: float) -> None:
         try:
             connection = session.connection
             await connection.reset()
@@ -162,12 +168,12 @@ class _Driver:
         except MySQLError as error:
             raise LostConnectionError from error
 
-    async def end(self, session: _Session) -> None:
+    async def end(self, session: _MySQLSession) -> None:
         if session.streams:
             raise LostConnectionError
         await session.connection.command("ROLLBACK")
 
-    async def abandon(self, session: _Session) -> bool:
+    async def abandon(self, session: _MySQLSession) -> bool:
         """Closing a connection does not end its statement: the server notices when it next writes, which may be never."""
         session.connection.close()
         if session.streams:
@@ -180,7 +186,7 @@ class _Driver:
                 killer.close()
         return not session.streams
 
-    async def gone(self, session: _Session) -> bool:
+    async def gone(self, session: _MySQLSession) -> bool:
         """A killed connection is listed until its statement looks up, and some functions do not."""
         other = await self.open()
         try:
@@ -205,7 +211,7 @@ def _tls(location: ServerLocation) -> ssl.SSLContext | None:
         if "sslcert" in files:
             context.load_cert_chain(files["sslcert"], files.get("sslkey"))
     except OSError as error:
-        raise UnreachableError(
+        raise DatabaseUnreachableError(
             "a certificate for the database cannot be read", "the operator should check sslrootcert, sslcert and sslkey"
         ) from error
     return context
@@ -230,7 +236,7 @@ def _settings(timeout_s: float, *, mariadb: bool) -> str:
     )
 
 
-def _compares_otherwise(session: _Session, statement: Statement) -> Failed | None:
+def _compares_otherwise(session: _MySQLSession, statement: Statement) -> Failed | None:
     """A server that was set up again may take two names for one that the guard held for two."""
     if statement.table_names in {"", session.table_names}:
         return None
@@ -242,7 +248,7 @@ def _compares_otherwise(session: _Session, statement: Statement) -> Failed | Non
     )
 
 
-async def _guarded(session: _Session, statement: Statement, *, explain: bool) -> Success | Failed:
+async def _guarded(session: _MySQLSession, statement: Statement, *, explain: bool) -> Success | Failed:
     if refused := _compares_otherwise(session, statement):
         return refused
     try:
@@ -257,7 +263,7 @@ async def _guarded(session: _Session, statement: Statement, *, explain: bool) ->
         return _explained(error, session, statement)
 
 
-def _explained(error: MySQLError, session: _Session, statement: Statement) -> Failed:
+def _explained(error: MySQLError, session: _MySQLSession, statement: Statement) -> Failed:
     """Our own words for what the server said. Raises it again when the connection is lost."""
     number = _number(error)
     if number in _LOST or isinstance(error, InterfaceError) or session.connection.closed:
@@ -266,7 +272,7 @@ def _explained(error: MySQLError, session: _Session, statement: Statement) -> Fa
     return explain_errno(number, statement, str(error))
 
 
-async def _change(session: _Session, change: Change) -> Success | Failed:
+async def _change(session: _MySQLSession, change: CommitState) -> Success | Failed:
     """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it."""
     statement, connection = change.statement, session.connection
     if refused := _compares_otherwise(session, statement):
@@ -299,7 +305,7 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     return change.done(rows)
 
 
-async def _cascades(session: _Session, statement: Statement) -> list[Cascade]:
+async def _cascades(session: _MySQLSession, statement: Statement) -> list[Cascade]:
     found: list[Cascade] = []
     for table in statement.tables:
         listed = await _listed(session, MYSQL_CASCADES_OF, [table.rpartition(".")[2]] * 4)
@@ -310,12 +316,12 @@ async def _cascades(session: _Session, statement: Statement) -> list[Cascade]:
     return found
 
 
-async def _rolls_back(session: _Session, table: str) -> bool:
+async def _rolls_back(session: _MySQLSession, table: str) -> bool:
     schema, _, name = table.rpartition(".")
     return bool(await _listed(session, _TRANSACTIONAL, [schema, name]))
 
 
-async def _listed(session: _Session, question: str, values: list[Json]) -> list[Sequence[object]]:
+async def _listed(session: _MySQLSession, question: str, values: list[Json]) -> list[Sequence[object]]:
     """Every row of the answer to a question of our own."""
     prepared = await _prepare(session, question)
     session.streams = True
@@ -325,20 +331,20 @@ async def _listed(session: _Session, question: str, values: list[Json]) -> list[
     return found
 
 
-async def _prepare(session: _Session, sql: str) -> Prepared:
+async def _prepare(session: _MySQLSession, sql: str) -> PreparedStatement:
     session.streams = True
     prepared = await session.connection.prepare(sql)
     session.streams = False
     return prepared
 
 
-async def _read(session: _Session, prepared: Prepared, statement: Statement) -> Success | Failed:
+async def _read(session: _MySQLSession, prepared: PreparedStatement, statement: Statement) -> Success | Failed:
     session.streams = True
     fields = await session.connection.execute(prepared, statement.parameters)
     if not fields:
         session.streams = False
         return not_a_query(statement)
-    answer = Answer(statement, [_column(field) for field in fields])
+    answer = RowCollector(statement, [_column(field) for field in fields])
     rows = session.connection.rows(fields, most_received(statement), statement.max_cell_bytes)
     async for row in rows:
         nested = any(isinstance(value, (list, dict)) for value in row)
@@ -349,8 +355,8 @@ async def _read(session: _Session, prepared: Prepared, statement: Statement) -> 
     return answer.success()
 
 
-def _column(field: Field) -> Column:
-    return Column(name=field.name, type=field.type, computed=not field.table)
+def _column(field: ResultField) -> AnswerColumn:
+    return AnswerColumn(name=field.name, type=field.type, computed=not field.table)
 
 
 def _number(error: BaseException) -> int:
@@ -358,18 +364,18 @@ def _number(error: BaseException) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _unreachable(error: BaseException | None) -> UnreachableError:
+def _unreachable(error: BaseException | None) -> DatabaseUnreachableError:
     match _number(error) if error is not None else 0:
         case 1045 | 1044 | 1698 | 2061:
-            return UnreachableError(
+            return DatabaseUnreachableError(
                 "the database does not accept the gateway's credentials", "the operator should check user and password"
             )
         case 1049:
-            return UnreachableError("the server has no such database", "the operator should check its name")
+            return DatabaseUnreachableError("the server has no such database", "the operator should check its name")
         case 1040 | 1203 | 1226:
-            return UnreachableError("the database server takes no more connections")
+            return DatabaseUnreachableError("the database server takes no more connections")
         case 2026:
-            return UnreachableError(
+            return DatabaseUnreachableError(
                 "no TLS connection to the database can be made", "the operator should check sslmode"
             )
-    return UnreachableError("the database server cannot be reached", "the operator should check it")
+    return DatabaseUnreachableError("the database server cannot be reached", "the operator should check it")

@@ -19,12 +19,12 @@ from pymysql.constants import CLIENT, COMMAND, FIELD_TYPE, FLAG
 from pymysql.err import OperationalError
 from pymysql.protocol import MysqlPacket
 
-from toolgen.execute.sql.connections import TooLargeError
+from toolgen.execute.sql.connections import AnswerTooLargeError
 from toolgen.execute.sql.result_rows import shortest_float
 from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.schema import Json
 
-__all__ = ["Field", "NamedContext", "Prepared", "WireConnection", "decoded_row"]
+__all__ = ["NamedContext", "PreparedStatement", "ResultField", "WireConnection", "decoded_row"]
 
 _RESET: Final = 0x1F  # COM_RESET_CONNECTION
 _BINARY: Final = 63  # the character set of bytes
@@ -53,7 +53,7 @@ _TEXTS: Final = {
 }  # fmt: skip
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class ResultField(Struct, frozen=True, kw_only=True):
     """A column of a result. `table`: the one it stands in, or "" for what was computed."""
 
     name: str
@@ -79,7 +79,7 @@ class Field(Struct, frozen=True, kw_only=True):
         return _NAMES.get(self.kind, "unknown") + unsigned
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
+class PreparedStatement(Struct, frozen=True, kw_only=True):
     """A statement the server has read. `columns` 0: it has no result, so it is no query (INTO OUTFILE included)."""
 
     id: int
@@ -139,16 +139,16 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         await self._execute_command(_RESET, b"")
         await self._read_packet()
 
-    async def prepare(self, sql: str) -> Prepared:
+    async def prepare(self, sql: str) -> PreparedStatement:
         """Has the server read one statement. Raises aiomysql's errors."""
         await self._execute_command(COMMAND.COM_STMT_PREPARE, sql)
         data: bytes = (await self._read_packet()).get_all_data()
         _, number, columns, parameters = struct.unpack_from("<BIHH", data)
         await self._skip(parameters)
         await self._skip(columns)
-        return Prepared(id=number, columns=columns, parameters=parameters)
+        return PreparedStatement(id=number, columns=columns, parameters=parameters)
 
-    async def execute(self, prepared: Prepared, values: Sequence[Json]) -> tuple[Field, ...]:
+    async def execute(self, prepared: PreparedStatement, values: Sequence[Json]) -> tuple[ResultField, ...]:
         """Starts it with these values; `rows` then gives the rows. No fields: there are none."""
         await self._execute_command(COMMAND.COM_STMT_EXECUTE, _execute_message(prepared, values))
         packet = await self._read_packet()
@@ -164,19 +164,19 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         await self._read_packet()  # EOF
         return tuple(fields)
 
-    async def change(self, prepared: Prepared, values: Sequence[Json]) -> int:
+    async def change(self, prepared: PreparedStatement, values: Sequence[Json]) -> int:
         """Runs it with these values; how many rows it changed."""
         await self._execute_command(COMMAND.COM_STMT_EXECUTE, _execute_message(prepared, values))
         data: bytes = (await self._read_packet()).get_all_data()
         if data[:1] != b"\x00":
             self.close()
             raise OperationalError(_LOST, "the server answers something other than a count")
-        return _Reader(data, 1).length()
+        return _PacketReader(data, 1).length()
 
-    async def rows(self, fields: Sequence[Field], most: int, most_cell: int) -> AsyncIterator[list[object]]:
+    async def rows(self, fields: Sequence[ResultField], most: int, most_cell: int) -> AsyncIterator[list[object]]:
         """The rows, one by one as they arrive. A document of more than `most_cell` bytes is left as text.
 
-        Raises `TooLargeError` for a row of more than `most` bytes, most of which is then unread.
+        Raises `AnswerTooLargeError` for a row of more than `most` bytes, most of which is then unread.
         """
         while True:
             self._allowed = most
@@ -190,7 +190,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         """aiomysql's: what a packet announces is read only when it is allowed to be that long."""
         self._allowed -= num_bytes
         if self._allowed < 0:
-            raise TooLargeError
+            raise AnswerTooLargeError
         data: bytes = await super()._read_bytes(num_bytes)
         return data
 
@@ -200,7 +200,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
                 await self._read_packet()
 
 
-def _execute_message(prepared: Prepared, values: Sequence[Json]) -> bytes:
+def _execute_message(prepared: PreparedStatement, values: Sequence[Json]) -> bytes:
     head = struct.pack("<IBI", prepared.id, _NO_CURSOR, 1)
     if not values:
         return head
@@ -239,7 +239,7 @@ def _length(number: int) -> bytes:
     return b"\xfe" + struct.pack("<Q", number)
 
 
-class _Reader:
+class _PacketReader:
     """One packet, read from front to back."""
 
     __slots__ = ("_data", "_place")
@@ -277,12 +277,12 @@ class _Reader:
         return self.take(self.length())
 
 
-def _field(data: bytes) -> Field:
-    reader = _Reader(data)
+def _field(data: bytes) -> ResultField:
+    reader = _PacketReader(data)
     _catalog, _schema, _table, origin, name, _origin_name = (reader.counted() for _ in range(6))
     reader.take(1)
     charset, _width, kind, flags, _decimals = struct.unpack("<HIBHB", reader.take(10))
-    return Field(
+    return ResultField(
         name=name.decode("utf-8", "replace"),
         table=origin.decode("utf-8", "replace"),
         kind=kind,
@@ -291,18 +291,18 @@ def _field(data: bytes) -> Field:
     )
 
 
-def decoded_row(data: bytes, fields: Sequence[Field], most_cell: int) -> list[object]:
+def decoded_row(data: bytes, fields: Sequence[ResultField], most_cell: int) -> list[object]:
     """The values of one row of a prepared statement. A JSON document of more than `most_cell` bytes is left as text."""
     size = (len(fields) + 9) // 8
     nulls = data[1 : 1 + size]
-    reader = _Reader(data, 1 + size)
+    reader = _PacketReader(data, 1 + size)
     return [
         None if nulls[(index + 2) // 8] >> (index + 2) % 8 & 1 else _value(reader, field, most_cell)
         for index, field in enumerate(fields)
     ]
 
 
-def _value(reader: _Reader, field: Field, most_cell: int) -> object:
+def _value(reader: _PacketReader, field: ResultField, most_cell: int) -> object:
     kind = field.kind
     if forms := _INTEGERS.get(kind):
         return reader.number(forms[bool(field.flags & FLAG.UNSIGNED)])

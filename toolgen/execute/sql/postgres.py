@@ -14,9 +14,15 @@ from msgspec import Struct
 
 from toolgen.clock import Clock
 from toolgen.errors import ConfigError
-from toolgen.execute.sql.connections import LostConnectionError, Reach, Sessions, UnreachableError, most_received
-from toolgen.execute.sql.engine import EXPLAIN, Change, explain_sqlstate, not_a_change
-from toolgen.execute.sql.result_rows import Answer, Column, not_a_query
+from toolgen.execute.sql.connections import (
+    DatabaseUnreachableError,
+    LostConnectionError,
+    Reach,
+    SessionPool,
+    most_received,
+)
+from toolgen.execute.sql.engine import EXPLAIN, CommitState, explain_sqlstate, not_a_change
+from toolgen.execute.sql.result_rows import AnswerColumn, RowCollector, not_a_query
 from toolgen.model.call import Statement
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
@@ -27,8 +33,8 @@ try:
 
     from toolgen.execute.sql.postgres_protocol import (
         MeteredConnection,
-        Reader,
-        Role,
+        RowReader,
+        SessionRole,
         adapters,
         begin,
         cascades,
@@ -74,10 +80,10 @@ _STILL_THERE: Final = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid || ' 
 _Cursor: TypeAlias = psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawCursor[tuple[object, ...]]
 
 
-class _Session(Struct, kw_only=True):
+class _PostgresSession(Struct, kw_only=True):
     connection: MeteredConnection
     backend: str = ""  # which of all backends that ever were
-    role: Role
+    role: SessionRole
     types: dict[int, str] = {}
 
 
@@ -85,10 +91,10 @@ class PostgresEngine:
     """Runs statements on the database at `location`."""
 
     def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
-        self._sessions = Sessions(_Driver(location, reach), location, clock)
+        self._sessions = SessionPool(_Driver(location, reach), location, clock)
 
     async def run(self, statement: Statement) -> Success | Failed:
-        async def work(session: _Session) -> Success | Failed:
+        async def work(session: _PostgresSession) -> Success | Failed:
             try:
                 await _confine(session, statement)
                 return await _read(session, statement)
@@ -98,9 +104,9 @@ class PostgresEngine:
         return await self._sessions.run(statement, work, (psycopg.Error,))
 
     async def change(self, statement: Statement) -> Success | Failed:
-        change = Change(statement)
+        change = CommitState(statement)
 
-        async def work(session: _Session) -> Success | Failed:
+        async def work(session: _PostgresSession) -> Success | Failed:
             try:
                 return await _change(session, change)
             except psycopg.Error as error:
@@ -111,7 +117,7 @@ class PostgresEngine:
         return change.ended(await self._sessions.run(statement, work, (psycopg.Error,)))
 
     async def explain(self, statement: Statement) -> Success | Failed:
-        async def work(session: _Session) -> Success | Failed:
+        async def work(session: _PostgresSession) -> Success | Failed:
             try:
                 await _confine(session, statement)
                 # Declared first: what is no query has no plan either. EXPLAIN itself cannot be declared.
@@ -136,11 +142,11 @@ class _Driver:
         self._reach = reach
         self._adapters = adapters()
 
-    async def open(self) -> _Session:
+    async def open(self) -> _PostgresSession:
         try:
             addresses: Sequence[str] = await self._reach.addresses(self._location)
         except OSError as error:
-            raise UnreachableError(
+            raise DatabaseUnreachableError(
                 "the name of the database server cannot be resolved", "the operator should check its host"
             ) from error
         try:
@@ -148,7 +154,7 @@ class _Driver:
             try:
                 role = await role_of(connection)
                 found = await (await connection.execute(_BACKEND)).fetchone()
-                return _Session(connection=connection, role=role, backend=str(found[0]) if found else "")
+                return _PostgresSession(connection=connection, role=role, backend=str(found[0]) if found else "")
             except BaseException:
                 await connection.close()
                 raise
@@ -167,20 +173,20 @@ class _Driver:
         connection.add_notice_handler(_ignore)
         return connection
 
-    async def begin(self, session: _Session, timeout_s: float) -> None:
+    async def begin(self, session: _PostgresSession, timeout_s: float) -> None:
         try:
             await session.connection.execute(begin(session.role, timeout_s))
         except psycopg.Error as error:
             raise LostConnectionError from error
 
-    async def end(self, session: _Session) -> None:
+    async def end(self, session: _PostgresSession) -> None:
         session.connection.most = 0
         await session.connection.execute("ROLLBACK")
         await session.connection.execute("DISCARD ALL")
         if session.connection.info.transaction_status is not pq.TransactionStatus.IDLE:
             raise LostConnectionError
 
-    async def abandon(self, session: _Session) -> bool:
+    async def abandon(self, session: _PostgresSession) -> bool:
         active = session.connection.info.transaction_status is pq.TransactionStatus.ACTIVE
         try:
             if active:
@@ -189,7 +195,7 @@ class _Driver:
             await session.connection.close()
         return not active
 
-    async def gone(self, session: _Session) -> bool:
+    async def gone(self, session: _PostgresSession) -> bool:
         """Some functions are not interrupted, and a backend notices that its client left when it next writes."""
         async with await self._connect(await self._reach.addresses(self._location)) as connection:
             found = await connection.execute(_STILL_THERE, (session.backend,))
@@ -207,7 +213,7 @@ def _ignore(_: psycopg.errors.Diagnostic) -> None:
     """What the server says by the way may quote the data; nobody needs it."""
 
 
-async def _confine(session: _Session, statement: Statement) -> None:
+async def _confine(session: _PostgresSession, statement: Statement) -> None:
     """A superuser reads as `pg_read_all_data`, which has no files, no large objects of others, no other servers and no signals.
 
     Not where row security stands: a superuser sees every row there and that role none, and which rows are seen is not for us to change.
@@ -217,16 +223,16 @@ async def _confine(session: _Session, statement: Statement) -> None:
         await session.connection.execute(f"SET LOCAL ROLE {_READ_ALL}".encode())
 
 
-async def _declare(session: _Session, statement: Statement) -> None:
+async def _declare(session: _PostgresSession, statement: Statement) -> None:
     async with psycopg.AsyncRawCursor(session.connection) as cursor:
         declared = f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR {statement.sql}"
         await cursor.execute(declared.encode(), values_of(statement))
 
 
-async def _read(session: _Session, statement: Statement) -> Success | Failed:
+async def _read(session: _PostgresSession, statement: Statement) -> Success | Failed:
     await _declare(session, statement)
     session.connection.most = most_received(statement)
-    answer: Answer | None = None
+    answer: RowCollector | None = None
     size = 1
     async with psycopg.AsyncCursor(session.connection) as cursor:
         while True:
@@ -235,18 +241,18 @@ async def _read(session: _Session, statement: Statement) -> Success | Failed:
                 columns = await _columns(session, cursor)
                 if columns is None:
                     return not_a_query(statement)
-                answer = Answer(statement, columns)
+                answer = RowCollector(statement, columns)
             count, weight, goes_on = await _take(session, cursor, answer)
             if not goes_on or count < size:
                 return answer.success()
             size = max(1, min(4 * size, _FEW_BYTES * size // max(weight, 1), _MAX_FETCHED))
 
 
-async def _take(session: _Session, cursor: _Cursor, answer: Answer) -> tuple[int, int, bool]:
+async def _take(session: _PostgresSession, cursor: _Cursor, answer: RowCollector) -> tuple[int, int, bool]:
     """Adds the rows a cursor has; how many there were, their bytes as the server wrote them, and whether all were taken."""
     if cursor.pgresult is None:
         return 0, 0, False
-    reader = Reader(session.connection, cursor.pgresult, answer.statement.max_cell_bytes)
+    reader = RowReader(session.connection, cursor.pgresult, answer.statement.max_cell_bytes)
 
     def take() -> bool:
         return all(map(answer.take, reader.rows()))
@@ -255,7 +261,7 @@ async def _take(session: _Session, cursor: _Cursor, answer: Answer) -> tuple[int
     return cursor.pgresult.ntuples, reader.size, goes_on
 
 
-async def _change(session: _Session, change: Change) -> Success | Failed:
+async def _change(session: _PostgresSession, change: CommitState) -> Success | Failed:
     """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it.
 
     READ COMMITTED, so that the catalog is read as it is behind the statement's lock: nobody adds a trigger between that and the commit.
@@ -285,28 +291,28 @@ async def _change(session: _Session, change: Change) -> Success | Failed:
     return change.done(rows)
 
 
-async def _answered(session: _Session, statement: Statement, cursor: _Cursor) -> Success | Failed:
+async def _answered(session: _PostgresSession, statement: Statement, cursor: _Cursor) -> Success | Failed:
     columns = await _columns(session, cursor)
     if columns is None:
         return not_a_query(statement)
-    answer = Answer(statement, columns)
+    answer = RowCollector(statement, columns)
     await _take(session, cursor, answer)
     return answer.success()
 
 
-async def _columns(session: _Session, cursor: _Cursor) -> list[Column] | None:
+async def _columns(session: _PostgresSession, cursor: _Cursor) -> list[AnswerColumn] | None:
     result = cursor.pgresult
     if cursor.description is None or result is None:
         return None
     oids = [column.type_code for column in cursor.description]
     await _name_types(session, [oid for oid in oids if oid not in session.types])
     return [
-        Column(name=column.name, type=session.types[oid], computed=not result.ftable(index))
+        AnswerColumn(name=column.name, type=session.types[oid], computed=not result.ftable(index))
         for index, (column, oid) in enumerate(zip(cursor.description, oids, strict=True))
     ]
 
 
-async def _name_types(session: _Session, oids: Sequence[int]) -> None:
+async def _name_types(session: _PostgresSession, oids: Sequence[int]) -> None:
     """`integer`, `text[]`, `order_status`: psycopg knows the built-in ones, the server the rest."""
     asked: list[int] = []
     for oid in oids:
@@ -325,7 +331,7 @@ async def _name_types(session: _Session, oids: Sequence[int]) -> None:
     session.types.update({oid: "unknown" for oid in asked if oid not in session.types})
 
 
-def _explained(error: psycopg.Error, session: _Session, statement: Statement) -> Failed:
+def _explained(error: psycopg.Error, session: _PostgresSession, statement: Statement) -> Failed:
     """Our own words for what PostgreSQL said. Raises it again when the connection is lost."""
     if session.connection.closed or error.sqlstate is None:
         if isinstance(error, psycopg.DataError | psycopg.ProgrammingError) and not session.connection.closed:
@@ -334,10 +340,10 @@ def _explained(error: psycopg.Error, session: _Session, statement: Statement) ->
     return explain_sqlstate(error.sqlstate, statement)
 
 
-def _unreachable(error: psycopg.Error) -> UnreachableError:
+def _unreachable(error: psycopg.Error) -> DatabaseUnreachableError:
     """Before a session stands libpq has no SQLSTATE to give, so its words are looked through; none of them go on."""
     said = str(error)
     for word, reason, suggestion in _REFUSALS:
         if word in said:
-            return UnreachableError(reason, suggestion)
-    return UnreachableError("the database server cannot be reached", "the operator should check it")
+            return DatabaseUnreachableError(reason, suggestion)
+    return DatabaseUnreachableError("the database server cannot be reached", "the operator should check it")

@@ -26,13 +26,23 @@ from psycopg.pq import Format
 from psycopg.pq.abc import PGresult
 from psycopg.waiting import wait_async
 
-from toolgen.execute.sql.connections import TooLargeError
+from toolgen.execute.sql.connections import AnswerTooLargeError
 from toolgen.execute.sql.result_rows import exact_number, iso_interval, iso_timestamp
 from toolgen.json_codec import MAX_DEPTH, deeper_than
 from toolgen.model.call import Statement
 from toolgen.model.database import POSTGRES_CASCADES, Cascade
 
-__all__ = ["MeteredConnection", "Reader", "Role", "adapters", "begin", "cascades", "role_of", "touched", "values_of"]
+__all__ = [
+    "MeteredConnection",
+    "RowReader",
+    "SessionRole",
+    "adapters",
+    "begin",
+    "cascades",
+    "role_of",
+    "touched",
+    "values_of",
+]
 
 _Connection: TypeAlias = psycopg.AsyncConnection[tuple[object, ...]]
 
@@ -94,7 +104,7 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     most: int = 0
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
-        """What every exchange with the server goes through. Raises `TooLargeError`; the connection is then of no use.
+        """What every exchange with the server goes through. Raises `AnswerTooLargeError`; the connection is then of no use.
 
         psycopg's own, when it is cancelled, asks the server to stop and waits until it does; ours leaves that to the pool, which goes on.
         """
@@ -118,7 +128,7 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
             # What the kernel counts; where it does not (a Unix socket), what was seen to go out of its buffer, which is less.
             read = _received(file) - began if began >= 0 else read + max(waiting - _waiting(file), 0)
             if read > self.most:
-                raise TooLargeError
+                raise AnswerTooLargeError
             if ended is not None:
                 value: T = ended.value
                 return value
@@ -168,7 +178,7 @@ SELECT current_setting('is_superuser') = 'on',
 """
 
 
-class Role(Struct, frozen=True, kw_only=True):
+class SessionRole(Struct, frozen=True, kw_only=True):
     """What was found about a session's role and its database when it was opened."""
 
     superuser: bool
@@ -177,13 +187,13 @@ class Role(Struct, frozen=True, kw_only=True):
     row_security: frozenset[str] = frozenset()
 
 
-async def role_of(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> Role:
+async def role_of(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> SessionRole:
     cursor = await connection.execute(_FACTS)
     found = await cursor.fetchone()
     assert found is not None  # noqa: S101 - a SELECT without FROM has one row
     superuser, has_role, shadowed, secured, has_public = found
     assert isinstance(secured, list)  # noqa: S101 - an array is a list
-    return Role(
+    return SessionRole(
         superuser=bool(superuser),
         lowers=bool(superuser) and bool(has_role),
         path=_CATALOG if shadowed or not has_public else f"{_CATALOG}, public",
@@ -191,7 +201,7 @@ async def role_of(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> Ro
     )
 
 
-def begin(role: Role, timeout_s: float, mode: str = "REPEATABLE READ READ ONLY") -> bytes:
+def begin(role: SessionRole, timeout_s: float, mode: str = "REPEATABLE READ READ ONLY") -> bytes:
     """One message: the transaction and every setting the guard's reading of SQL, or the bounds of a statement, depend on."""
     milliseconds = max(1, int(timeout_s * 1000))
     settings = [
@@ -234,7 +244,7 @@ _AS_TEXT: Final = (
 )  # fmt: skip
 
 
-class _Text(Loader):
+class _TextCell(Loader):
     def load(self, data: Buffer) -> str:
         return _text(data)
 
@@ -316,17 +326,17 @@ def adapters() -> AdaptersMap:
     for _, null, oid in _NULLS:
         ours.register_dumper(null, _null_dumper(oid))
     for name in _AS_TEXT:
-        ours.register_loader(name, _Text)
+        ours.register_loader(name, _TextCell)
     for name in ("timestamp", "timestamptz"):
         ours.register_loader(name, _Timestamp)
     for name in ("json", "jsonb"):
         ours.register_loader(name, _Json)
     ours.register_loader("interval", _Interval)
-    ours.register_loader(0, _Text)  # what no oid is registered for
+    ours.register_loader(0, _TextCell)  # what no oid is registered for
     return ours
 
 
-class Reader:
+class RowReader:
     """The rows of one result, cell by cell: nothing is parsed that is far over what is given of a cell."""
 
     def __init__(

@@ -27,8 +27,8 @@ from toolgen.model.result import UNTRIED, Delivery, Error, Failed, Success
 from toolgen.model.schema import Json, JsonObject
 
 __all__ = [
-    "Answer",
-    "Column",
+    "AnswerColumn",
+    "RowCollector",
     "exact_number",
     "failed",
     "iso_interval",
@@ -54,7 +54,7 @@ _FIXED: Final = len("false")
 _QUOTES: Final = '""'
 
 
-class Column(Struct, kw_only=True):
+class AnswerColumn(Struct, kw_only=True):
     """A column of the answer. `computed`: no column of a table, so its digits are what arithmetic left; `rounded` then says some went."""
 
     name: str
@@ -70,11 +70,11 @@ class Column(Struct, kw_only=True):
         return told
 
 
-class Answer(Struct):
+class RowCollector(Struct):
     """Rows as they come, until a cap is reached. A column whose type is "" takes that of its first value (SQLite types values)."""
 
     statement: Statement
-    columns: Sequence[Column]
+    columns: Sequence[AnswerColumn]
     rows: list[list[Json]] = []
     size: int = 0
     cut: bool = False
@@ -118,7 +118,7 @@ class Answer(Struct):
         more = self.full or (self.statement.limited and count >= self.statement.max_rows)
         return f"{self.statement.skip + count}-{self.statement.page}" if self.statement.page and more and count else ""
 
-    def _cell(self, value: object, column: Column) -> tuple[Json, int]:
+    def _cell(self, value: object, column: AnswerColumn) -> tuple[Json, int]:
         """A cell as JSON, and how many bytes it is in JSON. One over its cap is cut; a list or object over it becomes cut text."""
         most = self.statement.max_cell_bytes
         match value:
@@ -156,7 +156,7 @@ class Answer(Struct):
         cell: Json = {"base64": base64.b64encode(value[:most]).decode("ascii")}
         return cell, _weight(cell)
 
-    def _nested(self, value: object, column: Column, depth: int) -> Json:
+    def _nested(self, value: object, column: AnswerColumn, depth: int) -> Json:
         if depth > _MAX_DEPTH:
             self.cut = True
             return "…"
@@ -178,7 +178,7 @@ class Answer(Struct):
                 return _plain(value, column)
 
 
-def _plain(value: object, column: Column) -> Json:
+def _plain(value: object, column: AnswerColumn) -> Json:
     """A scalar that is neither text nor bytes. What JSON has no form for is text in the engine's or ISO 8601's."""
     match value:
         case int():
@@ -205,7 +205,7 @@ def _not_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _decimal(value: Decimal, column: Column) -> Json:
+def _decimal(value: Decimal, column: AnswerColumn) -> Json:
     """A number when a double says exactly that number, else text with every digit.
 
     A computed number with a fraction of 16 digits or more, as a division gives that does not end, is a number all the same, and its column

@@ -24,7 +24,7 @@ import msgspec
 
 from toolgen.clock import Clock
 from toolgen.core_dumps import ALLOWED
-from toolgen.execute.sql.engine import Change
+from toolgen.execute.sql.engine import CommitState
 from toolgen.execute.sql.result_rows import failed, timed_out, unavailable
 from toolgen.execute.sql.sandbox_process import ANSWER, COMMITTING, HEAD, LAST_ANSWER, READY, Order
 from toolgen.model.call import Statement
@@ -192,7 +192,7 @@ class FileEngine:
         return await self._run(self._order(statement, "query"))
 
     async def change(self, statement: Statement) -> Success | Failed:
-        change = Change(statement)
+        change = CommitState(statement)
         return change.ended(await self._run(self._order(statement, "change"), change))
 
     async def explain(self, statement: Statement) -> Success | Failed:
@@ -207,7 +207,7 @@ class FileEngine:
     def _order(self, statement: Statement, operation: str) -> Order:
         return Order(statement=statement, operation=operation, path=self._path)
 
-    async def _run(self, order: Order, change: Change | None = None) -> Success | Failed:
+    async def _run(self, order: Order, change: CommitState | None = None) -> Success | Failed:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._places = loop, asyncio.Semaphore(_CHILDREN)
@@ -228,7 +228,7 @@ class FileEngine:
         finally:
             places.release()
 
-    async def _placed(self, order: Order, change: Change | None) -> Success | Failed:
+    async def _placed(self, order: Order, change: CommitState | None) -> Success | Failed:
         """Never longer than the statement's time, a grace, and what a process takes to start."""
         try:
             child = await self._taken()
@@ -266,7 +266,7 @@ class FileEngine:
             self._give_back(child)
         return result
 
-    async def _asked(self, child: _Child, order: Order, change: Change | None) -> tuple[Success | Failed, bool]:
+    async def _asked(self, child: _Child, order: Order, change: CommitState | None) -> tuple[Success | Failed, bool]:
         """Its answer, and whether it was its last. Raises `_BrokeError` and `TimeoutError`."""
         statement = order.statement
         longest = 2 * statement.max_bytes + _OVERHEAD

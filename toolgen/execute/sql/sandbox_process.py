@@ -24,7 +24,7 @@ from msgspec.structs import astuple
 
 from toolgen.clock import SystemClock
 from toolgen.core_dumps import forbid_core_dumps
-from toolgen.execute.sql.engine import EXPLAIN, Change, Watch
+from toolgen.execute.sql.engine import EXPLAIN, CommitState, StatementWatch
 from toolgen.execute.sql.result_rows import failed
 from toolgen.model.call import Statement
 from toolgen.model.database import DialectName
@@ -104,16 +104,16 @@ class _Alarm:
 
     def __init__(self) -> None:
         self._clock = SystemClock()
-        self._watch: Watch | None = None
+        self._watch: StatementWatch | None = None
         # In every thread, those of the library too: the alarm wakes the one that waits for it, and interrupts no system call.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         for work in (self._nag, _end_with_the_gateway):
             Thread(target=work, daemon=True).start()
 
     @contextlib.contextmanager
-    def set(self, seconds: float) -> Iterator[Watch]:
+    def set(self, seconds: float) -> Iterator[StatementWatch]:
         """For one statement, which may take this long."""
-        self._watch = watch = Watch(clock=self._clock, deadline=self._clock.monotonic() + seconds)
+        self._watch = watch = StatementWatch(clock=self._clock, deadline=self._clock.monotonic() + seconds)
         signal.setitimer(signal.ITIMER_REAL, max(seconds, _NAG_S), _NAG_S)
         try:
             yield watch
@@ -146,11 +146,11 @@ def _engine(dialect: DialectName) -> ModuleType:
     return sqlite
 
 
-def _obeyed(engine: ModuleType, order: Order, watch: Watch, answers: int) -> Success | Failed:
+def _obeyed(engine: ModuleType, order: Order, watch: StatementWatch, answers: int) -> Success | Failed:
     statement = order.statement
     result: Success | Failed
     if order.operation == "change":
-        change = Change(statement)
+        change = CommitState(statement)
         result = engine.change(order.path, change, watch, partial(_send, answers, COMMITTING, b""))
         return change.ended(result)
     prefix = EXPLAIN[engine.DIALECT] if order.operation == "explain" else ""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from toolgen.execute.sql.engine import BROKEN_RULE, UNKNOWN, Change, Reason, Watch, not_a_change, told
-from toolgen.execute.sql.result_rows import Answer, Column, failed, not_a_query, timed_out
-from toolgen.execute.sql.sqlite_session import MAX_VALUE_LENGTH, Reader, writer
+from toolgen.execute.sql.engine import BROKEN_RULE, UNKNOWN, CommitState, Reason, StatementWatch, not_a_change, told
+from toolgen.execute.sql.result_rows import AnswerColumn, RowCollector, failed, not_a_query, timed_out
+from toolgen.execute.sql.sqlite_session import MAX_VALUE_LENGTH, CachedConnection, writer
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade
 from toolgen.model.result import Delivery, Failed, Success
@@ -19,7 +19,7 @@ __all__ = ["DIALECT", "change", "query", "rest"]
 
 DIALECT: Final = "sqlite"
 
-_READER: Final = Reader()
+_READER: Final = CachedConnection()
 
 # What SQLite says begins like this; what follows may quote values of the data, so only our own words go on.
 _REASONS: Final = (
@@ -68,7 +68,7 @@ def rest() -> None:
     _READER.close()
 
 
-def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Success | Failed:
+def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed:
     """The statement's rows, or its plan, in a transaction of its own. `prefix`: that of the dialect's EXPLAIN, or ""."""
     try:
         with _READER.session(path, statement, watch) as connection:
@@ -79,7 +79,7 @@ def query(path: Path, statement: Statement, prefix: str, watch: Watch) -> Succes
         return told(_NO_VALUE, statement)
 
 
-def change(path: Path, change: Change, watch: Watch, committing: Callable[[], None]) -> Success | Failed:
+def change(path: Path, change: CommitState, watch: StatementWatch, committing: Callable[[], None]) -> Success | Failed:
     """Makes the change. `committing` is called when from here on only the commit's answer says whether it was made."""
     statement = change.statement
     try:
@@ -98,8 +98,8 @@ def _read(connection: sqlite3.Connection, prefix: str, statement: Statement) -> 
         return not_a_query(statement)
     names = [column[0] for column in cursor.description]
     types = statement.types if not prefix and len(statement.types) == len(names) else ("",) * len(names)
-    columns = [Column(name=name, type="", declared=kind) for name, kind in zip(names, types, strict=True)]
-    answer = Answer(statement, columns)
+    columns = [AnswerColumn(name=name, type="", declared=kind) for name, kind in zip(names, types, strict=True)]
+    answer = RowCollector(statement, columns)
     for row in cursor:
         if not answer.take(row):
             break
@@ -107,7 +107,7 @@ def _read(connection: sqlite3.Connection, prefix: str, statement: Statement) -> 
 
 
 def _write(
-    connection: sqlite3.Connection, change: Change, watch: Watch, committing: Callable[[], None]
+    connection: sqlite3.Connection, change: CommitState, watch: StatementWatch, committing: Callable[[], None]
 ) -> Success | Failed:
     """Rolled back by closing the connection wherever it is not committed."""
     statement = change.statement
@@ -132,7 +132,7 @@ def _write(
     return change.done(rows)
 
 
-def _explained(error: sqlite3.Error, statement: Statement, watch: Watch) -> Failed:
+def _explained(error: sqlite3.Error, statement: Statement, watch: StatementWatch) -> Failed:
     """Our own words for what SQLite said: its text may quote the data, so it goes no further."""
     code = getattr(error, "sqlite_errorname", "")
     delivery = Delivery(sql=statement.sql)

@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from toolgen.execute.sql.engine import Watch
+from toolgen.execute.sql.engine import StatementWatch
 from toolgen.model.call import Statement
 
-__all__ = ["MAX_VALUE_LENGTH", "Reader", "writer"]
+__all__ = ["MAX_VALUE_LENGTH", "CachedConnection", "writer"]
 
 _STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
 # Bytes a value may have while the statement computes: hundreds of columns of it are still a bounded row.
@@ -79,7 +79,7 @@ class _Footprint(Struct):
         return sqlite3.SQLITE_OK
 
 
-class Reader:
+class CachedConnection:
     """The connection of the last query, for the next one on the same file: most of what opening one takes is reading the schema.
 
     No transaction is open between two queries, and the authorizer is that of one statement. It is closed after an error, and when the file
@@ -94,7 +94,7 @@ class Reader:
         self._version: int | None = None
 
     @contextlib.contextmanager
-    def session(self, path: Path, statement: Statement, watch: Watch) -> Iterator[sqlite3.Connection]:
+    def session(self, path: Path, statement: Statement, watch: StatementWatch) -> Iterator[sqlite3.Connection]:
         """A connection inside a transaction that reads, ready for `statement` and nothing else. Raises `sqlite3.Error`."""
         file = (path, _busy_s(statement), *_state(path))
         connection = self._connection
@@ -137,7 +137,7 @@ def _state(path: Path) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def writer(path: Path, statement: Statement, watch: Watch) -> Iterator[sqlite3.Connection]:
+def writer(path: Path, statement: Statement, watch: StatementWatch) -> Iterator[sqlite3.Connection]:
     """A connection of its own, inside a transaction, ready for `statement` and nothing else. Raises `sqlite3.Error`."""
     connection = _opened(path, statement, watch)
     try:
@@ -152,7 +152,7 @@ def writer(path: Path, statement: Statement, watch: Watch) -> Iterator[sqlite3.C
         connection.close()
 
 
-def _opened(path: Path, statement: Statement, watch: Watch) -> sqlite3.Connection:
+def _opened(path: Path, statement: Statement, watch: StatementWatch) -> sqlite3.Connection:
     """A connection with every limit set. Raises `sqlite3.Error` when the file is not a database that can be opened."""
     uri = f"file:{quote(str(path))}?mode={'rw' if statement.writes else 'ro'}"
     connection = sqlite3.connect(

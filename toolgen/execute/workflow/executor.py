@@ -9,7 +9,7 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.errors import StateError
 from toolgen.execute.base import InnerCalls
 from toolgen.execute.workflow.run import Run, Sleep, Waiting, arguments_of
-from toolgen.execute.workflow.values import MissingError, Scope
+from toolgen.execute.workflow.values import ExpressionScope, MissingError
 from toolgen.json_codec import FRAMED_DEPTH, TooDeepError, carried, encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
@@ -74,7 +74,7 @@ class WorkflowExecutor:
         """Which tools would be called, with what, as far as that is known before any of them was."""
         binding = call.tool.binding
         assert isinstance(binding, WorkflowBinding)  # noqa: S101 - the tool of such a source
-        scope = Scope(inputs=own_arguments(call.tool, call.arguments), steps={})
+        scope = ExpressionScope(inputs=own_arguments(call.tool, call.arguments), steps={})
         steps: Iterable[Step] = steps_of(binding.stages)
         if self._inner is not None:
             seen = {tool.name for tool in self._inner.catalog(call)}
@@ -85,7 +85,7 @@ class WorkflowExecutor:
         """Nothing is open."""
 
 
-def _shown(step: Step, scope: Scope) -> JsonObject:
+def _shown(step: Step, scope: ExpressionScope) -> JsonObject:
     try:
         arguments: Json = arguments_of(step.use, scope)
     except (MissingError, ExpressionError):

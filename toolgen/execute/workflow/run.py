@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolgen.clock import Clock
 from toolgen.execute.base import Answered, InnerCalls
 from toolgen.execute.workflow.report import brief, called_as, failure, fault, said
-from toolgen.execute.workflow.values import NOTHING, MissingError, Scope, evaluate, met
+from toolgen.execute.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
 from toolgen.json_codec import FRAMED_DEPTH, carried, encode_json
 from toolgen.model.argument_names import own_arguments
 from toolgen.model.call import Call
@@ -80,7 +80,7 @@ class Run:
         self._waits: dict[str, str] = {**state.get("waits", {})}
         self._waiting: dict[str, str] = {}
         self._steps: dict[str, dict[str, Any]] = {}
-        self._order: list[tuple[Step, str, Scope]] = []  # calls that succeeded, to be taken back
+        self._order: list[tuple[Step, str, ExpressionScope]] = []  # calls that succeeded, to be taken back
         self._inputs = own_arguments(call.tool, {**_defaults(call.tool), **inner.received(call)})
         self._clock = clock
         self._began: float = state.get("began", clock.now())
@@ -112,8 +112,8 @@ class Run:
         await asyncio.gather(*(self._step(step) for step in stage))
         return next((step for step in stage if self._steps[step.id]["status"] == "failed"), None)
 
-    def _scope(self, **own: Any) -> Scope:
-        return Scope(inputs=self._inputs, steps=self._steps, own=own)
+    def _scope(self, **own: Any) -> ExpressionScope:
+        return ExpressionScope(inputs=self._inputs, steps=self._steps, own=own)
 
     async def _step(self, step: Step) -> None:
         scope = self._scope()
@@ -137,7 +137,7 @@ class Run:
             raise _OverError
         return left
 
-    async def _each(self, step: Step, scope: Scope) -> dict[str, Any]:
+    async def _each(self, step: Step, scope: ExpressionScope) -> dict[str, Any]:
         items = evaluate(step.each, scope)
         if items is NOTHING:
             items = []
@@ -168,7 +168,7 @@ class Run:
             "outputs": {name: [one.get("outputs", {}).get(name) for one in made] for name in step.outputs},
         }
 
-    async def _attempts(self, step: Step, key: str, scope: Scope) -> dict[str, Any]:
+    async def _attempts(self, step: Step, key: str, scope: ExpressionScope) -> dict[str, Any]:
         attempt = 1
         while True:
             try:
@@ -198,7 +198,7 @@ class Run:
             self._done.pop(key, None)
             attempt += 1
 
-    def _again(self, step: Step, found: Mapping[str, Any], attempt: int, scope: Scope) -> float | None:
+    def _again(self, step: Step, found: Mapping[str, Any], attempt: int, scope: ExpressionScope) -> float | None:
         """How long to wait before another attempt; None where there is none.
 
         What may have changed something is tried again only if it is idempotent, or nothing of it was sent.
@@ -214,7 +214,7 @@ class Run:
             return None
         return max(wait, float(error.get("retry_after_s") or 0.0))
 
-    async def _once(self, step: Step, key: str, scope: Scope) -> dict[str, Any]:
+    async def _once(self, step: Step, key: str, scope: ExpressionScope) -> dict[str, Any]:
         """One call of a step: what it came to before, what came of it while the workflow waited, or what comes of it now."""
         if (known := self._done.get(key)) is not None:
             return known
@@ -236,7 +236,7 @@ class Run:
         self._done[key] = found
         return found
 
-    def _came_to(self, step: Step, answered: Answered, scope: Scope) -> dict[str, Any]:
+    def _came_to(self, step: Step, answered: Answered, scope: ExpressionScope) -> dict[str, Any]:
         envelope = answered.envelope
         found: dict[str, Any] = {
             "tool": envelope.tool,
@@ -267,7 +267,7 @@ class Run:
             found["outputs"] = {name: evaluate(item, own, strict=False) for name, item in step.outputs.items()}
         return found
 
-    async def _in_time(self, use: ToolUse, scope: Scope) -> Answered:
+    async def _in_time(self, use: ToolUse, scope: ExpressionScope) -> Answered:
         """The call of a step. One that is under way when time is over is broken off."""
         left = self._left()
         if left is None:
@@ -290,7 +290,7 @@ class Run:
         """The tools that the caller may see, by name. A report names no other."""
         return {one.name: one for one in self._inner.catalog(self._call)}
 
-    async def _called(self, use: ToolUse, scope: Scope) -> Answered:
+    async def _called(self, use: ToolUse, scope: ExpressionScope) -> Answered:
         self._made += 1
         if self._made > MAX_CALLS:
             raise _TooManyError
@@ -358,7 +358,7 @@ class Run:
         return one.id != failed.id and self._steps.get(one.id, {"status": ""})["status"] in {"", "waiting", "failed"}
 
 
-def arguments_of(use: ToolUse, scope: Scope) -> dict[str, Any]:
+def arguments_of(use: ToolUse, scope: ExpressionScope) -> dict[str, Any]:
     """The arguments of a call, without those that stand for nothing. Raises `MissingError`."""
     given = {name: evaluate(item, scope) for name, item in use.arguments.items()}
     if use.spread is not None:
@@ -377,7 +377,7 @@ def _defaults(tool: Tool) -> dict[str, Any]:
     return {name: one["default"] for name, one in properties.items() if isinstance(one, Mapping) and "default" in one}
 
 
-def _own(scope: Scope, found: Mapping[str, Any]) -> Scope:
+def _own(scope: ExpressionScope, found: Mapping[str, Any]) -> ExpressionScope:
     return scope.within(data=found.get("data"), http_status=found.get("http_status"))
 
 

@@ -14,20 +14,20 @@ from toolgen.model.conditions import holds, parse_condition
 from toolgen.model.excerpt import bounded
 from toolgen.model.expressions import (
     ExpressionError,
+    ListExpression,
     Literal,
-    Members,
+    ObjectExpression,
     PathQuery,
-    Reference,
-    Sequence,
     Template,
-    Text,
+    TextTemplate,
+    ValueReference,
     followed,
     parse,
     parse_reference,
 )
 from toolgen.model.workflow import Criterion
 
-__all__ = ["NOTHING", "MissingError", "Scope", "evaluate", "met", "regex"]
+__all__ = ["NOTHING", "ExpressionScope", "MissingError", "evaluate", "met", "regex"]
 
 _MAX_TEXT = 262_144
 _OPTIONAL = frozenset({"inputs"})
@@ -49,23 +49,23 @@ class MissingError(ValueError):
     """A value that an expression leads to is not there; a phrase says which."""
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class ExpressionScope(Struct, frozen=True, kw_only=True):
     """Everything that an expression may lead to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
 
     inputs: Mapping[str, Any]
     steps: Mapping[str, Mapping[str, Any]]
     own: Mapping[str, Any] = {}
 
-    def within(self, **own: Any) -> Scope:
+    def within(self, **own: Any) -> ExpressionScope:
         """The same with more of the step itself."""
-        return Scope(inputs=self.inputs, steps=self.steps, own={**self.own, **own})
+        return ExpressionScope(inputs=self.inputs, steps=self.steps, own={**self.own, **own})
 
     @property
     def whole(self) -> dict[str, Any]:
         """What a JSONPath is held against."""
         return {"inputs": dict(self.inputs), "steps": dict(self.steps), **self.own}
 
-    def look(self, reference: Reference) -> tuple[bool, Any]:
+    def look(self, reference: ValueReference) -> tuple[bool, Any]:
         """Whether there is such a value, and it."""
         match reference.root:
             case "inputs":
@@ -75,11 +75,11 @@ class Scope(Struct, frozen=True, kw_only=True):
             case root:
                 return followed(self.own[root], reference.path) if root in self.own else (False, None)
 
-    def value(self, reference: Reference) -> Any:
+    def value(self, reference: ValueReference) -> Any:
         """The value, or None: what conditions and outputs go by."""
         return self.look(reference)[1]
 
-    def needed(self, reference: Reference) -> Any:
+    def needed(self, reference: ValueReference) -> Any:
         """The value, or `NOTHING` for an input that was not given and for what a step that was left out would have given.
 
         Raises `MissingError` for any other that is not there.
@@ -95,7 +95,7 @@ class Scope(Struct, frozen=True, kw_only=True):
         raise MissingError(f"there is no value at {reference.text}")
 
 
-def evaluate(written: Any, scope: Scope, *, strict: bool = True) -> Any:
+def evaluate(written: Any, scope: ExpressionScope, *, strict: bool = True) -> Any:
     """The value that something written stands for, `NOTHING` for none; not `strict`, what is not there is null.
 
     Raises `MissingError`.
@@ -103,23 +103,23 @@ def evaluate(written: Any, scope: Scope, *, strict: bool = True) -> Any:
     return _evaluated(parse(written), scope, strict)
 
 
-def _evaluated(template: Template, scope: Scope, strict: bool) -> Any:
+def _evaluated(template: Template, scope: ExpressionScope, strict: bool) -> Any:
     match template:
         case Literal(value=value):
             return value
-        case Reference():
+        case ValueReference():
             return scope.needed(template) if strict else scope.value(template)
         case PathQuery(text=text):
             return selected(text, scope.whole)
-        case Text(parts=parts):
+        case TextTemplate(parts=parts):
             text = "".join(part if isinstance(part, str) else _shown(scope.value(part)) for part in parts)
             if len(text) > _MAX_TEXT:
                 raise MissingError(f"a text made of values would have more than {_MAX_TEXT} characters")
             return text
-        case Members(items=members):
+        case ObjectExpression(items=members):
             made = {name: _evaluated(item, scope, strict) for name, item in members.items()}
             return {name: value for name, value in made.items() if value is not NOTHING}
-        case Sequence(items=elements):
+        case ListExpression(items=elements):
             listed = [_evaluated(item, scope, strict) for item in elements]
             return [value for value in listed if value is not NOTHING]
 
@@ -131,12 +131,12 @@ def _shown(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def met(criteria: tuple[Criterion, ...], scope: Scope) -> bool:
+def met(criteria: tuple[Criterion, ...], scope: ExpressionScope) -> bool:
     """Whether all of them hold."""
     return all(_met(one, scope) for one in criteria)
 
 
-def _met(one: Criterion, scope: Scope) -> bool:
+def _met(one: Criterion, scope: ExpressionScope) -> bool:
     if one.type == "simple":
         return holds(parse_condition(one.condition), scope.value, fold=one.fold)
     value = scope.value(parse_reference(one.context)) if one.context else scope.whole
@@ -162,10 +162,10 @@ def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
 
 def selected(path: str, value: Any) -> list[Any]:
     """What a JSONPath selects. Raises `MissingError` where that takes too long."""
-    from toolgen.json_path import Budget, JsonPathError  # noqa: PLC0415 - takes long to import, and many a workflow has no path
+    from toolgen.json_path import JsonPathError, StepBudget  # noqa: PLC0415 - takes long to import, and many a workflow has no path
 
     try:
-        return [found for _, found in _path(path).select(value, Budget(_MAX_STEPS))]
+        return [found for _, found in _path(path).select(value, StepBudget(_MAX_STEPS))]
     except JsonPathError as error:
         raise MissingError(f"the path {bounded(path, 80)} {error}") from error
 

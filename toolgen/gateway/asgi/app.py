@@ -20,7 +20,7 @@ from toolgen.gateway.asgi.request import (
     LOOPBACK_HOSTS,
     Answer,
     CredentialInUrl,
-    Download,
+    FileResponse,
     Rejected,
     Request,
     Response,
@@ -337,7 +337,7 @@ class _AsgiExchange:
             await self._send(start)
             await self._send({"type": "http.response.body", "body": answer.body})
             return
-        if isinstance(answer, Download):
+        if isinstance(answer, FileResponse):
             await self._send(start)
             async for part in answer.parts:
                 if self._request.presence.left():

@@ -18,18 +18,18 @@ from toolgen.clock import Clock, SystemClock
 from toolgen.config.settings import ClientCertificates
 from toolgen.gateway.asgi.connections import counted_as
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, too_crowded
-from toolgen.gateway.identity import Told, Unaccepted
+from toolgen.gateway.identity import DisclosedReason, TokenRejected
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 
-__all__ = ["MCP", "WELL_KNOWN", "Attempts", "Authentication", "Resource", "Turns"]
+__all__ = ["MCP", "WELL_KNOWN", "Authentication", "FailureBuckets", "ProtectedResource", "TurnQueue"]
 
 _BURST = 30
 _PER_SECOND = 1.0
 _MAX_PEERS = 4096
 
 
-class Attempts:
+class FailureBuckets:
     """A bucket of failures for each peer, as `counted_as` counts them."""
 
     def __init__(self, clock: Clock) -> None:
@@ -62,7 +62,7 @@ MCP = "/mcp"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
-class Resource:
+class ProtectedResource:
     """/mcp as a protected resource. `url` is the gateway's public origin, "" where nobody said it: then nothing is told, because an
     address taken from a request is one that its sender chose."""
 
@@ -139,11 +139,11 @@ class Authentication:
         clock: Clock = _CLOCK,
     ) -> None:
         self._gateway = gateway
-        self.resource = Resource(gateway, url)
+        self.resource = ProtectedResource(gateway, url)
         self._certificates = certificates
         self._header = b"" if certificates is None else certificates.header.encode("ascii")
-        self._attempts = Attempts(clock)
-        self._turns = Turns()
+        self._attempts = FailureBuckets(clock)
+        self._turns = TurnQueue()
 
     async def enter(self, request: Request) -> Principal:
         """Who sends this, and for whom. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.
@@ -160,7 +160,7 @@ class Authentication:
             return await self._entered(request, self._certified(request, certificate))
         found = _BEARER.match(value.decode("latin-1"))
         if found is None:
-            self._refuse(request, Unaccepted("the Authorization header holds no bearer token"))
+            self._refuse(request, TokenRejected("the Authorization header holds no bearer token"))
         principal = self._gateway.callers.recognised(found[1]) or await self.admit(request, found[1])
         if b"x-on-behalf-of" in request.headers or b"x-toolset" in request.headers:
             return await self._entered(request, principal)
@@ -207,16 +207,16 @@ class Authentication:
         if _TOKEN.match(credential) and self._attempts.wait(request.client) and not await self._turns.take():
             self._hold_back(request)
         answer = await self._gateway.callers.authenticate(credential)
-        if isinstance(answer, Unaccepted):
+        if isinstance(answer, TokenRejected):
             self._refuse(request, answer)
         return answer
 
     def _certified(self, request: Request, certificate: str) -> Principal:
         return self.accepted(request, self._gateway.callers.certified(certificate))
 
-    def accepted(self, request: Request, answer: Principal | Unaccepted) -> Principal:
+    def accepted(self, request: Request, answer: Principal | TokenRejected) -> Principal:
         """The principal that a credential led to. Raises `Rejected` as `enter` does where it led to nobody."""
-        if isinstance(answer, Unaccepted):
+        if isinstance(answer, TokenRejected):
             self._refuse(request, answer)
         return answer
 
@@ -231,8 +231,8 @@ class Authentication:
                 retry_after_s=wait,
             )
 
-    def _refuse(self, request: Request, why: Unaccepted) -> NoReturn:
-        if why.told is Told.UNAVAILABLE:
+    def _refuse(self, request: Request, why: TokenRejected) -> NoReturn:
+        if why.told is DisclosedReason.UNAVAILABLE:
             log.warning("a token from %s could not be checked: %s", request.client, why.reason)
             raise Rejected(
                 503,
@@ -243,7 +243,7 @@ class Authentication:
         self._hold_back(request)
         self._attempts.failed(request.client)
         log.warning("a credential from %s was not accepted: %s", request.client, why.reason)
-        if why.told is Told.SCOPES:
+        if why.told is DisclosedReason.SCOPES:
             raise Rejected(
                 403,
                 "forbidden",
@@ -275,7 +275,7 @@ class Authentication:
         return acting
 
 
-class Turns:
+class TurnQueue:
     """One after the other, in the order they came, and with a turn of the event loop for everybody else between two of them."""
 
     def __init__(self, most: int = _MAX_WAITING) -> None:

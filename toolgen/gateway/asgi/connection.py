@@ -11,15 +11,15 @@ from typing import Any
 
 from toolgen.errors import place_of
 from toolgen.gateway.asgi.connections import HttpServer
-from toolgen.gateway.asgi.http1 import BadRequest, Head, Mark, RequestReader
+from toolgen.gateway.asgi.http1 import BadRequest, Marker, RequestHead, RequestReader
 from toolgen.gateway.asgi.request import (
     Answer,
-    Crowded,
-    Download,
+    EventStream,
+    FileResponse,
+    LimitedResource,
     Rejected,
     Request,
     Response,
-    Stream,
     refusal,
     too_crowded,
 )
@@ -47,7 +47,7 @@ class _Exchange:
 
     __slots__ = ("_arrived", "_body", "_connection", "begun", "expects", "gone", "head", "more", "request", "task")
 
-    def __init__(self, connection: HttpConnection, head: Head, whole: bytes | None) -> None:
+    def __init__(self, connection: HttpConnection, head: RequestHead, whole: bytes | None) -> None:
         self._connection = connection
         self.head = head
         line = (head.method, head.path, head.query)
@@ -116,12 +116,12 @@ class _Exchange:
                 closes = connection.answer(self, answer, body)
                 connection.answered(self, closes=closes)
             return
-        if isinstance(answer, Download):
+        if isinstance(answer, FileResponse):
             await self._download(answer)
         else:
             await self._stream(answer)
 
-    async def _download(self, answer: Download) -> None:
+    async def _download(self, answer: FileResponse) -> None:
         """Sends a file part by part, the next one when the last is taken, and not to its end where the client leaves."""
         connection = self._connection
         await connection.writable()
@@ -134,7 +134,7 @@ class _Exchange:
         if not self.gone:
             connection.answered(self, closes=closes)
 
-    async def _stream(self, answer: Stream) -> None:
+    async def _stream(self, answer: EventStream) -> None:
         """Sends the events as they come, the head with the first of them. They are taken to their end although the client leaves."""
         connection, chunked = self._connection, self.head.version == "1.1"
         begun, closes = False, False
@@ -194,7 +194,7 @@ class HttpConnection(asyncio.Protocol):
         self._reading = True
         self._transport: asyncio.Transport
         self._exchange: _Exchange | None = None  # what is being answered
-        self._crowded: Crowded | None = None
+        self._crowded: LimitedResource | None = None
         self._last = False
         self._lingers = 0  # how much of a body is still dropped behind its answer; 0 where none is
         self._used = False
@@ -294,13 +294,13 @@ class HttpConnection(asyncio.Protocol):
                         self._pause_reading()
                     return
                 event = reader.next()
-                if event is Mark.MORE:
+                if event is Marker.MORE:
                     if exchange is None and reader.unread:
                         self._wait(SLOWEST_HEAD_S, from_first=True)
                     return
-                if isinstance(event, Head):
+                if isinstance(event, RequestHead):
                     self._begin(event)
-                elif exchange is not None and event is Mark.END:
+                elif exchange is not None and event is Marker.END:
                     exchange.more = False
                     exchange.wake()
                     self.resume_reading()  # or nobody would see the client leave
@@ -309,7 +309,7 @@ class HttpConnection(asyncio.Protocol):
         except BadRequest as error:
             self._refuse(Rejected(400, "bad_request", str(error), suggestion="the connection is closed; send it again"))
 
-    def _begin(self, head: Head) -> None:
+    def _begin(self, head: RequestHead) -> None:
         """A request whose headers are here. The list of them is the application's own: nothing that comes later is ever added."""
         self._due = _NEVER
         self._used = True
@@ -353,7 +353,7 @@ class HttpConnection(asyncio.Protocol):
         if not closes and (self._last or not exchange.head.keep_alive or self._crowded is not None):
             closes = True
             lines.append(b"connection: close\r\n")
-        if isinstance(answer, Stream) and exchange.head.version == "1.1":
+        if isinstance(answer, EventStream) and exchange.head.version == "1.1":
             lines.append(b"transfer-encoding: chunked\r\n")
         lines += (b"\r\n", body)
         if not self._transport.is_closing():

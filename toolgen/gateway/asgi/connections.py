@@ -16,9 +16,9 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Protocol
 
 from toolgen.config.gateway import Networks, contains
-from toolgen.gateway.asgi.request import Crowded, Handlers
+from toolgen.gateway.asgi.request import Handlers, LimitedResource
 
-__all__ = ["Connection", "Connections", "HttpServer", "InFlight", "client_of", "counted_as"]
+__all__ = ["Connections", "CountedConnection", "HttpServer", "InFlight", "client_of", "counted_as"]
 
 log = logging.getLogger("toolgen.gateway")
 
@@ -133,12 +133,12 @@ RESERVE = 256
 _ENDING_S = 1.0
 
 
-class Connection(Protocol):
+class CountedConnection(Protocol):
     """What is counted here. `places` belongs to `Connections`; `proven` says that an accepted credential came over it."""
 
     peer: str
     proven: bool
-    places: tuple[_Place, ...]
+    places: tuple[_PeerConnections, ...]
 
     def expendable(self) -> bool:
         """Whether nobody who has shown a credential waits for an answer on it."""
@@ -153,22 +153,22 @@ class Connection(Protocol):
         """Ends it at once."""
 
 
-class _Place:
+class _PeerConnections:
     """Connections that are counted together, and those of them that rest, the longest first."""
 
     __slots__ = ("count", "known", "unknown")
 
     def __init__(self) -> None:
         self.count = 0
-        self.unknown: OrderedDict[Connection, None] = OrderedDict()
-        self.known: OrderedDict[Connection, None] = OrderedDict()
+        self.unknown: OrderedDict[CountedConnection, None] = OrderedDict()
+        self.known: OrderedDict[CountedConnection, None] = OrderedDict()
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: CountedConnection) -> None:
         self.count -= 1
         self.unknown.pop(connection, None)
         self.known.pop(connection, None)
 
-    def expendable(self) -> Connection | None:
+    def expendable(self) -> CountedConnection | None:
         """The connection that gives way: first those nobody is known on. One that is busy is asked again when it has rested."""
         for line in (self.unknown, self.known):
             while line:
@@ -198,24 +198,24 @@ class Connections:
         self._most = most
         self._most_per_address = most_per_address
         self._most_reserved = reserve
-        self._all = _Place()
-        self._reserve = _Place()
-        self._addresses: dict[str, _Place] = {}
+        self._all = _PeerConnections()
+        self._reserve = _PeerConnections()
+        self._addresses: dict[str, _PeerConnections] = {}
 
     @property
     def count(self) -> int:
         """How many there are."""
         return self._all.count + self._reserve.count
 
-    def enter(self, connection: Connection) -> Crowded | None:
+    def enter(self, connection: CountedConnection) -> LimitedResource | None:
         """Counts a new connection; what there are too many of, where it is let into the reserve."""
         address = None if contains(self._proxies, connection.peer) else counted_as(connection.peer)
-        place = _Place() if address is None else self._addresses.setdefault(address, _Place())
+        place = _PeerConnections() if address is None else self._addresses.setdefault(address, _PeerConnections())
         crowded = None
         if address is not None and not self._room(place, self._most_per_address):
-            crowded = Crowded.ADDRESS
+            crowded = LimitedResource.ADDRESS
         elif not self._room(self._all, self._most):
-            crowded = Crowded.ALL
+            crowded = LimitedResource.ALL
         if crowded is None:
             if address is not None:
                 self._addresses[address] = place  # the only other connection may have given way
@@ -226,7 +226,7 @@ class Connections:
             connection.give_way()
         return crowded
 
-    def rested(self, connection: Connection) -> None:
+    def rested(self, connection: CountedConnection) -> None:
         """It has been answered, or is new: from now on it rests."""
         for place in connection.places:
             known, unknown = place.known, place.unknown
@@ -239,14 +239,14 @@ class Connections:
             known[connection] = None
             known.move_to_end(connection)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: CountedConnection) -> None:
         """It is closed."""
         places, connection.places = connection.places, ()
         for place in places:
             place.remove(connection)
         self._forget(connection)
 
-    def _room(self, place: _Place, most: int) -> bool:
+    def _room(self, place: _PeerConnections, most: int) -> bool:
         if place.count < most:
             return True
         found = place.expendable()
@@ -256,13 +256,13 @@ class Connections:
         found.give_way()
         return True
 
-    def _count(self, connection: Connection, places: tuple[_Place, ...]) -> None:
+    def _count(self, connection: CountedConnection, places: tuple[_PeerConnections, ...]) -> None:
         connection.places = places
         for place in places:
             place.count += 1
         self.rested(connection)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: CountedConnection) -> None:
         address = counted_as(connection.peer)
         place = self._addresses.get(address)
         if place is not None and not place.count:
@@ -276,11 +276,11 @@ class InFlight:
         self._most = most
         self._counts: dict[str, int] = {}
 
-    def enter(self, client: str) -> Crowded | None:
+    def enter(self, client: str) -> LimitedResource | None:
         """Counts one; whether there are too many."""
         name = counted_as(client)
         count = self._counts[name] = self._counts.get(name, 0) + 1
-        return Crowded.ADDRESS if count > self._most else None
+        return LimitedResource.ADDRESS if count > self._most else None
 
     def leave(self, client: str) -> None:
         """It is answered."""
@@ -296,7 +296,7 @@ class HttpServer:
     def __init__(self, handlers: Handlers, connections: Connections) -> None:
         self.handlers = handlers
         self.connections = connections
-        self.open: set[Connection] = set()
+        self.open: set[CountedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.ended: asyncio.Event | None = None
         self._second = 0

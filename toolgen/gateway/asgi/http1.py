@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-__all__ = ["MAX_HEAD_SIZE", "BadRequest", "Event", "Head", "Header", "Mark", "RequestReader", "read_head"]
+__all__ = ["MAX_HEAD_SIZE", "BadRequest", "Event", "Header", "Marker", "RequestHead", "RequestReader", "read_head"]
 
 MAX_HEAD_SIZE = 65_536
 MAX_KEPT_HEAD_SIZE = 4_096
@@ -54,14 +54,14 @@ class BadRequest(Exception):  # noqa: N818 - what it says of the request, not of
     """Bytes that are no request, or could be taken for two. The text is a fixed sentence for the client."""
 
 
-class Mark(Enum):
+class Marker(Enum):
     """What has no bytes of its own."""
 
     END = auto()  # of a request
     MORE = auto()  # is needed before anything can be said
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
     """Request line and headers, names in lower case.
 
     `path` is as it was sent. `lines` are all headers in their order, `headers` the first of each name, and `repeated` the names that come
@@ -80,7 +80,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     expects_continue: bool
 
 
-Event: TypeAlias = Head | bytes | Mark
+Event: TypeAlias = RequestHead | bytes | Marker
 """A head, a part of its body, or a mark."""
 
 
@@ -98,7 +98,7 @@ class RequestReader:
         self._chunks: _Chunked | None = None
         self._blank = False
         self._last = False
-        self._earlier: tuple[bytes, Head] | None = None  # a client mostly repeats its head
+        self._earlier: tuple[bytes, RequestHead] | None = None  # a client mostly repeats its head
 
     def feed(self, data: bytes) -> None:
         """Takes what has come."""
@@ -109,7 +109,7 @@ class RequestReader:
     def next(self) -> Event:
         """What comes next. Raises `BadRequest`."""
         if not self._in_body:
-            return Mark.MORE if self._last else self._head()
+            return Marker.MORE if self._last else self._head()
         if self._chunks is not None:
             piece, self.unread = self._chunks.take(self.unread)
             done = self._chunks.done
@@ -120,11 +120,11 @@ class RequestReader:
         if piece:
             return piece
         if not done:
-            return Mark.MORE
+            return Marker.MORE
         self._in_body, self._chunks = False, None
         if self._last:
             self.unread = b""
-        return Mark.END
+        return Marker.END
 
     def whole(self) -> bytes | None:
         """Behind a head: its whole body, where that is here and its length was told; then there is no more of this request to be read."""
@@ -135,7 +135,7 @@ class RequestReader:
         self._in_body, self._left = False, 0
         return body
 
-    def _head(self) -> Head | Mark:
+    def _head(self) -> RequestHead | Marker:
         # One empty line before a request is left over from the one before it (RFC 9112, section 2.2).
         if not self._blank and self.unread.startswith(_CRLF):
             self.unread, self._blank = self.unread[2:], True
@@ -144,7 +144,7 @@ class RequestReader:
             raise BadRequest(f"the request's headers have more than {MAX_HEAD_SIZE} bytes")
         if end < 0:
             _check_beginning(self.unread)
-            return Mark.MORE
+            return Marker.MORE
         written = self.unread[:end]
         if (earlier := self._earlier) is not None and earlier[0] == written:
             head = earlier[1]
@@ -224,7 +224,7 @@ class _Chunked:
         return at
 
 
-def read_head(data: bytes) -> Head:
+def read_head(data: bytes) -> RequestHead:
     """A request line and headers, without the empty line behind them. Raises `BadRequest`."""
     lines = data.split(_CRLF)
     _check_text(data, len(lines) - 1)
@@ -237,7 +237,7 @@ def read_head(data: bytes) -> Head:
     if b"host" in repeated or (b"host" not in headers and version == "1.1"):
         raise BadRequest("a request has exactly one Host header")
     path, query = _read_target(method, target, headers.get(b"host"))
-    return Head(
+    return RequestHead(
         method=method,
         path=path.decode("ascii"),
         query=query,

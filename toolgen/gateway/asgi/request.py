@@ -18,7 +18,7 @@ from toolgen.gateway.json_body import MAX_BODY_SIZE, encode, identifier
 from toolgen.model.call import Trace, parse_trace
 from toolgen.model.result import Error
 from toolgen.model.unavailable import fault_error
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = [
     "ANY_HOST",
@@ -26,15 +26,15 @@ __all__ = [
     "LOOPBACK_HOSTS",
     "Answer",
     "CredentialInUrl",
-    "Crowded",
-    "Download",
+    "EventStream",
+    "FileResponse",
     "Handlers",
+    "LimitedResource",
     "Receive",
     "Rejected",
     "Request",
     "Response",
     "Send",
-    "Stream",
     "agreed_key",
     "check_host",
     "header_key",
@@ -105,7 +105,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         return (*(_PLAIN if self.body else _PLAIN[1:]), *self.headers, length)
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
+class EventStream(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of Server-Sent Events, of which nobody knows how many there will be."""
 
     events: AsyncIterator[bytes]
@@ -118,7 +118,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         return (kind, *_PLAIN[1:], (b"x-accel-buffering", b"no"), *self.headers)
 
 
-class Download(msgspec.Struct, frozen=True, kw_only=True):
+class FileResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A file of `size` bytes as an answer, sent part by part. Its headers have its media type."""
 
     parts: AsyncIterator[bytes]
@@ -131,14 +131,14 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
         return (*_PLAIN[1:], *self.headers, (b"content-length", b"%d" % self.size))
 
 
-Answer: TypeAlias = Response | Stream | Download
+Answer: TypeAlias = Response | EventStream | FileResponse
 Send: TypeAlias = Callable[[Answer], Awaitable[None]]
 """Puts an answer on the wire. Returns when all of it is written, or the client has left."""
 Receive: TypeAlias = Callable[[], Awaitable[tuple[bytes, bool] | None]]
 """The next piece of a body, and whether there is more of it; None where the client left."""
 
 
-class Crowded(Enum):
+class LimitedResource(Enum):
     """What there are too many of."""
 
     ADDRESS = "this address has too many connections or requests"
@@ -234,9 +234,9 @@ class Request:
         self.headers = headers
         self.repeated = repeated
         self.peer = self.client = peer
-        self.crowded: Crowded | None = None
+        self.crowded: LimitedResource | None = None
         self.accepted = self.shared = False
-        self.presence = Presence()
+        self.presence = CallerConnection()
         self._body = body
         self.unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
@@ -460,9 +460,9 @@ def refusal(rejected: Rejected) -> Response:
     return json_response({"status": "refused", "error": error}, status=rejected.status, headers=rejected.headers)
 
 
-def too_crowded(crowded: Crowded = Crowded.ALL) -> Rejected:
+def too_crowded(crowded: LimitedResource = LimitedResource.ALL) -> Rejected:
     """What somebody is told whom there is no room for now."""
-    status, code = (429, "rate_limited") if crowded is Crowded.ADDRESS else (503, "overloaded")
+    status, code = (429, "rate_limited") if crowded is LimitedResource.ADDRESS else (503, "overloaded")
     return Rejected(status, code, f"{crowded.value} now", retry_after_s=_CROWDED_S)
 
 

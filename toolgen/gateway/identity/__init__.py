@@ -1,7 +1,7 @@
 """Who calls: a credential in, a verified principal out, or why there is none."""
 
 from toolgen.gateway.identity.jwks import KeySets
-from toolgen.gateway.identity.jwt import Told, Unaccepted
+from toolgen.gateway.identity.jwt import DisclosedReason, TokenRejected
 from toolgen.gateway.identity.principals import NO_CLAIMS, Claims, Identity
 
-__all__ = ["NO_CLAIMS", "Claims", "Identity", "KeySets", "Told", "Unaccepted"]
+__all__ = ["NO_CLAIMS", "Claims", "DisclosedReason", "Identity", "KeySets", "TokenRejected"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from toolgen.clock import Clock
-from toolgen.gateway.identity.jwt import RefusedTokenError, Token, Told
+from toolgen.gateway.identity.jwt import DisclosedReason, RefusedTokenError, SignedToken
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -66,7 +66,7 @@ class KeySets:
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
-    async def verify(self, token: Token, location: str) -> None:
+    async def verify(self, token: SignedToken, location: str) -> None:
         """Holds a token's signature against the key it names. Raises `RefusedTokenError`.
 
         A key id may be used again for another key: a signature that does not fit is reason to ask for the set early, as an unknown id is.
@@ -80,13 +80,13 @@ class KeySets:
         if again is None or again is key or not _signed_by(again, token):
             raise RefusedTokenError("its signature is wrong")
 
-    async def _key(self, token: Token, location: str) -> PyJWK:
+    async def _key(self, token: SignedToken, location: str) -> PyJWK:
         known = self._known.setdefault(location, _Known())
         now = self._clock.monotonic()
         if known.keys is None or now - known.fetched >= FRESH_S or _chosen(known.keys, token) is None:
             await self._refresh(location, known)
         if known.keys is None or self._clock.monotonic() - known.fetched >= STALE_S:
-            raise RefusedTokenError("the keys of its issuer cannot be had", Told.UNAVAILABLE)
+            raise RefusedTokenError("the keys of its issuer cannot be had", DisclosedReason.UNAVAILABLE)
         key = _chosen(known.keys, token)
         if key is None:
             raise RefusedTokenError("no key of its issuer has its key id and algorithm")
@@ -142,7 +142,7 @@ def parse_key_set(data: bytes) -> KeySet:
     return found
 
 
-def _signed_by(key: PyJWK, token: Token) -> bool:
+def _signed_by(key: PyJWK, token: SignedToken) -> bool:
     from jwt import PyJWTError  # noqa: PLC0415 - where tokens are signed by somebody
 
     try:
@@ -177,7 +177,7 @@ def _usable(item: Any) -> list[tuple[tuple[str, str], PyJWK]]:
     return found
 
 
-def _chosen(keys: KeySet, token: Token) -> PyJWK | None:
+def _chosen(keys: KeySet, token: SignedToken) -> PyJWK | None:
     """By key id and algorithm; without a key id, the only key for the algorithm there is."""
     if token.key_id:
         return keys.get((token.key_id, token.algorithm))

@@ -17,10 +17,18 @@ from msgspec import Struct
 
 from toolgen.units import in_words
 
-__all__ = ["LEEWAY_S", "RefusedTokenError", "Token", "Told", "Unaccepted", "check_claims", "read_token"]
+__all__ = [
+    "LEEWAY_S",
+    "DisclosedReason",
+    "RefusedTokenError",
+    "SignedToken",
+    "TokenRejected",
+    "check_claims",
+    "read_token",
+]
 
 
-class Told(Enum):
+class DisclosedReason(Enum):
     """What the sender of a credential may know of it. That one was good once is worth knowing to a person who found it somewhere."""
 
     NOTHING = auto()
@@ -28,21 +36,23 @@ class Told(Enum):
     SCOPES = auto()  # it is good, but for the scopes it lacks: its client can ask for them (RFC 6750, section 3.1)
 
 
-class Unaccepted(Struct, frozen=True):
+class TokenRejected(Struct, frozen=True):
     """No principal. `reason` is for the operator's log: a fixed sentence, with nothing in it that came with the credential. `scopes` are
     what it would have had to have, where that is told."""
 
     reason: str
-    told: Told = Told.NOTHING
+    told: DisclosedReason = DisclosedReason.NOTHING
     scopes: frozenset[str] = frozenset()
 
 
 class RefusedTokenError(Exception):
     """A token that is not accepted; caught where it is verified."""
 
-    def __init__(self, reason: str, told: Told = Told.NOTHING, scopes: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, reason: str, told: DisclosedReason = DisclosedReason.NOTHING, scopes: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(reason)
-        self.unaccepted = Unaccepted(reason, told, scopes)
+        self.unaccepted = TokenRejected(reason, told, scopes)
 
 
 LEEWAY_S = 60.0
@@ -57,7 +67,7 @@ _TYPES = frozenset(
 _LATEST = 253_402_300_800  # the year 10000
 
 
-class Token(Struct, frozen=True, kw_only=True):
+class SignedToken(Struct, frozen=True, kw_only=True):
     """A token as it was written. Nothing in it is believed before the signature over `signed` is."""
 
     algorithm: str
@@ -67,7 +77,7 @@ class Token(Struct, frozen=True, kw_only=True):
     signature: bytes
 
 
-def read_token(text: str) -> Token:
+def read_token(text: str) -> SignedToken:
     """A signed JWT in its compact form (RFC 7515 section 7.1). Raises `RefusedTokenError`.
 
     Headers that offer a key of their own (`jwk`, `jku`, `x5c`, `x5u`) mean nothing here and are never looked at.
@@ -85,7 +95,7 @@ def read_token(text: str) -> Token:
     if not isinstance(key_id, str) or len(key_id) > _MAX_KEY_ID_LENGTH:
         raise RefusedTokenError("its key id is no short text")
     algorithm = header.get("alg")
-    return Token(
+    return SignedToken(
         algorithm=algorithm if isinstance(algorithm, str) else "",
         key_id=key_id,
         claims=claims,

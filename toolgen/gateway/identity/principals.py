@@ -15,16 +15,16 @@ from toolgen.clock import Clock
 from toolgen.errors import ConfigError
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
 from toolgen.gateway.identity.jwks import FRESH_S, KeySets
-from toolgen.gateway.identity.jwt import RefusedTokenError, Unaccepted, check_claims, read_token
+from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected, check_claims, read_token
 from toolgen.gateway.identity.token_claims import accepts, proof_of
-from toolgen.model.call import Principal, Proof
+from toolgen.model.call import CredentialProof, Principal
 from toolgen.model.names import nearest
 from toolgen.policy.credentials import (
     ApiKey,
     CertificateRule,
     ClaimsError,
-    Credentials,
     IssuerEntry,
+    PolicyCredentials,
     PrincipalEntry,
     TokenRule,
     claims_again,
@@ -44,7 +44,7 @@ NO_CLAIMS: Claims = MappingProxyType({})
 _MAX_CREDENTIAL_LENGTH = 16_384
 _MAX_TOKENS = 10_000
 _MAX_CERTIFICATES = 1_000
-_UNKNOWN = Unaccepted("nobody has this key")
+_UNKNOWN = TokenRejected("nobody has this key")
 
 
 class _OwnedKey(NamedTuple):
@@ -66,7 +66,7 @@ class Identity:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: PolicyCredentials,
         clock: Clock,
         key_sets: KeySets,
         given: GivenRoles = NOTHING_GIVEN,
@@ -129,23 +129,23 @@ class Identity:
         digest = _digest(credential)
         return self._known(digest) if digest in self._shown or digest in self._tokens else None
 
-    async def authenticate(self, credential: str) -> Principal | Unaccepted:
+    async def authenticate(self, credential: str) -> Principal | TokenRejected:
         """Whose key or token this is, or why it is nobody's."""
         if not credential or len(credential) > _MAX_CREDENTIAL_LENGTH:
-            return Unaccepted("it is longer than any credential")
+            return TokenRejected("it is longer than any credential")
         digest = _digest(credential)
         principal = self._known(digest)
         if principal is not None:
             return principal
         if (owned := self._owned.get(digest)) is not None:
             if self._is_gone(owned) or (until := owned.places[-1].expires) is None:
-                return Unaccepted("this key was revoked")
+                return TokenRejected("this key was revoked")
             past = in_words(self._clock.now() - until)
-            return Unaccepted(f"this key has expired ({owned.owner}'s, {past} ago by this machine's clock)")
+            return TokenRejected(f"this key has expired ({owned.owner}'s, {past} ago by this machine's clock)")
         if not self._rules or credential.count(".") != 2:
             return _UNKNOWN
         found = await self._read(credential, sign_in=False)
-        if isinstance(found, Unaccepted):
+        if isinstance(found, TokenRejected):
             return found
         principal, expires = found
         self._tokens[digest] = (principal, min(expires, self._clock.now() + FRESH_S))
@@ -153,18 +153,18 @@ class Identity:
             self._tokens.popitem(last=False)
         return principal
 
-    async def signed_in(self, token: str) -> Principal | Unaccepted:
+    async def signed_in(self, token: str) -> Principal | TokenRejected:
         """Whose id token of the console's client this is, or why it is nobody's. It is not remembered: it opens nothing else."""
         found = await self._read(token, sign_in=True)
-        return found if isinstance(found, Unaccepted) else found[0]
+        return found if isinstance(found, TokenRejected) else found[0]
 
-    async def _read(self, token: str, *, sign_in: bool) -> tuple[Principal, float] | Unaccepted:
+    async def _read(self, token: str, *, sign_in: bool) -> tuple[Principal, float] | TokenRejected:
         try:
             return await self._verified(token, sign_in=sign_in)
         except RefusedTokenError as error:
             return error.unaccepted
         except ClaimsError as error:
-            return Unaccepted(str(error))
+            return TokenRejected(str(error))
 
     def _owned_by(self, entries: Mapping[str, PrincipalEntry]) -> dict[bytes, _OwnedKey]:
         """The table of the keys of other entries."""
@@ -181,7 +181,9 @@ class Identity:
         """Whose key this is that is not revoked, and when it expires. The same object every time."""
         found = self._keys.get(digest)
         if found is None and (owned := self._owned.get(digest)) is not None and not self._is_gone(owned):
-            principal = replace(self._entries[owned.owner].principal, under=self.mark, proof=Proof(key=digest.hex()))
+            principal = replace(
+                self._entries[owned.owner].principal, under=self.mark, proof=CredentialProof(key=digest.hex())
+            )
             found = self._keys[digest] = principal, owned.places[-1].expires
         return found
 
@@ -329,7 +331,7 @@ class Identity:
         _, users = self._meant(origin.issuer, claims_again(origin, None), sign_in=origin.sign_in)
         return self._bearer(origin.issuer, claims_again(origin, users), sign_in=origin.sign_in)
 
-    def _holds(self, name: str, proof: Proof) -> bool:
+    def _holds(self, name: str, proof: CredentialProof) -> bool:
         """Whether nothing that this principal proved itself with was taken back."""
         if proof.key:
             known = self._by_key(bytes.fromhex(proof.key))
@@ -366,7 +368,7 @@ class Identity:
         issuer = self._issuers.get(provider)
         return None if issuer is None else (issuer.token.issuer, subject)
 
-    def certified(self, value: str) -> Principal | Unaccepted:
+    def certified(self, value: str) -> Principal | TokenRejected:
         """Whose client certificate this is, as a trusted proxy's header has it. That its chain and key are good is the proxy's word."""
         digest, now = _digest(value), self._clock.now()
         known = self._certificates.get(digest)
@@ -381,21 +383,21 @@ class Identity:
             return (
                 error.unaccepted
                 if isinstance(error, RefusedTokenError)
-                else Unaccepted("the certificate cannot be read")
+                else TokenRejected("the certificate cannot be read")
             )
         if any(revocation.covers(found) for revocation in self._revoked_certificates):
-            return Unaccepted("the certificate has been revoked")
+            return TokenRejected("the certificate has been revoked")
         for entry in self._entries.values():
             if entry.certificate is not None and matches(certificate, entry.certificate):
                 if self._ended(entry.id, found.issued):
-                    return Unaccepted("the certificate has been revoked")
-                proof = Proof(certificate=_rule_digest(entry.certificate), shown=found)
+                    return TokenRejected("the certificate has been revoked")
+                proof = CredentialProof(certificate=_rule_digest(entry.certificate), shown=found)
                 principal = replace(entry.principal, under=self.mark, proof=proof)
                 self._certificates[digest] = (principal, validity(certificate))
                 if len(self._certificates) > _MAX_CERTIFICATES:
                     self._certificates.popitem(last=False)
                 return principal
-        return Unaccepted("nobody has this certificate")
+        return TokenRejected("nobody has this certificate")
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, or None when the policy's `acts_for` does not say it may.

@@ -25,14 +25,14 @@ from toolgen.gateway.json_body import encode
 from toolgen.model.call import Principal
 from toolgen.model.client_channel import InputNeeded, Unasked
 from toolgen.model.schema import Json, JsonObject
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.invocations import Invocation
 
 __all__ = [
     "APPROVAL",
     "ASKED_WITH",
     "NO_LINE",
-    "Mailbox",
+    "PendingReplies",
     "StatefulLine",
     "StatelessLine",
     "TaskLine",
@@ -65,7 +65,7 @@ def capabilities_of(given: object) -> frozenset[str]:
     return frozenset(found)
 
 
-class Mailbox:
+class PendingReplies:
     """Questions that were sent to clients of the handshake era, until their answers come: those of this process."""
 
     def __init__(self) -> None:
@@ -89,10 +89,10 @@ class Mailbox:
             known[1].set_result(result)
 
 
-class _Line(Struct, kw_only=True):
+class _McpChannel(Struct, kw_only=True):
     """What both eras share. `token` is what the client wants to be told its progress by, None where it does not."""
 
-    presence: Presence
+    presence: CallerConnection
     capabilities: frozenset[str]
     token: int | str | None = None
     send: Callable[[bytes], None] | None = None
@@ -128,10 +128,10 @@ class _Line(Struct, kw_only=True):
             raise Unasked
 
 
-class StatefulLine(_Line, kw_only=True):
+class StatefulLine(_McpChannel, kw_only=True):
     """A client of the handshake era: a question is a request to it, and the call goes on when the answer comes."""
 
-    mailbox: Mailbox
+    mailbox: PendingReplies
     parties: tuple[str, ...]
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
@@ -164,7 +164,7 @@ class StatefulLine(_Line, kw_only=True):
         return tuple(path for uri in uris if isinstance(uri, str) and (path := _local_path(uri)) is not None)
 
 
-class StatelessLine(_Line, kw_only=True):
+class StatelessLine(_McpChannel, kw_only=True):
     """A client of 2026-07-28: a question ends the call, which is made again with the answer (basic/utilities/mrtr)."""
 
     answers: Mapping[str, Any] = {}
@@ -214,7 +214,7 @@ class TaskLine(CallReports):
 
     def __init__(
         self,
-        presence: Presence,
+        presence: CallerConnection,
         questions: CallerQuestions | None,
         capabilities: frozenset[str],
         first: StatefulLine | StatelessLine | None = None,

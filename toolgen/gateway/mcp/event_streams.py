@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
 from toolgen.errors import ToolgenError
-from toolgen.gateway.asgi.request import Rejected, Response, Stream
+from toolgen.gateway.asgi.request import EventStream, Rejected, Response
 from toolgen.gateway.json_body import encode
-from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Fault, Id, Reply, failed, response
+from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Id, RpcFault, RpcReply, failed, response
 from toolgen.gateway.mcp.server import Mcp
-from toolgen.gateway.mcp.task_events import Watched, own_tasks, session_changes, task_changes
+from toolgen.gateway.mcp.task_events import WatchedTasks, own_tasks, session_changes, task_changes
 from toolgen.model.call import Principal, parties
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = [
     "LIST_CHANGED",
@@ -49,7 +49,7 @@ class Channel:
     """What is said to a client before the answer to one request. What a client does not read is bounded. A request that its client
     cancelled, as its `presence` says, has no answer (2025-11-25, basic/utilities/cancellation)."""
 
-    def __init__(self, presence: Presence) -> None:
+    def __init__(self, presence: CallerConnection) -> None:
         self._presence = presence
         self._unread: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
 
@@ -58,10 +58,10 @@ class Channel:
         self._unread.put_nowait(body)
 
     async def answer(
-        self, request: Id | None, answering: Coroutine[None, None, Reply], respond: Callable[[Reply], Response]
-    ) -> Response | Stream:
+        self, request: Id | None, answering: Coroutine[None, None, RpcReply], respond: Callable[[RpcReply], Response]
+    ) -> Response | EventStream:
         """The answer: alone where nothing was said before it, and otherwise the end of a stream that begins now."""
-        task: asyncio.Future[Reply] = asyncio.ensure_future(answering)
+        task: asyncio.Future[RpcReply] = asyncio.ensure_future(answering)
         first: asyncio.Future[bytes] = asyncio.ensure_future(self._unread.get())
         both: tuple[asyncio.Future[Any], ...] = (task, first)
         try:
@@ -71,10 +71,10 @@ class Channel:
                 first.cancel()
         if not first.done() or first.cancelled():
             reply = await task
-            return respond(Reply() if self._presence.left() else reply)
-        return Stream(events=self._events(request, first.result(), task))
+            return respond(RpcReply() if self._presence.left() else reply)
+        return EventStream(events=self._events(request, first.result(), task))
 
-    async def _events(self, request: Id | None, first: bytes, task: asyncio.Future[Reply]) -> AsyncIterator[bytes]:
+    async def _events(self, request: Id | None, first: bytes, task: asyncio.Future[RpcReply]) -> AsyncIterator[bytes]:
         yield event(first)
         while not task.done() or not self._unread.empty():
             getting: asyncio.Future[bytes] = asyncio.ensure_future(self._unread.get())
@@ -90,7 +90,7 @@ class Channel:
             yield event(_ending(request, task).body)
 
 
-def _ending(request: Id | None, task: asyncio.Future[Reply]) -> Reply:
+def _ending(request: Id | None, task: asyncio.Future[RpcReply]) -> RpcReply:
     """The reply of a task that is done. Once a stream has begun there is no status left to say what went wrong."""
     try:
         return task.result()
@@ -98,15 +98,17 @@ def _ending(request: Id | None, task: asyncio.Future[Reply]) -> Reply:
         log.error("a request to /mcp ended in %s", type(error).__name__)  # noqa: TRY400 - its text may hold anything
     except Exception as error:  # noqa: BLE001 - the outermost boundary of what was streamed
         log.error("a request to /mcp ended in %s", type(error).__name__)  # noqa: TRY400 - as above
-    return failed(request, Fault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where"))
+    return failed(request, RpcFault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where"))
 
 
-async def _departure(presence: Presence) -> None:
+async def _departure(presence: CallerConnection) -> None:
     """Returns when the client leaves."""
     await presence.awaiting(asyncio.Event().wait())
 
 
-async def watch(mcp: Mcp, principal: Principal, presence: Presence, closing: asyncio.Event) -> AsyncIterator[bool]:
+async def watch(
+    mcp: Mcp, principal: Principal, presence: CallerConnection, closing: asyncio.Event
+) -> AsyncIterator[bool]:
     """True each time what this principal is listed has changed, False when nothing was said for a while. Where others answer the same
     clients, a change is told twice: a client that listed its tools at once may have asked one that did not know of it.
 
@@ -153,23 +155,29 @@ class Listeners:
         """Ends every stream, so that nobody waits for one when the gateway stops."""
         self._closing.set()
 
-    def of_session(self, principal: Principal, presence: Presence, session: str) -> Stream:
+    def of_session(self, principal: Principal, presence: CallerConnection, session: str) -> EventStream:
         """The handshake era's stream: a notification whenever the tools, or a task that the session made here, have changed."""
         self._admit(principal)
         changes = _together(self._changes(principal, presence, {}), self._made(principal, session))
-        return Stream(events=self._counted(principal, changes))
+        return EventStream(events=self._counted(principal, changes))
 
     async def _made(self, principal: Principal, session: str) -> AsyncIterator[bytes]:
         async for message in session_changes(self._mcp.tasks, principal, session):
             yield event(encode(message))
 
     def of_request(
-        self, request: Id, principal: Principal, presence: Presence, *, tools: bool, watched: Watched | None = None
-    ) -> Stream:
+        self,
+        request: Id,
+        principal: Principal,
+        presence: CallerConnection,
+        *,
+        tools: bool,
+        watched: WatchedTasks | None = None,
+    ) -> EventStream:
         """`subscriptions/listen` (2026-07-28): first what will be said, then that, and at the end that it has ended."""
         self._admit(principal)
         events = self._subscribed(request, principal, presence, tools=tools, watched=watched)
-        return Stream(events=self._counted(principal, events))
+        return EventStream(events=self._counted(principal, events))
 
     def _admit(self, principal: Principal) -> None:
         if self._each.get(parties(principal), 0) >= _MAX_EACH or sum(self._each.values()) >= _MAX_LISTENERS:
@@ -193,7 +201,13 @@ class Listeners:
                 del self._each[who]
 
     async def _subscribed(
-        self, request: Id, principal: Principal, presence: Presence, *, tools: bool, watched: Watched | None
+        self,
+        request: Id,
+        principal: Principal,
+        presence: CallerConnection,
+        *,
+        tools: bool,
+        watched: WatchedTasks | None,
     ) -> AsyncIterator[bytes]:
         own = None if watched is None else await own_tasks(self._mcp.tasks, watched, principal)
         yield event(acknowledged(request, tools=tools, tasks=None if own is None else own.ids))
@@ -204,12 +218,12 @@ class Listeners:
             yield one
         yield event(ended(request))
 
-    async def _tasks(self, own: Watched, principal: Principal, params: dict[str, object]) -> AsyncIterator[bytes]:
+    async def _tasks(self, own: WatchedTasks, principal: Principal, params: dict[str, object]) -> AsyncIterator[bytes]:
         async for task in task_changes(self._mcp.tasks, own, principal):
             yield event(notification("notifications/tasks", {**task, **params}))
 
     async def _changes(
-        self, principal: Principal, presence: Presence, params: dict[str, object], *, tools: bool = True
+        self, principal: Principal, presence: CallerConnection, params: dict[str, object], *, tools: bool = True
     ) -> AsyncIterator[bytes]:
         yield _STILL_HERE  # the head of the answer leaves with the first of its body
         async for changed in watch(self._mcp, principal, presence, self._closing):

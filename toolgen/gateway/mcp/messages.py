@@ -22,7 +22,7 @@ from toolgen.gateway.json_body import Malformed, decode, encode
 from toolgen.model.call import Principal, Trace, parse_trace, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import JsonObject
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 from toolgen.state.encryption import Seal
 
 __all__ = [
@@ -33,12 +33,12 @@ __all__ = [
     "MODERN_VERSIONS",
     "VERSIONS",
     "Caller",
-    "Era",
-    "Fault",
     "Id",
-    "Message",
-    "Reply",
+    "ProtocolStyle",
     "RequestState",
+    "RpcFault",
+    "RpcMessage",
+    "RpcReply",
     "States",
     "cancelled_request",
     "claimed_version",
@@ -97,14 +97,14 @@ _MAX_BATCH = 32
 Id: TypeAlias = int | str
 
 
-class Era(Enum):
+class ProtocolStyle(Enum):
     """How a peer speaks: after a handshake (2025), or with everything in each request (2026-07-28)."""
 
     HANDSHAKE = "handshake"
     MODERN = "modern"
 
 
-class Message(msgspec.Struct):
+class RpcMessage(msgspec.Struct):
     """One JSON-RPC message. A request has an id and a method, a notification a method alone, a response neither method nor place here.
 
     `meta` is `params._meta`, empty when that is absent or no object; what a message itself holds under this name is dropped.
@@ -135,14 +135,14 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     client: str = ""
     session: str = ""
     connection: str = ""
-    presence: Presence = msgspec.field(default_factory=Presence)
+    presence: CallerConnection = msgspec.field(default_factory=CallerConnection)
     capabilities: frozenset[str] = frozenset()
     send: Callable[[bytes], None] | None = None
     version: str = ""
     key: str = ""
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class RpcFault(Struct, frozen=True, kw_only=True):
     """A JSON-RPC error. Its text never repeats a value that was sent."""
 
     code: int
@@ -151,17 +151,17 @@ class Fault(Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
     @classmethod
-    def of(cls, error: Error) -> Fault:
+    def of(cls, error: Error) -> RpcFault:
         """The fault for an error that is no fault of the request; `data` is the error as REST tells it."""
         data = msgspec.to_builtins(error)
         message = f"{error.code}: {error.message}"
         return cls(code=INTERNAL_ERROR, message=message, data=data, retry_after_s=error.retry_after_s)
 
 
-ALONE = Fault(code=INVALID_REQUEST, message="initialize is sent alone, not in a batch")
+ALONE = RpcFault(code=INVALID_REQUEST, message="initialize is sent alone, not in a batch")
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class RpcReply(msgspec.Struct, frozen=True, kw_only=True):
     """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result. `retry_after_s`: the
     gateway cannot answer now, and may then."""
 
@@ -170,38 +170,38 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
-def parse(data: bytes) -> Message | Reply:
+def parse(data: bytes) -> RpcMessage | RpcReply:
     """One message, or the error reply to bytes that are not one; a batch is not (`parse_batch`)."""
     try:
-        message = decode(data, Message)
+        message = decode(data, RpcMessage)
     except Malformed as error:
         return _unreadable(data, error)
     if message.jsonrpc != "2.0":
-        return failed(request_id(message), Fault(code=INVALID_REQUEST, message='jsonrpc must be "2.0"'))
+        return failed(request_id(message), RpcFault(code=INVALID_REQUEST, message='jsonrpc must be "2.0"'))
     if message.id is None:
-        return failed(None, Fault(code=INVALID_REQUEST, message="a request's id is a string or an integer"))
+        return failed(None, RpcFault(code=INVALID_REQUEST, message="a request's id is a string or an integer"))
     if message.method is msgspec.UNSET and message.result is msgspec.UNSET and message.error is msgspec.UNSET:
-        return failed(request_id(message), Fault(code=INVALID_REQUEST, message="the message has no method"))
+        return failed(request_id(message), RpcFault(code=INVALID_REQUEST, message="the message has no method"))
     return message
 
 
-def parse_batch(data: bytes) -> list[Message | Reply] | Reply:
+def parse_batch(data: bytes) -> list[RpcMessage | RpcReply] | RpcReply:
     """The messages of a batch (JSON-RPC 2.0, section 6), or their error replies; one error reply to bytes that are no batch."""
     try:
         parts = decode(data, list[msgspec.Raw])
     except Malformed as error:
-        return failed(None, Fault(code=PARSE_ERROR, message=error.message))
+        return failed(None, RpcFault(code=PARSE_ERROR, message=error.message))
     if not 0 < len(parts) <= _MAX_BATCH:
-        return failed(None, Fault(code=INVALID_REQUEST, message=f"a batch has 1 to {_MAX_BATCH} messages"))
+        return failed(None, RpcFault(code=INVALID_REQUEST, message=f"a batch has 1 to {_MAX_BATCH} messages"))
     return [parse(bytes(part)) for part in parts]
 
 
-def failed(request: Id | None, fault: Fault) -> Reply:
+def failed(request: Id | None, fault: RpcFault) -> RpcReply:
     """The reply that carries a fault."""
     error: dict[str, object] = {"code": fault.code, "message": fault.message}
     if fault.data is not None:
         error["data"] = fault.data
-    return Reply(body=response(request, "error", error), fault=fault.code, retry_after_s=fault.retry_after_s)
+    return RpcReply(body=response(request, "error", error), fault=fault.code, retry_after_s=fault.retry_after_s)
 
 
 def response(request: Id | None, name: str, value: object) -> bytes:
@@ -210,7 +210,7 @@ def response(request: Id | None, name: str, value: object) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (identifier, name.encode(), encode(value))
 
 
-def claimed_version(message: Message) -> str:
+def claimed_version(message: RpcMessage) -> str:
     """The modern protocol version a message says it speaks, "" when it carries no such claim.
 
     `initialize` belongs to the handshake even when a client stamps the claim on it.
@@ -219,19 +219,19 @@ def claimed_version(message: Message) -> str:
     return claim if isinstance(claim, str) and message.method != "initialize" else ""
 
 
-def routed_name(message: Message) -> object:
+def routed_name(message: RpcMessage) -> object:
     """What the header `Mcp-Name` says again of a message; None where it has no part in it."""
     params = message.params if isinstance(message.params, dict) else {}
     return params.get("name" if message.method == "tools/call" else "taskId") if message.method in NAMED else None
 
 
-def missing_capability(message: str, names: Iterable[str]) -> Fault:
+def missing_capability(message: str, names: Iterable[str]) -> RpcFault:
     """The fault for a client of 2026-07-28 that did not declare what a request takes."""
     wanted = sorted(names)
     required: dict[str, object] = {name: {} for name in wanted if name != TASKS}
     if TASKS in wanted:
         required["extensions"] = {TASKS_EXTENSION: {}}
-    return Fault(code=MISSING_CAPABILITY, message=message, data={"requiredCapabilities": required})
+    return RpcFault(code=MISSING_CAPABILITY, message=message, data={"requiredCapabilities": required})
 
 
 def declares_tasks(capabilities: object) -> bool:
@@ -240,7 +240,7 @@ def declares_tasks(capabilities: object) -> bool:
     return isinstance(extensions, Mapping) and isinstance(extensions.get(TASKS_EXTENSION), Mapping)
 
 
-def cancelled_request(message: Message) -> Id | None:
+def cancelled_request(message: RpcMessage) -> Id | None:
     """The id of the request that a `notifications/cancelled` calls off; None for any other message, and for one that names none."""
     if message.method != CANCELLED or message.id is not msgspec.UNSET or not isinstance(message.params, dict):
         return None
@@ -248,29 +248,29 @@ def cancelled_request(message: Message) -> Id | None:
     return request if isinstance(request, (int, str)) and not isinstance(request, bool) else None
 
 
-def trace_of(message: Message) -> Trace | None:
+def trace_of(message: RpcMessage) -> Trace | None:
     """The trace that `params._meta` says a request belongs to (MCP's reserved keys of W3C Trace Context)."""
     meta = message.meta
     return parse_trace(meta[META_TRACE], meta.get(META_TRACE_STATE)) if META_TRACE in meta else None
 
 
-def unsupported(requested: str) -> Fault:
+def unsupported(requested: str) -> RpcFault:
     """The fault for a version nobody here speaks."""
-    return Fault(
+    return RpcFault(
         code=UNSUPPORTED_VERSION,
         message="this protocol version is not supported",
         data={"supported": list(VERSIONS), "requested": requested[:32]},
     )
 
 
-def envelope_fault(message: Message) -> Fault | None:
+def envelope_fault(message: RpcMessage) -> RpcFault | None:
     """What is wrong with a modern request's `_meta` (2026-07-28, basic, section Per-request protocol fields)."""
     for key in (META_VERSION, META_CAPABILITIES):
         if key not in message.meta:
-            return Fault(code=INVALID_PARAMS, message=f"params._meta must hold {key}")
+            return RpcFault(code=INVALID_PARAMS, message=f"params._meta must hold {key}")
     claim = message.meta[META_VERSION]
     if not isinstance(claim, str) or not isinstance(message.meta[META_CAPABILITIES], dict):
-        return Fault(code=INVALID_PARAMS, message="params._meta holds a value of the wrong type")
+        return RpcFault(code=INVALID_PARAMS, message="params._meta holds a value of the wrong type")
     return None if claim in MODERN_VERSIONS else unsupported(claim)
 
 
@@ -283,20 +283,20 @@ def client_label(info: object) -> str:
     return label if label.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in label)
 
 
-def request_id(message: Message) -> Id | None:
+def request_id(message: RpcMessage) -> Id | None:
     return message.id if isinstance(message.id, (int, str)) else None
 
 
-def _unreadable(data: bytes, error: Malformed) -> Reply:
+def _unreadable(data: bytes, error: Malformed) -> RpcReply:
     """The most exact error for bytes that are no message, with the id when one can still be read."""
     try:
         value = decode(data, object)
     except Malformed as unreadable:
-        return failed(None, Fault(code=PARSE_ERROR, message=unreadable.message))
+        return failed(None, RpcFault(code=PARSE_ERROR, message=unreadable.message))
     if isinstance(value, list):
         return failed(
             None,
-            Fault(
+            RpcFault(
                 code=INVALID_REQUEST, message=f"batches are for version {BATCHED_VERSION}; send one message at a time"
             ),
         )
@@ -304,7 +304,7 @@ def _unreadable(data: bytes, error: Malformed) -> Reply:
     if isinstance(value, dict) and isinstance(value.get("id"), (int, str)) and not isinstance(value["id"], bool):
         request = value["id"]
     code = INVALID_PARAMS if error.pointer.startswith("/params") else INVALID_REQUEST
-    return failed(request, Fault(code=code, message=f"{error.pointer or 'the message'}: {error.message}"))
+    return failed(request, RpcFault(code=code, message=f"{error.pointer or 'the message'}: {error.message}"))
 
 
 MAX_STATE_LENGTH = 262_144

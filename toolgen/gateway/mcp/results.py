@@ -16,9 +16,9 @@ from msgspec import Struct
 from toolgen.errors import StateError
 from toolgen.gateway.content_blocks import content_blocks, own_data, said_beside, whole_text
 from toolgen.gateway.json_body import encode, envelope_json
-from toolgen.gateway.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, Era, Fault
+from toolgen.gateway.mcp.messages import INVALID_PARAMS, META_ENVELOPE, Caller, ProtocolStyle, RpcFault
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, Listing
+from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, ToolListing
 from toolgen.model.result import Envelope, Error
 from toolgen.model.unavailable import fault_error
 
@@ -32,18 +32,18 @@ class Rendering(Struct, frozen=True, kw_only=True):
     """How results are written for one request: what its caller is listed, its protocol style, whether it asked for the envelope, and
     whether links are blocks too."""
 
-    listing: Listing
-    era: Era
+    listing: ToolListing
+    era: ProtocolStyle
     envelope: bool = False
     links: bool = False
 
 
-def asked_envelope(meta: Mapping[str, Any]) -> bool | Fault:
+def asked_envelope(meta: Mapping[str, Any]) -> bool | RpcFault:
     """Whether a request's `_meta` asks for the envelope of the call."""
     asked = meta.get(META_ENVELOPE, False)
     if isinstance(asked, bool):
         return asked
-    return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_ENVELOPE} must be true or false")
+    return RpcFault(code=INVALID_PARAMS, message=f"params._meta.{META_ENVELOPE} must be true or false")
 
 
 def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str, object]:
@@ -53,7 +53,7 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
     nothing else, and hold it against that schema, even in an error (the TypeScript SDK). Of such a tool it has the gateway's notes too.
     """
     result: dict[str, object] = {"isError": envelope.status != "ok"}
-    form = STATELESS if rendering.era is Era.MODERN else WITH_TASKS
+    form = STATELESS if rendering.era is ProtocolStyle.MODERN else WITH_TASKS
     output = rendering.listing.output(form, name) if envelope.status == "ok" else None
     if output is None:
         result["content"] = content_blocks(envelope, links=rendering.links)

@@ -13,7 +13,7 @@ import msgspec
 from toolgen.clock import Clock, SystemClock
 from toolgen.errors import AuditError, StateError
 from toolgen.gateway.json_body import Malformed, identifier
-from toolgen.gateway.mcp.client_channel import Mailbox
+from toolgen.gateway.mcp.client_channel import PendingReplies
 from toolgen.gateway.mcp.messages import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
@@ -26,11 +26,11 @@ from toolgen.gateway.mcp.messages import (
     TASKS_EXTENSION,
     VERSIONS,
     Caller,
-    Era,
-    Fault,
     Id,
-    Message,
-    Reply,
+    ProtocolStyle,
+    RpcFault,
+    RpcMessage,
+    RpcReply,
     States,
     claimed_version,
     client_label,
@@ -45,13 +45,13 @@ from toolgen.gateway.mcp.tasks import Tasks
 from toolgen.gateway.mcp.tool_calls import ToolCalls
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.tool_lists import STATELESS, WITH_TASKS, Listings
-from toolgen.gateway.tracing import METHODS, Operation, Span, Spans
+from toolgen.gateway.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
 from toolgen.model.unavailable import fault_error
 
-__all__ = ["Caller", "Era", "Fault", "Mcp", "Message", "Reply", "client_label", "parse"]
+__all__ = ["Caller", "Mcp", "ProtocolStyle", "RpcFault", "RpcMessage", "RpcReply", "client_label", "parse"]
 
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 _TOOLS_PER_PAGE = 2_000  # ten of 29 clients read the first page alone
@@ -71,14 +71,14 @@ class Mcp:
     def __init__(self, gateway: Facade, listings: Listings, clock: Clock = _CLOCK) -> None:
         self._gateway = gateway
         self._listings = listings
-        self._mailbox = Mailbox()
+        self._mailbox = PendingReplies()
         self._clock = clock
         self._spans = gateway.operations.spans
         states = States(lambda: gateway.tool_calls.seal, clock)
         self.tasks = Tasks(gateway, listings, states)
         self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks)
 
-    async def answer(self, message: Message, *, era: Era, caller: Caller) -> Reply:
+    async def answer(self, message: RpcMessage, *, era: ProtocolStyle, caller: Caller) -> RpcReply:
         """The reply to one parsed message. Notifications are accepted and have none, nor have responses.
 
         `notifications/cancelled` is among them: which request it means is for the transport to know, which then says so by the
@@ -86,39 +86,39 @@ class Mcp:
         """
         request = message.id
         if not isinstance(request, int | str) or not isinstance(message.method, str):
-            return Reply()
+            return RpcReply()
         began, error = self._clock.monotonic(), "internal"
         if META_TRACE in message.meta and (trace := trace_of(message)) is not None:
             caller.presence.trace = trace
         span = None if self._spans is None else self._begun(self._spans, message, request, caller)
         try:
-            fault = envelope_fault(message) if era is Era.MODERN else None
+            fault = envelope_fault(message) if era is ProtocolStyle.MODERN else None
             outcome = fault or await self._dispatch(message, era, caller)
             error = _error(outcome)
         except (StateError, AuditError) as unavailable:
             log.error("a request of MCP was refused: %s", unavailable)  # noqa: TRY400 - it says all there is
-            outcome = Fault.of(fault_error(unavailable))
+            outcome = RpcFault.of(fault_error(unavailable))
             error = _error(outcome)
         finally:
             if span is not None:
                 span.end(error)
             method = message.method if message.method in METHODS else "other"
             self._gateway.operations.metrics.operated(method, error, self._clock.monotonic() - began)
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, RpcFault):
             return failed(request, outcome)
-        if era is Era.MODERN:
+        if era is ProtocolStyle.MODERN:
             outcome.setdefault("resultType", "complete")
             said = outcome.get("_meta")
             outcome["_meta"] = {**(said if isinstance(said, Mapping) else {}), META_SERVER: _SERVER_INFO}
-        return Reply(body=response(request, "result", outcome))
+        return RpcReply(body=response(request, "result", outcome))
 
-    async def respond(self, message: Message, principal: Principal) -> None:
+    async def respond(self, message: RpcMessage, principal: Principal) -> None:
         """Takes a client's answer to a question of ours; what answers none is dropped. Raises `AuditError` and `StateError`."""
         result = message.result if isinstance(message.result, Mapping) else None
         if isinstance(message.id, str) and not await self._calls.agreed(message.id, result, principal):
             self._mailbox.put(parties(principal), message.id, result)
 
-    def converses(self, message: Message, caller: Caller) -> bool:
+    def converses(self, message: RpcMessage, caller: Caller) -> bool:
         """Whether something may be said to the caller of this before its answer."""
         if message.method == "tasks/result":
             return True
@@ -129,7 +129,7 @@ class Mcp:
         name = message.params.get("name")
         return isinstance(name, str) and self._calls.converses(name, message.meta, caller)
 
-    def header_parameters(self, message: Message, principal: Principal) -> Mapping[str, Json]:
+    def header_parameters(self, message: RpcMessage, principal: Principal) -> Mapping[str, Json]:
         """The arguments of a call that its tool wants repeated in headers, by the header's name; None for one that was not given."""
         params = message.params if isinstance(message.params, dict) else {}
         name, arguments = params.get("name"), params.get("arguments")
@@ -155,14 +155,14 @@ class Mcp:
         """Returns when what is listed may have changed."""
         await self._gateway.tool_calls.changed()
 
-    def _begun(self, spans: Spans, message: Message, request: Id, caller: Caller) -> Span:
+    def _begun(self, spans: Spans, message: RpcMessage, request: Id, caller: Caller) -> Span:
         """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""
         name = (
             message.params.get("name") if message.method == "tools/call" and isinstance(message.params, dict) else None
         )
         listing = self._listings.of(caller.principal)
         span = spans.begin(
-            Operation(
+            TracedRequest(
                 method=message.method if message.method in METHODS else "other",
                 tool=name if isinstance(name, str) and listing.tool(name) is not None else "",
                 version=claimed_version(message) or caller.version,
@@ -173,18 +173,20 @@ class Mcp:
         caller.presence.trace = span.trace
         return span
 
-    async def _dispatch(self, message: Message, era: Era, caller: Caller) -> dict[str, object] | Fault:
+    async def _dispatch(self, message: RpcMessage, era: ProtocolStyle, caller: Caller) -> dict[str, object] | RpcFault:
         params = message.params if isinstance(message.params, dict) else {}
         if (toolset := message.meta.get(META_TOOLSET)) is not None:
             narrowed = self._gateway.callers.narrowed(caller.principal, toolset) if isinstance(toolset, str) else None
             if narrowed is None:
-                return Fault(code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy")
+                return RpcFault(
+                    code=INVALID_PARAMS, message=f"params._meta.{META_TOOLSET} names no toolset of the policy"
+                )
             caller = msgspec.structs.replace(caller, principal=narrowed)
         if META_CONVERSATION in message.meta:
             session = message.meta[META_CONVERSATION]
             if not isinstance(session, str) or (session and not identifier(session)):
                 said = f"params._meta.{META_CONVERSATION} must be 1 to 128 visible ASCII characters"
-                return Fault(code=INVALID_PARAMS, message=said)
+                return RpcFault(code=INVALID_PARAMS, message=said)
             caller = msgspec.structs.replace(caller, session=session)
         match message.method, era:
             case "tools/call", _:
@@ -193,10 +195,10 @@ class Mcp:
                 return self._list(params, era, caller)
             case (
                 ("tasks/get" | "tasks/cancel", _)
-                | ("tasks/result" | "tasks/list", Era.HANDSHAKE)
+                | ("tasks/result" | "tasks/list", ProtocolStyle.HANDSHAKE)
                 | (
                     "tasks/update",
-                    Era.MODERN,
+                    ProtocolStyle.MODERN,
                 )
             ):
                 return await self.tasks.answer(str(message.method), params, message.meta, era, caller)
@@ -207,64 +209,66 @@ class Mcp:
                 return _cached({"resources": []}, era)
             case "resources/templates/list", _:
                 return _cached({"resourceTemplates": []}, era)
-            case "initialize", Era.HANDSHAKE:
+            case "initialize", ProtocolStyle.HANDSHAKE:
                 return _initialize(params)
-            case "ping", Era.HANDSHAKE:
+            case "ping", ProtocolStyle.HANDSHAKE:
                 return {}
-            case "server/discover", Era.MODERN:
+            case "server/discover", ProtocolStyle.MODERN:
                 capabilities = {**_CAPABILITIES, "extensions": {TASKS_EXTENSION: {}}}
                 return _cached({"supportedVersions": list(VERSIONS), "capabilities": capabilities}, era)
             case _:
-                return Fault(code=METHOD_NOT_FOUND, message="this server does not have that method")
+                return RpcFault(code=METHOD_NOT_FOUND, message="this server does not have that method")
 
-    async def _read(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
+    async def _read(
+        self, params: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         uri = params.get("uri")
         if not isinstance(uri, str):
-            return Fault(code=INVALID_PARAMS, message="params.uri must be a string")
+            return RpcFault(code=INVALID_PARAMS, message="params.uri must be a string")
         found = await read_resource(self._gateway, caller, uri)
         if isinstance(found, Error):
             if found.retry_after_s is not None:
-                return Fault.of(found)
+                return RpcFault.of(found)
             # Of 2026-07-28 (server/resources, error handling); before it there was a code of its own.
-            code = INVALID_PARAMS if era is Era.MODERN else RESOURCE_NOT_FOUND
-            return Fault(code=code, message=found.message, data={"uri": uri[:_MAX_URI_LENGTH]})
+            code = INVALID_PARAMS if era is ProtocolStyle.MODERN else RESOURCE_NOT_FOUND
+            return RpcFault(code=code, message=found.message, data={"uri": uri[:_MAX_URI_LENGTH]})
         return found
 
-    def _list(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
+    def _list(self, params: Mapping[str, Any], era: ProtocolStyle, caller: Caller) -> dict[str, object] | RpcFault:
         cursor = params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
-            return Fault(code=INVALID_PARAMS, message="params.cursor must be a string")
+            return RpcFault(code=INVALID_PARAMS, message="params.cursor must be a string")
         try:
             listing = self._listings.of(caller.principal, caller.session or caller.connection)
             page = listing.page(
-                STATELESS if era is Era.MODERN else WITH_TASKS, cursor=cursor or "", limit=_TOOLS_PER_PAGE
+                STATELESS if era is ProtocolStyle.MODERN else WITH_TASKS, cursor=cursor or "", limit=_TOOLS_PER_PAGE
             )
         except Malformed as error:
-            return Fault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
+            return RpcFault(code=INVALID_PARAMS, message=f"params.cursor {error.message}")
         result: dict[str, object] = {"tools": page.tools}
         if page.next_cursor:
             result["nextCursor"] = page.next_cursor
         return _cached(result, era)
 
 
-def _cached(result: dict[str, object] | Fault, era: Era) -> dict[str, object] | Fault:
+def _cached(result: dict[str, object] | RpcFault, era: ProtocolStyle) -> dict[str, object] | RpcFault:
     """How long a client may keep it, where clients ask (2026-07-28): never to be shared between callers."""
-    if era is Era.MODERN and not isinstance(result, Fault):
+    if era is ProtocolStyle.MODERN and not isinstance(result, RpcFault):
         result |= {"ttlMs": _TTL_MS, "cacheScope": "private"}
     return result
 
 
-def _error(outcome: dict[str, object] | Fault) -> str:
+def _error(outcome: dict[str, object] | RpcFault) -> str:
     """What went wrong, in words of OpenTelemetry's `error.type`."""
-    if isinstance(outcome, Fault):
+    if isinstance(outcome, RpcFault):
         return str(outcome.code)
     return "tool_error" if outcome.get("isError") is True else ""
 
 
-def _initialize(params: Mapping[str, Any]) -> dict[str, object] | Fault:
+def _initialize(params: Mapping[str, Any]) -> dict[str, object] | RpcFault:
     requested = params.get("protocolVersion")
     if not isinstance(requested, str):
-        return Fault(code=INVALID_PARAMS, message="params.protocolVersion must be a string")
+        return RpcFault(code=INVALID_PARAMS, message="params.protocolVersion must be a string")
     agreed = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
     return {
         "protocolVersion": agreed,

@@ -9,7 +9,7 @@ from toolgen.gateway.mcp.messages import META_RELATED_TASK
 from toolgen.model.call import Principal, parties
 from toolgen.state.invocations import Invocation
 
-__all__ = ["SessionTasks", "Told"]
+__all__ = ["SessionTasks", "TaskNotice"]
 
 _MAX_SESSIONS = 10_000
 _MAX_TASKS = 64
@@ -47,7 +47,7 @@ class SessionTasks:
                 del self._open[key]
 
 
-class Told:
+class TaskNotice:
     """What was said of one task over one stream."""
 
     def __init__(self) -> None:

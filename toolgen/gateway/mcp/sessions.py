@@ -13,13 +13,13 @@ from toolgen.gateway.asgi.request import Rejected
 from toolgen.gateway.mcp.client_channel import ASKED_WITH
 from toolgen.gateway.mcp.messages import client_label
 
-__all__ = ["NO_SESSION", "Session", "named_session", "opened_session", "session_id"]
+__all__ = ["NO_SESSION", "McpSession", "named_session", "opened_session", "session_id"]
 
 _SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([ers]{1,3}))?\Z")
 _MAX_SESSION_LENGTH = 677
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class McpSession(Struct, frozen=True, kw_only=True):
     """What `initialize` said, as it comes back with each request of a session."""
 
     id: str = ""
@@ -27,7 +27,7 @@ class Session(Struct, frozen=True, kw_only=True):
     capabilities: frozenset[str] = frozenset()
 
 
-NO_SESSION = Session()
+NO_SESSION = McpSession()
 
 
 def session_id(client: str, capabilities: frozenset[str]) -> str:
@@ -40,7 +40,7 @@ def session_id(client: str, capabilities: frozenset[str]) -> str:
     return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
 
 
-def named_session(text: str) -> Session:
+def named_session(text: str) -> McpSession:
     """The session of a request that names one; none where the header is empty. Raises `Rejected` for what is none of ours."""
     session = opened_session(text) if text else NO_SESSION
     if session is None:
@@ -48,13 +48,13 @@ def named_session(text: str) -> Session:
     return session
 
 
-def opened_session(text: str) -> Session | None:
+def opened_session(text: str) -> McpSession | None:
     """The session behind a session id; None when it cannot be one of ours."""
     return _opened(text[: _MAX_SESSION_LENGTH + 1])
 
 
 @lru_cache(maxsize=1024)
-def _opened(text: str) -> Session | None:
+def _opened(text: str) -> McpSession | None:
     """What is remembered of an id is what any worker reads in it."""
     found = _SESSION.match(text)
     if found is None:
@@ -64,7 +64,7 @@ def _opened(text: str) -> Session | None:
         client = base64.b64decode(label + "=" * (-len(label) % 4), altchars=b"-_", validate=True).decode("utf-8")
     except ValueError:
         return None
-    return Session(
+    return McpSession(
         id=found[1],
         client=client_label({"name": client}) if client else "",
         capabilities=frozenset(name for name in ASKED_WITH.values() if name[0] in (found[3] or "")),

@@ -23,10 +23,10 @@ from toolgen.gateway.mcp.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     Caller,
-    Era,
-    Fault,
-    Message,
-    Reply,
+    ProtocolStyle,
+    RpcFault,
+    RpcMessage,
+    RpcReply,
     cancelled_request,
     claimed_version,
     client_label,
@@ -41,13 +41,13 @@ from toolgen.gateway.mcp.task_events import session_changes
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.tool_lists import Listings
 from toolgen.model.call import Principal
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["serve_streams"]
 
 log = logging.getLogger("toolgen.gateway")
 
-_FAILED = Fault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where")
+_FAILED = RpcFault(code=INTERNAL_ERROR, message="the gateway failed; the operator's log says where")
 _MAX_AT_ONCE = 64
 _MAX_AHEAD = 16
 _MAX_UNREAD = 64
@@ -63,7 +63,7 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     `source` is unbuffered: its `read` returns what has arrived. A thread that still waits in a buffered one when the interpreter ends
     aborts the process.
     """
-    session = _Session(gateway, principal, sink)
+    session = _StdioSession(gateway, principal, sink)
     lines = _Lines(source)
     async with asyncio.TaskGroup() as group:
         speaking = [group.create_task(work) for work in (session.speak(), session.watch(), session.tell())]
@@ -74,7 +74,7 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
             task.cancel()
 
 
-class _Session:
+class _StdioSession:
     """One peer, whose identity is the process it started. Each message says its era: one with the modern `_meta` is modern."""
 
     def __init__(self, gateway: Facade, principal: Principal, sink: BinaryIO) -> None:
@@ -89,19 +89,21 @@ class _Session:
         self._subscriptions: dict[int | str, bool] = {}
         self._capabilities: frozenset[str] = frozenset()
         self._said: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
-        self._open: dict[Presence, int | str] = {}  # two requests with one id, which no client may send, are two
+        self._open: dict[
+            CallerConnection, int | str
+        ] = {}  # two requests with one id, which no client may send, are two
         self._batches = 0
         self._slots = asyncio.Semaphore(_MAX_AT_ONCE)
 
     async def take(self, line: bytes, group: asyncio.TaskGroup) -> None:
         """Starts on one line; returns at once unless as many calls are running as may."""
         if len(line) > MAX_BODY_SIZE:
-            too_long = Fault(code=INVALID_REQUEST, message=f"the message is larger than {MAX_BODY_SIZE} bytes")
+            too_long = RpcFault(code=INVALID_REQUEST, message=f"the message is larger than {MAX_BODY_SIZE} bytes")
             await self._write(failed(None, too_long))
             return
         if self._version == BATCHED_VERSION and line.lstrip().startswith(b"["):
             messages = parse_batch(line)
-            if isinstance(messages, Reply):
+            if isinstance(messages, RpcReply):
                 await self._write(messages)
             else:
                 await self._slots.acquire()
@@ -109,7 +111,7 @@ class _Session:
                 group.create_task(self._batch(messages))
             return
         parsed = parse(line)
-        if isinstance(parsed, Reply):
+        if isinstance(parsed, RpcReply):
             await self._write(parsed)
             return
         self._note(parsed)
@@ -121,7 +123,7 @@ class _Session:
             return
         if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
             await self._slots.acquire()
-            presence = Presence()
+            presence = CallerConnection()
             presence.local = True
             self._open[presence] = parsed.id
             group.create_task(self._answer(parsed, parsed.id, presence))
@@ -135,7 +137,7 @@ class _Session:
 
     async def watch(self) -> None:
         """Says when the tools of this peer have changed, once it has shaken hands."""
-        async for changed in watch(self._mcp, self._principal, Presence(), asyncio.Event()):
+        async for changed in watch(self._mcp, self._principal, CallerConnection(), asyncio.Event()):
             if changed and self._greeted:
                 await self._said.put(notification(LIST_CHANGED, {}))
             for subscription, tools in self._subscriptions.items() if changed else ():
@@ -159,15 +161,15 @@ class _Session:
             await self._said.put(ended(subscription))
         await self._said.join()
 
-    async def _listen(self, message: Message, request: int | str) -> None:
+    async def _listen(self, message: RpcMessage, request: int | str) -> None:
         """`subscriptions/listen` (2026-07-28): its answer comes when it ends."""
         fault = envelope_fault(message)
         params = message.params if isinstance(message.params, dict) else {}
         wanted = params.get("notifications")
         if fault is None and not isinstance(wanted, dict):
-            fault = Fault(code=INVALID_PARAMS, message="params.notifications must be an object")
+            fault = RpcFault(code=INVALID_PARAMS, message="params.notifications must be an object")
         if fault is None and len(self._subscriptions) >= _MAX_SUBSCRIPTIONS:
-            fault = Fault(code=INVALID_REQUEST, message="too many subscriptions are open already")
+            fault = RpcFault(code=INVALID_REQUEST, message="too many subscriptions are open already")
         if fault is not None:
             await self._write(failed(request, fault))
             return
@@ -175,7 +177,7 @@ class _Session:
         await self._said.put(acknowledged(request, tools=tools))
         self._subscriptions[request] = tools
 
-    def _note(self, message: Message) -> None:
+    def _note(self, message: RpcMessage) -> None:
         """What outlives a message: who the client says it is, and answers it no longer waits for."""
         params = message.params if isinstance(message.params, dict) else {}
         if message.method == "initialize":
@@ -190,7 +192,7 @@ class _Session:
                 if asked == request:
                     presence.leave()
 
-    async def _answer(self, message: Message, request: int | str, presence: Presence) -> None:
+    async def _answer(self, message: RpcMessage, request: int | str, presence: CallerConnection) -> None:
         reply = failed(request, _FAILED)
         try:
             with _bounded():
@@ -201,7 +203,7 @@ class _Session:
             del self._open[presence]
             self._slots.release()
 
-    async def _batch(self, messages: Sequence[Message | Reply]) -> None:
+    async def _batch(self, messages: Sequence[RpcMessage | RpcReply]) -> None:
         """Answer a batch in one piece (JSON-RPC 2.0, section 6), its requests one after the other."""
         try:
             bodies = [reply.body for message in messages if (reply := await self._batched(message)) and reply.body]
@@ -211,8 +213,8 @@ class _Session:
             self._batches -= 1
             self._slots.release()
 
-    async def _batched(self, message: Message | Reply) -> Reply | None:
-        if isinstance(message, Reply):
+    async def _batched(self, message: RpcMessage | RpcReply) -> RpcReply | None:
+        if isinstance(message, RpcReply):
             return message
         if message.method == "initialize":
             return failed(request_id(message), ALONE)
@@ -222,7 +224,7 @@ class _Session:
             return None
         if not isinstance(message.id, (int, str)):
             return None
-        presence, reply = Presence(), failed(message.id, _FAILED)
+        presence, reply = CallerConnection(), failed(message.id, _FAILED)
         presence.local = True
         self._open[presence] = message.id
         try:
@@ -232,18 +234,23 @@ class _Session:
             del self._open[presence]
         return None if presence.left() else reply
 
-    async def _respond(self, message: Message) -> None:
+    async def _respond(self, message: RpcMessage) -> None:
         with _bounded():
             await self._mcp.respond(message, self._principal)
 
     async def _reply(
-        self, message: Message, request: int | str, presence: Presence, *, send: Callable[[bytes], None] | None
-    ) -> Reply:
+        self,
+        message: RpcMessage,
+        request: int | str,
+        presence: CallerConnection,
+        *,
+        send: Callable[[bytes], None] | None,
+    ) -> RpcReply:
         """The policy may have changed since the process was started: each message is answered as it stands now."""
         principal = self._gateway.callers.current(self._principal)
         if principal is None:
-            return failed(request, Fault(code=INVALID_REQUEST, message="the policy has this principal no more"))
-        era = Era.MODERN if claimed_version(message) else Era.HANDSHAKE
+            return failed(request, RpcFault(code=INVALID_REQUEST, message="the policy has this principal no more"))
+        era = ProtocolStyle.MODERN if claimed_version(message) else ProtocolStyle.HANDSHAKE
         caller = Caller(
             principal=principal,
             client=self._client,
@@ -254,7 +261,7 @@ class _Session:
         )
         return await self._mcp.answer(message, era=era, caller=caller)
 
-    async def _write(self, reply: Reply) -> None:
+    async def _write(self, reply: RpcReply) -> None:
         if reply.body:
             await self._said.put(reply.body)
 

@@ -16,10 +16,10 @@ import msgspec
 
 from toolgen.gateway.asgi.request import (
     KEY_HEADER,
+    EventStream,
     Rejected,
     Request,
     Response,
-    Stream,
     agreed_key,
     read_json_body,
     retry_after,
@@ -45,11 +45,11 @@ from toolgen.gateway.mcp.messages import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
     Caller,
-    Era,
-    Fault,
     Id,
-    Message,
-    Reply,
+    ProtocolStyle,
+    RpcFault,
+    RpcMessage,
+    RpcReply,
     cancelled_request,
     claimed_version,
     client_label,
@@ -63,10 +63,10 @@ from toolgen.gateway.mcp.messages import (
 )
 from toolgen.gateway.mcp.server import Mcp
 from toolgen.gateway.mcp.sessions import NO_SESSION, named_session, opened_session, session_id
-from toolgen.gateway.mcp.task_events import Watched, tasks_fault
+from toolgen.gateway.mcp.task_events import WatchedTasks, tasks_fault
 from toolgen.model.call import Principal, parties
 from toolgen.model.schema import Json
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["McpEndpoint"]
 
@@ -118,7 +118,7 @@ class McpEndpoint:
 
     def __init__(self, mcp: Mcp, departed: DepartedClients) -> None:
         self._mcp = mcp
-        self._in_flight: dict[_Asked, Presence] = {}
+        self._in_flight: dict[_Asked, CallerConnection] = {}
         self._listeners = Listeners(mcp)
         self._departed = departed
         departed.listen(self._cancel)
@@ -128,7 +128,7 @@ class McpEndpoint:
         self._listeners.close()
         self._mcp.tasks.close()
 
-    async def handle(self, request: Request, principal: Principal) -> Response | Stream:
+    async def handle(self, request: Request, principal: Principal) -> Response | EventStream:
         """Answers an authenticated request. Raises `Rejected` for what is wrong before there is a message."""
         if request.method != "POST":
             return self._stream(request, principal)
@@ -140,16 +140,16 @@ class McpEndpoint:
             if rejected.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 raise
             said = f"{rejected.message}; {rejected.suggestion}"
-            reply = failed(None, Fault(code=INVALID_REQUEST, message=said))
+            reply = failed(None, RpcFault(code=INVALID_REQUEST, message=said))
             return Response(status=rejected.status, body=reply.body, headers=rejected.headers)
         if body.lstrip(_BLANK).startswith(b"[") and request.text(VERSION_HEADER) in {"", BATCHED_VERSION}:
             return await self._batch(request, body, principal)
         parsed = parse(body)
-        if isinstance(parsed, Reply):
-            return _response(parsed, Era.MODERN)
+        if isinstance(parsed, RpcReply):
+            return _response(parsed, ProtocolStyle.MODERN)
         routed = request.repeated or METHOD_HEADER in request.headers or NAME_HEADER in request.headers
         if routed and isinstance(parsed.method, str) and (fault := _routing_fault(request, parsed)):
-            return _response(_refused(parsed, fault), Era.MODERN)
+            return _response(_refused(parsed, fault), ProtocolStyle.MODERN)
         version = request.text(VERSION_HEADER) if VERSION_HEADER in request.headers else ""
         claim = claimed_version(parsed) if parsed.meta else ""
         if version in HANDSHAKE_VERSIONS or not (version or claim):
@@ -159,11 +159,11 @@ class McpEndpoint:
     async def _batch(self, request: Request, body: bytes, principal: Principal) -> Response:
         """Several messages in one request, as 2025-03-26 has them alone (basic/transports), each answered in one piece."""
         messages = parse_batch(body)
-        if isinstance(messages, Reply):
-            return _response(messages, Era.HANDSHAKE)
+        if isinstance(messages, RpcReply):
+            return _response(messages, ProtocolStyle.HANDSHAKE)
         if METHOD_HEADER in request.headers or NAME_HEADER in request.headers:
-            fault = Fault(code=HEADER_MISMATCH, message="a batch has no header that names one method or tool")
-            return _response(failed(None, fault), Era.HANDSHAKE)
+            fault = RpcFault(code=HEADER_MISMATCH, message="a batch has no header that names one method or tool")
+            return _response(failed(None, fault), ProtocolStyle.HANDSHAKE)
         version = request.text(VERSION_HEADER)
         with request.presence.several(len(messages)) as presences:
             replies = await asyncio.gather(
@@ -176,12 +176,17 @@ class McpEndpoint:
         return Response(body=b"[%b]" % b",".join(bodies)) if bodies else Response(status=202)
 
     async def _batched(
-        self, request: Request, message: Message | Reply, principal: Principal, version: str, presence: Presence
+        self,
+        request: Request,
+        message: RpcMessage | RpcReply,
+        principal: Principal,
+        version: str,
+        presence: CallerConnection,
     ) -> Response:
-        if isinstance(message, Reply):
-            return _response(message, Era.HANDSHAKE)
+        if isinstance(message, RpcReply):
+            return _response(message, ProtocolStyle.HANDSHAKE)
         if message.method == "initialize":
-            return _response(_refused(message, ALONE), Era.HANDSHAKE)
+            return _response(_refused(message, ALONE), ProtocolStyle.HANDSHAKE)
         answer = await self._handshake(request, message, principal, version, presence)
         assert isinstance(answer, Response)  # noqa: S101 - a stream is for a request that is alone
         return answer
@@ -192,7 +197,7 @@ class McpEndpoint:
             if digest(_named(asked)) in cancelled:
                 presence.leave()
 
-    def _stream(self, request: Request, principal: Principal) -> Stream:
+    def _stream(self, request: Request, principal: Principal) -> EventStream:
         """The handshake era's GET (2025-03-26 to 2025-11-25, basic/transports): a stream of what changes, for a session."""
         session = request.text(SESSION_HEADER) if request.method == "GET" else ""
         old = request.text(VERSION_HEADER) in {"", *HANDSHAKE_VERSIONS}
@@ -203,12 +208,13 @@ class McpEndpoint:
         return self._listeners.of_session(principal, request.presence, opened.id)
 
     async def _handshake(
-        self, request: Request, message: Message, principal: Principal, version: str, presence: Presence
-    ) -> Response | Stream:
+        self, request: Request, message: RpcMessage, principal: Principal, version: str, presence: CallerConnection
+    ) -> Response | EventStream:
         """Answer one message of a session. Where `presence` is not the request's own, the message is one of a batch."""
         if message.meta and claimed_version(message):
             return _response(
-                _refused(message, Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])), Era.HANDSHAKE
+                _refused(message, RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])),
+                ProtocolStyle.HANDSHAKE,
             )
         session, text = NO_SESSION, ""
         if SESSION_HEADER in request.headers and message.method != "initialize":
@@ -242,8 +248,8 @@ class McpEndpoint:
                 caller.capabilities or message.meta or message.method == "tasks/result"
             )
             if speaks and self._converses(request, message, caller):
-                return await self._conversing(message, Era.HANDSHAKE, caller)
-            reply = await self._mcp.answer(message, era=Era.HANDSHAKE, caller=caller)
+                return await self._conversing(message, ProtocolStyle.HANDSHAKE, caller)
+            reply = await self._mcp.answer(message, era=ProtocolStyle.HANDSHAKE, caller=caller)
         finally:
             if first and asked is not None:  # of two requests with one id, which no client may send, it is the first
                 del self._in_flight[asked]
@@ -253,27 +259,27 @@ class McpEndpoint:
             params = message.params if isinstance(message.params, dict) else {}
             label = client_label(params.get("clientInfo"))
             return _response(
-                reply, Era.HANDSHAKE, session=session_id(label, capabilities_of(params.get("capabilities")))
+                reply, ProtocolStyle.HANDSHAKE, session=session_id(label, capabilities_of(params.get("capabilities")))
             )
-        return _response(reply, Era.HANDSHAKE)
+        return _response(reply, ProtocolStyle.HANDSHAKE)
 
-    def _converses(self, request: Request, message: Message, caller: Caller) -> bool:
+    def _converses(self, request: Request, message: RpcMessage, caller: Caller) -> bool:
         return self._mcp.converses(message, caller) and _takes(request, _EVENTS)
 
-    async def _conversing(self, message: Message, era: Era, caller: Caller) -> Response | Stream:
+    async def _conversing(self, message: RpcMessage, era: ProtocolStyle, caller: Caller) -> Response | EventStream:
         channel = Channel(caller.presence)
         answering = self._mcp.answer(message, era=era, caller=msgspec.structs.replace(caller, send=channel.send))
         return await channel.answer(request_id(message), answering, lambda reply: _response(reply, era))
 
     async def _modern(
-        self, request: Request, message: Message, principal: Principal, version: str
-    ) -> Response | Stream:
+        self, request: Request, message: RpcMessage, principal: Principal, version: str
+    ) -> Response | EventStream:
         if not isinstance(message.id, (int, str)) or not isinstance(message.method, str):
             return self._modern_without_request(message, version)
         if fault := _header_fault(request, message, version):
-            return _response(failed(message.id, fault), Era.MODERN)
+            return _response(failed(message.id, fault), ProtocolStyle.MODERN)
         if fault := _parameter_fault(request, self._mcp.header_parameters(message, principal)):
-            return _response(failed(message.id, fault), Era.MODERN)
+            return _response(failed(message.id, fault), ProtocolStyle.MODERN)
         caller = Caller(
             principal=principal,
             session=_conversation(request) if CONVERSATION_HEADER in request.headers else "",
@@ -283,35 +289,35 @@ class McpEndpoint:
         if message.method == "subscriptions/listen":
             return self._listen(request, message, principal, message.id)
         if self._converses(request, message, caller):
-            return await self._conversing(message, Era.MODERN, caller)
-        return _response(await self._mcp.answer(message, era=Era.MODERN, caller=caller), Era.MODERN)
+            return await self._conversing(message, ProtocolStyle.MODERN, caller)
+        return _response(await self._mcp.answer(message, era=ProtocolStyle.MODERN, caller=caller), ProtocolStyle.MODERN)
 
-    def _listen(self, request: Request, message: Message, principal: Principal, asked: Id) -> Response | Stream:
+    def _listen(self, request: Request, message: RpcMessage, principal: Principal, asked: Id) -> Response | EventStream:
         if fault := envelope_fault(message):
-            return _response(failed(asked, fault), Era.MODERN)
+            return _response(failed(asked, fault), ProtocolStyle.MODERN)
         params = message.params if isinstance(message.params, dict) else {}
         wanted = params.get("notifications")
         if not isinstance(wanted, dict):
-            fault = Fault(code=INVALID_PARAMS, message="params.notifications must be an object")
-            return _response(failed(asked, fault), Era.MODERN)
+            fault = RpcFault(code=INVALID_PARAMS, message="params.notifications must be an object")
+            return _response(failed(asked, fault), ProtocolStyle.MODERN)
         if not _takes(request, _EVENTS):
             raise Rejected(406, "bad_request", "the client must accept text/event-stream")
         tools = wanted.get("toolsListChanged") is True
         if wanted.get("taskIds") is None:
             return self._listeners.of_request(asked, principal, request.presence, tools=tools)
         if fault := tasks_fault(wanted["taskIds"], message.meta):
-            return _response(failed(asked, fault), Era.MODERN)
-        watched = Watched(tuple(dict.fromkeys(wanted["taskIds"])), message.meta)
+            return _response(failed(asked, fault), ProtocolStyle.MODERN)
+        watched = WatchedTasks(tuple(dict.fromkeys(wanted["taskIds"])), message.meta)
         return self._listeners.of_request(asked, principal, request.presence, tools=tools, watched=watched)
 
-    def _modern_without_request(self, message: Message, version: str) -> Response:
+    def _modern_without_request(self, message: RpcMessage, version: str) -> Response:
         """A notification is acknowledged and dropped; clients send no responses in this era."""
         if version not in MODERN_VERSIONS:
-            return _response(failed(None, unsupported(version)), Era.MODERN)
+            return _response(failed(None, unsupported(version)), ProtocolStyle.MODERN)
         if isinstance(message.method, str):
             return Response(status=202)
-        fault = Fault(code=INVALID_REQUEST, message="the body must be one request or one notification")
-        return _response(failed(None, fault), Era.MODERN)
+        fault = RpcFault(code=INVALID_REQUEST, message="the body must be one request or one notification")
+        return _response(failed(None, fault), ProtocolStyle.MODERN)
 
 
 def _named(asked: _Asked) -> Sequence[object]:
@@ -328,48 +334,52 @@ _MISMATCH: Mapping[bytes, str] = MappingProxyType(
 )
 
 
-def _routing_fault(request: Request, message: Message) -> Fault | None:
+def _routing_fault(request: Request, message: RpcMessage) -> RpcFault | None:
     """Headers are what intermediaries route and filter by, so a body that says something else is refused (2026-07-28, transports).
 
     In the handshake era too, where no client sends them: or else an older version would be the way around a filter.
     """
     if twice := request.repeated.intersection(_ROUTING):
-        return Fault(code=HEADER_MISMATCH, message=f"the header {min(twice).decode()} was sent more than once")
+        return RpcFault(code=HEADER_MISMATCH, message=f"the header {min(twice).decode()} was sent more than once")
     if METHOD_HEADER in request.headers and request.text(METHOD_HEADER) != message.method:
-        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
+        return RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
     if (
         NAME_HEADER in request.headers
         and message.method in NAMED
         and _decoded(request.text(NAME_HEADER)) != routed_name(message)
     ):
-        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
+        return RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
     return None
 
 
-def _header_fault(request: Request, message: Message, version: str) -> Fault | None:
+def _header_fault(request: Request, message: RpcMessage, version: str) -> RpcFault | None:
     """What the modern era asks of the headers beyond that: to be there, and to say the version the body says."""
     claim = claimed_version(message)
     if not claim:
         # Nothing to compare with: an unknown version is said to be unknown, a known one lacks its `_meta`, which `answer` explains.
         return None if version in MODERN_VERSIONS else unsupported(version)
     if claim != version:
-        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])
+        return RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[VERSION_HEADER])
     if METHOD_HEADER not in request.headers:
-        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
+        return RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[METHOD_HEADER])
     if message.method in NAMED and NAME_HEADER not in request.headers:
-        return Fault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
+        return RpcFault(code=HEADER_MISMATCH, message=_MISMATCH[NAME_HEADER])
     return None
 
 
-def _parameter_fault(request: Request, parameters: Mapping[str, Json]) -> Fault | None:
+def _parameter_fault(request: Request, parameters: Mapping[str, Json]) -> RpcFault | None:
     """The same for the arguments that a tool wants repeated in headers, `Mcp-Param-…` (2026-07-28, transports, custom headers)."""
     for name, value in parameters.items():
         header = f"mcp-param-{name}".lower().encode("latin-1", "replace")
         given = _decoded(request.text(header)) if header in request.headers else None
         if header in request.repeated or (given is None) is not (value is None and header not in request.headers):
-            return Fault(code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same")
+            return RpcFault(
+                code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same"
+            )
         if value is not None and given != _as_header(value):
-            return Fault(code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same")
+            return RpcFault(
+                code=HEADER_MISMATCH, message=f"the Mcp-Param-{name} header and its argument must be the same"
+            )
     return None
 
 
@@ -398,7 +408,7 @@ def _conversation(request: Request) -> str:
     return text
 
 
-def _key(request: Request, message: Message) -> str:
+def _key(request: Request, message: RpcMessage) -> str:
     """The idempotency key of a tools/call, where a header has one."""
     if message.method != "tools/call":
         return ""
@@ -420,17 +430,17 @@ def _taken(accept: bytes) -> frozenset[str]:
     return frozenset(part.partition(";")[0].strip().lower() for part in accept.decode("latin-1").split(","))
 
 
-def _refused(message: Message, fault: Fault) -> Reply:
+def _refused(message: RpcMessage, fault: RpcFault) -> RpcReply:
     return failed(message.id if isinstance(message.id, (int, str)) else None, fault)
 
 
-def _response(reply: Reply, era: Era, *, session: str = "") -> Response:
+def _response(reply: RpcReply, era: ProtocolStyle, *, session: str = "") -> Response:
     if not reply.body:
         return Response(status=202)
-    table = _MODERN_STATUS if era is Era.MODERN else _HANDSHAKE_STATUS
+    table = _MODERN_STATUS if era is ProtocolStyle.MODERN else _HANDSHAKE_STATUS
     headers = ((SESSION_HEADER, session.encode("ascii")),) if session else ()
     status = table.get(reply.fault, 200)
     if reply.retry_after_s is not None:
         # Before 2026-07-28 clients take any status but 200 for a broken transport, and read no error that comes with it.
-        status, headers = 503 if era is Era.MODERN else status, (*headers, retry_after(reply.retry_after_s))
+        status, headers = 503 if era is ProtocolStyle.MODERN else status, (*headers, retry_after(reply.retry_after_s))
     return Response(status=status, body=reply.body, headers=headers)

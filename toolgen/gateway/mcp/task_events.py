@@ -13,50 +13,50 @@ from toolgen.gateway.mcp.messages import (
     INVALID_PARAMS,
     META_CAPABILITIES,
     TASKS,
-    Era,
-    Fault,
+    ProtocolStyle,
+    RpcFault,
     declares_tasks,
     missing_capability,
 )
-from toolgen.gateway.mcp.session_tasks import Told
+from toolgen.gateway.mcp.session_tasks import TaskNotice
 from toolgen.gateway.mcp.tasks import NO_TASKS, Tasks
 from toolgen.model.call import Principal
 
-__all__ = ["Watched", "own_tasks", "session_changes", "task_changes", "tasks_fault"]
+__all__ = ["WatchedTasks", "own_tasks", "session_changes", "task_changes", "tasks_fault"]
 
 MAX_WATCHED = 64
 _MAX_ID_LENGTH = 128
 
 
-class Watched(Struct, frozen=True):
+class WatchedTasks(Struct, frozen=True):
     """The tasks that somebody listens for, by their ids, and what their request said of its client."""
 
     ids: tuple[str, ...]
     meta: Mapping[str, Any]
 
 
-def tasks_fault(ids: object, meta: Mapping[str, Any]) -> Fault | None:
+def tasks_fault(ids: object, meta: Mapping[str, Any]) -> RpcFault | None:
     """What is wrong with `notifications.taskIds` of a subscription."""
     if not declares_tasks(meta.get(META_CAPABILITIES)):
         return missing_capability(NO_TASKS, (TASKS,))
     named = ids if isinstance(ids, list) else [None]
     if len(named) > MAX_WATCHED or any(not isinstance(one, str) or len(one) > _MAX_ID_LENGTH for one in named):
         message = f"params.notifications.taskIds must be a list of {MAX_WATCHED} ids of tasks at most"
-        return Fault(code=INVALID_PARAMS, message=message)
+        return RpcFault(code=INVALID_PARAMS, message=message)
     return None
 
 
-async def own_tasks(tasks: Tasks, watched: Watched, principal: Principal) -> Watched:
+async def own_tasks(tasks: Tasks, watched: WatchedTasks, principal: Principal) -> WatchedTasks:
     """Those of them that are the principal's own: of others nothing is said."""
     found = []
     for one in watched.ids:
         with suppress(StateError):
             if await tasks.own(one, principal) is not None:
                 found.append(one)
-    return Watched(tuple(found), watched.meta)
+    return WatchedTasks(tuple(found), watched.meta)
 
 
-async def task_changes(tasks: Tasks, watched: Watched, principal: Principal) -> AsyncIterator[dict[str, object]]:
+async def task_changes(tasks: Tasks, watched: WatchedTasks, principal: Principal) -> AsyncIterator[dict[str, object]]:
     """Each task as it is now, and again whenever that changes, until all have ended."""
     open_ids, told = list(watched.ids), dict[str, dict[str, object]]()
     while open_ids:
@@ -67,7 +67,7 @@ async def task_changes(tasks: Tasks, watched: Watched, principal: Principal) -> 
                 if known is None:
                     open_ids.remove(one)
                     continue
-                task = await tasks.shown(known, watched.meta, Era.MODERN, principal)
+                task = await tasks.shown(known, watched.meta, ProtocolStyle.MODERN, principal)
                 said = {key: value for key, value in task.items() if key != "ttlMs"}
                 if told.get(one) != said:
                     told[one] = said
@@ -79,15 +79,15 @@ async def task_changes(tasks: Tasks, watched: Watched, principal: Principal) -> 
 
 async def session_changes(tasks: Tasks, principal: Principal, session: str) -> AsyncIterator[dict[str, object]]:
     """What is to be said of the tasks that a session of the handshake era made here, from now on and as long as somebody listens."""
-    told: dict[str, Told] = {}
+    told: dict[str, TaskNotice] = {}
     while True:
         news, made = tasks.news, tasks.news_of.of(principal, session)
         for one in made:
             with suppress(StateError):  # the next look may find it
                 known = await tasks.own(one, principal)
                 if known is not None:
-                    task = await tasks.shown(known, {}, Era.HANDSHAKE, principal)
-                    for message in told.setdefault(one, Told()).news(known, task):
+                    task = await tasks.shown(known, {}, ProtocolStyle.HANDSHAKE, principal)
+                    for message in told.setdefault(one, TaskNotice()).news(known, task):
                         yield message
                 if known is None or known.status == "ended":
                     tasks.news_of.drop(principal, session, one)

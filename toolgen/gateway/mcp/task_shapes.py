@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from toolgen.gateway.mcp.messages import INTERNAL_ERROR, Era
+from toolgen.gateway.mcp.messages import INTERNAL_ERROR, ProtocolStyle
 from toolgen.gateway.waiting_calls import WaitingCalls, kept_until
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error
@@ -16,26 +16,26 @@ __all__ = ["error_of", "status_of", "task_of"]
 POLL_MS = 1000
 
 
-def status_of(known: Invocation, era: Era) -> str:
+def status_of(known: Invocation, era: ProtocolStyle) -> str:
     """One of the five statuses of a task.
 
     2026-07-28 keeps `failed` for what went wrong with the call itself: one that was refused or did not succeed is `completed`, with a
     result that says so. 2025-11-25 has a task that was called off stay `cancelled`, however the call ended.
     """
-    if known.cancel and (era is Era.HANDSHAKE or known.state is CallState.OUTCOME_UNKNOWN):
+    if known.cancel and (era is ProtocolStyle.HANDSHAKE or known.state is CallState.OUTCOME_UNKNOWN):
         return "cancelled"
     match known.state:
         case CallState.WORKING | CallState.INPUT_REQUIRED | CallState.COMPLETED | CallState.CANCELLED:
             return known.state.value
-        case CallState.FAILED | CallState.EXPIRED if era is Era.MODERN and _code(known) != "internal":
+        case CallState.FAILED | CallState.EXPIRED if era is ProtocolStyle.MODERN and _code(known) != "internal":
             return "completed"
         case _:
             return "failed"
 
 
-def task_of(known: Invocation, now: float, era: Era, calls: WaitingCalls) -> dict[str, object]:
+def task_of(known: Invocation, now: float, era: ProtocolStyle, calls: WaitingCalls) -> dict[str, object]:
     """The task, without how it ended. Times are ISO 8601 in UTC, lengths of time in whole milliseconds."""
-    lasts, polled = ("ttlMs", "pollIntervalMs") if era is Era.MODERN else ("ttl", "pollInterval")
+    lasts, polled = ("ttlMs", "pollIntervalMs") if era is ProtocolStyle.MODERN else ("ttl", "pollInterval")
     shaped: dict[str, object] = {
         "taskId": known.id,
         "status": status_of(known, era),

@@ -33,15 +33,15 @@ from toolgen.gateway.mcp.messages import (
     METHOD_NOT_FOUND,
     TASKS,
     Caller,
-    Era,
-    Fault,
+    ProtocolStyle,
     RequestState,
+    RpcFault,
     States,
     declares_tasks,
     missing_capability,
 )
 from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
-from toolgen.gateway.mcp.session_tasks import SessionTasks, Told
+from toolgen.gateway.mcp.session_tasks import SessionTasks, TaskNotice
 from toolgen.gateway.mcp.task_shapes import error_of, status_of, task_of
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import AT_ONCE
@@ -119,47 +119,47 @@ class Tasks:
         params: Mapping[str, Any],
         meta: Mapping[str, Any],
         tool: Tool | None,
-        era: Era,
+        era: ProtocolStyle,
         caller: Caller,
         after: float | None,
-    ) -> TaskPlan | Fault | None:
+    ) -> TaskPlan | RpcFault | None:
         """Whether a call may become a task, by what its client declares; None where it may not. `after`: the seconds until one does
         by itself."""
         required = requires_task(tool)
-        if era is Era.MODERN:
+        if era is ProtocolStyle.MODERN:
             if not declares_tasks(meta.get(META_CAPABILITIES)):
                 return missing_capability("this tool is called as a task", (TASKS,)) if required else None
             return TaskPlan(wait=0.0 if required else after, at_once=required)
         wanted = params.get("task") if caller.version not in _WITHOUT_TASKS else None
         if wanted is None:
             told = "this tool is called as a task alone: send params.task"
-            return Fault(code=METHOD_NOT_FOUND, message=told) if required else None
+            return RpcFault(code=METHOD_NOT_FOUND, message=told) if required else None
         lasts = wanted.get("ttl") if isinstance(wanted, Mapping) else False
         if isinstance(lasts, bool) or not isinstance(lasts, int | float | None):
             return _wrong("params.task must be an object, and its ttl a number of milliseconds")
         if tool is None or tool.name in AT_ONCE:
-            return Fault(code=METHOD_NOT_FOUND, message="there is no such tool to be called as a task")
+            return RpcFault(code=METHOD_NOT_FOUND, message="there is no such tool to be called as a task")
         keep_s = 0.0 if lasts is None else max(1.0, lasts / 1000)
         return TaskPlan(wait=0.0, at_once=True, always=True, keep_s=keep_s)
 
     async def created(
-        self, envelope: Envelope, name: str, plan: TaskPlan, era: Era, caller: Caller
-    ) -> dict[str, object] | Fault | None:
+        self, envelope: Envelope, name: str, plan: TaskPlan, era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault | None:
         """The task that a call has become, kept before it is told of; None where it ended before, and its result is the answer."""
         try:
             known = await self._kept(envelope, plan, caller)
             if known is None:
-                return Fault(code=INVALID_REQUEST, message=error_text(envelope)) if plan.always else None
+                return RpcFault(code=INVALID_REQUEST, message=error_text(envelope)) if plan.always else None
             if name != known.tool and not known.via:
                 known = await self._named(known, name)
             task = task_of(known, await self._approvals.store.now(), era, self._approvals)
-            if era is Era.HANDSHAKE:
+            if era is ProtocolStyle.HANDSHAKE:
                 self.news_of.note(caller.principal, caller.connection, known.id)
         except StateError as error:
             log.error("a task could not be kept: %s", error)  # noqa: TRY400 - it says all there is
-            return Fault.of(fault_error(error, "the task could not be kept"))
+            return RpcFault.of(fault_error(error, "the task could not be kept"))
         task["status"] = "working"  # where every task begins (2025-11-25, section Task Status Lifecycle)
-        return {"resultType": "task", **task} if era is Era.MODERN else {"task": task}
+        return {"resultType": "task", **task} if era is ProtocolStyle.MODERN else {"task": task}
 
     async def _kept(self, envelope: Envelope, plan: TaskPlan, caller: Caller) -> Invocation | None:
         if envelope.status == "pending":
@@ -179,12 +179,12 @@ class Tasks:
         return known
 
     async def answer(
-        self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
-    ) -> dict[str, object] | Fault:
+        self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """The result of one of the methods below tasks/. Raises `StateError` and `AuditError`."""
-        if era is Era.MODERN and not declares_tasks(meta.get(META_CAPABILITIES)):
+        if era is ProtocolStyle.MODERN and not declares_tasks(meta.get(META_CAPABILITIES)):
             return missing_capability(NO_TASKS, (TASKS,))
-        if isinstance(fault := asked_envelope(meta), Fault):
+        if isinstance(fault := asked_envelope(meta), RpcFault):
             return fault
         if method == "tasks/list":
             return await self._list(params, era, caller)
@@ -205,11 +205,11 @@ class Tasks:
                 return await self._cancel(known, era, caller.principal)
 
     async def shown(
-        self, known: Invocation, meta: Mapping[str, Any], era: Era, principal: Principal
+        self, known: Invocation, meta: Mapping[str, Any], era: ProtocolStyle, principal: Principal
     ) -> dict[str, object]:
         """The task, in the modern era with its result, its error or what it asks for."""
         task = task_of(known, await self._approvals.store.now(), era, self._approvals)
-        if era is Era.HANDSHAKE:
+        if era is ProtocolStyle.HANDSHAKE:
             return task
         match task["status"]:
             case "completed":
@@ -234,7 +234,7 @@ class Tasks:
             yield APPROVAL, {"method": "elicitation/create", "params": dict(form)}
 
     async def _result_of(
-        self, known: Invocation, meta: Mapping[str, Any], era: Era, principal: Principal
+        self, known: Invocation, meta: Mapping[str, Any], era: ProtocolStyle, principal: Principal
     ) -> dict[str, object]:
         rendering = Rendering(
             listing=self._listings.of(principal),
@@ -245,7 +245,9 @@ class Tasks:
         envelope = await self._gateway.tool_calls.files.with_media(principal, self._approvals.envelope(known))
         return tool_result(envelope, known.via or known.tool, rendering)
 
-    async def _list(self, params: Mapping[str, Any], era: Era, caller: Caller) -> dict[str, object] | Fault:
+    async def _list(
+        self, params: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         after = _position(params.get("cursor"))
         if after is None:
             return _wrong("params.cursor is none that this gateway gave out")
@@ -256,18 +258,20 @@ class Tasks:
             listed["nextCursor"] = base64.urlsafe_b64encode(f"{more[0]!r} {more[1]}".encode()).decode()
         return listed
 
-    async def _cancel(self, known: Invocation, era: Era, principal: Principal) -> dict[str, object] | Fault:
+    async def _cancel(
+        self, known: Invocation, era: ProtocolStyle, principal: Principal
+    ) -> dict[str, object] | RpcFault:
         if known.status == "ended":
-            return {} if era is Era.MODERN else _wrong("this task has ended already")
+            return {} if era is ProtocolStyle.MODERN else _wrong("this task has ended already")
         await self._approvals.background.cancel(known.id, principal)
-        if era is Era.MODERN:
+        if era is ProtocolStyle.MODERN:
             return {}
         known = await self._approvals.own(known.id, principal) or known
         if status_of(known, era) == "cancelled":
             return await self.shown(known, {}, era, principal)
         return _wrong("this task had ended before it could be cancelled")
 
-    async def _update(self, known: Invocation, given: object, principal: Principal) -> dict[str, object] | Fault:
+    async def _update(self, known: Invocation, given: object, principal: Principal) -> dict[str, object] | RpcFault:
         """Takes answers, each to the question of its key; those to questions that nobody asks, or that have one, are left aside."""
         if not isinstance(given, Mapping) or len(given) > _MAX_ANSWERS:
             return _wrong(f"params.inputResponses must be an object of {_MAX_ANSWERS} answers at most")
@@ -284,10 +288,10 @@ class Tasks:
         return {}
 
     async def _result(
-        self, known: Invocation, meta: Mapping[str, Any], era: Era, caller: Caller
-    ) -> dict[str, object] | Fault:
+        self, known: Invocation, meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """Waits until a task has ended, and says meanwhile what it asks for, where the client listens."""
-        told, asked = Told(), set[str]()
+        told, asked = TaskNotice(), set[str]()
         while True:
             news = self._approvals.news_of(known.id)
             found = await self._approvals.own(known.id, caller.principal)
@@ -297,7 +301,7 @@ class Tasks:
             if known.status == "ended":
                 break
             if caller.presence.left() or self._closed:
-                return Fault(code=INTERNAL_ERROR, message="the gateway is about to stop; ask for the result again")
+                return RpcFault(code=INTERNAL_ERROR, message="the gateway is about to stop; ask for the result again")
             task = await self.shown(known, {}, era, caller.principal)
             with suppress(QueueFull):  # who does not read is told less
                 if caller.send is not None:
@@ -350,9 +354,9 @@ def _position(cursor: object) -> tuple[float, str] | None:
     return (found, call_id) if call_id and 0 <= found < 1e12 else None
 
 
-def _unknown() -> Fault:
+def _unknown() -> RpcFault:
     return _wrong("there is no such task of yours, or its time is over")
 
 
-def _wrong(message: str) -> Fault:
-    return Fault(code=INVALID_PARAMS, message=message)
+def _wrong(message: str) -> RpcFault:
+    return RpcFault(code=INVALID_PARAMS, message=message)

@@ -15,7 +15,7 @@ from toolgen.errors import CanonicalError, StateError
 from toolgen.gateway.json_body import encode, identifier
 from toolgen.gateway.mcp.client_channel import (
     APPROVAL,
-    Mailbox,
+    PendingReplies,
     StatefulLine,
     StatelessLine,
     TaskLine,
@@ -34,9 +34,9 @@ from toolgen.gateway.mcp.messages import (
     META_PROGRESS,
     TASKS,
     Caller,
-    Era,
-    Fault,
+    ProtocolStyle,
     RequestState,
+    RpcFault,
     States,
     client_label,
     missing_capability,
@@ -45,7 +45,7 @@ from toolgen.gateway.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.gateway.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.search_tools import CALLING
-from toolgen.gateway.tool_lists import Listing, Listings
+from toolgen.gateway.tool_lists import Listings, ToolListing
 from toolgen.model.call import Principal, parties
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding, Tool
@@ -63,7 +63,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of one tools/call. `tool` is None for one that its caller may not call, and `state` for a first round."""
 
     name: str
-    listing: Listing
+    listing: ToolListing
     tool: Tool | None
     arguments: Mapping[str, Any]
     session: str
@@ -73,7 +73,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     state: RequestState | None
     capabilities: frozenset[str]
     token: int | str | None
-    era: Era
+    era: ProtocolStyle
     envelope: bool = False
     task: TaskPlan | None = None
 
@@ -81,7 +81,9 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 class ToolCalls:
     """Calls of one gateway's tools. `states` seals what a call of the stateless era is between two rounds; calls may become `tasks`."""
 
-    def __init__(self, gateway: Facade, listings: Listings, states: States, mailbox: Mailbox, tasks: Tasks) -> None:
+    def __init__(
+        self, gateway: Facade, listings: Listings, states: States, mailbox: PendingReplies, tasks: Tasks
+    ) -> None:
         self._gateway = gateway
         self._tasks = tasks
         self._listings = listings
@@ -100,11 +102,11 @@ class ToolCalls:
         return META_PROGRESS in meta or (bool(caller.capabilities) and _speaks(tool))
 
     async def answer(
-        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
-    ) -> dict[str, object] | Fault:
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """The result of one tools/call. Raises `StateError` and `AuditError` where what it waits for cannot be asked for or taken now."""
         request = self._request(params, meta, era, caller)
-        if isinstance(request, Fault):
+        if isinstance(request, RpcFault):
             return request
         tool = request.tool
         speaks = tool is not None and _speaks(tool)
@@ -112,7 +114,7 @@ class ToolCalls:
             caller.principal, request.name, request.arguments, caller.session or caller.connection
         )
         plan = None if request.name == GET_CALL_RESULT else self._tasks.plan(params, meta, tool, era, caller, after)
-        if isinstance(plan, Fault):
+        if isinstance(plan, RpcFault):
             return plan
         if tool is not None and isinstance(tool.binding, FunctionBinding):
             fault = _incapable(tool.binding, request.capabilities)
@@ -183,8 +185,8 @@ class ToolCalls:
         return True
 
     def _request(
-        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: Era, caller: Caller
-    ) -> _Request | Fault:
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], era: ProtocolStyle, caller: Caller
+    ) -> _Request | RpcFault:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_LENGTH:
             return _wrong(f"params.name must be a string of 1 to {_MAX_NAME_LENGTH} characters")
@@ -200,13 +202,13 @@ class ToolCalls:
         if isinstance(token, bool) or not isinstance(token, int | str | None):
             return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
         envelope = META_ENVELOPE in meta and asked_envelope(meta)
-        if isinstance(envelope, Fault):
+        if isinstance(envelope, RpcFault):
             return envelope
         state: RequestState | None = None
         answers: Mapping[str, Any] = {}
-        if era is Era.MODERN and ("requestState" in params or "inputResponses" in params):
+        if era is ProtocolStyle.MODERN and ("requestState" in params or "inputResponses" in params):
             going_on = self._going_on(params, caller.principal, name, tool, arguments or {})
-            if isinstance(going_on, Fault):
+            if isinstance(going_on, RpcFault):
                 return going_on
             state, answers = going_on
         return _Request(
@@ -219,7 +221,9 @@ class ToolCalls:
             key=key or caller.key,
             answers=answers,
             state=state,
-            capabilities=capabilities_of(meta.get(META_CAPABILITIES)) if era is Era.MODERN else caller.capabilities,
+            capabilities=capabilities_of(meta.get(META_CAPABILITIES))
+            if era is ProtocolStyle.MODERN
+            else caller.capabilities,
             token=token,
             era=era,
             envelope=envelope,
@@ -232,7 +236,7 @@ class ToolCalls:
         name: str,
         tool: Tool | None,
         arguments: Mapping[str, Any],
-    ) -> tuple[RequestState | None, dict[str, Any]] | Fault:
+    ) -> tuple[RequestState | None, dict[str, Any]] | RpcFault:
         """The round this goes on from, and every answer given so far. Without a state of ours, only what reads may take an answer."""
         given = params.get("inputResponses", {})
         if not isinstance(given, dict) or len(given) > _MAX_ANSWERS:
@@ -253,8 +257,8 @@ class ToolCalls:
             )
         return state, {**state.answers, **given}
 
-    def _line(self, request: _Request, era: Era, caller: Caller) -> StatefulLine | StatelessLine:
-        if era is Era.HANDSHAKE:
+    def _line(self, request: _Request, era: ProtocolStyle, caller: Caller) -> StatefulLine | StatelessLine:
+        if era is ProtocolStyle.HANDSHAKE:
             return StatefulLine(
                 presence=caller.presence,
                 capabilities=request.capabilities if caller.send is not None else frozenset(),
@@ -272,14 +276,14 @@ class ToolCalls:
         )
 
     async def _elicit(
-        self, request: _Request, envelope: Envelope, era: Era, caller: Caller
-    ) -> dict[str, object] | Fault:
+        self, request: _Request, envelope: Envelope, era: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
         """Asks the person at the caller's client about a call that waits."""
         known = await self._gateway.tool_calls.approvals.own(envelope.call_id, caller.principal)
         form = None if known is None else form_of(known, self._gateway.tool_calls.approvals)
         if form is None:
             return await self._result(envelope, request, caller)
-        if era is Era.MODERN:
+        if era is ProtocolStyle.MODERN:
             asked = {APPROVAL: {"method": "elicitation/create", "params": form}}
             return self._asking(request, caller.principal, asked, call_id=envelope.call_id)
         if caller.send is None:
@@ -298,7 +302,7 @@ class ToolCalls:
             self._asking_about.discard(envelope.call_id)
         return await self._result(envelope, request, caller)
 
-    async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | Fault:
+    async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | RpcFault:
         """Goes on with a call that waited: what the person said counts once, and a repetition is told how the call ended."""
         approvals = self._gateway.tool_calls.approvals
         known = await approvals.own(state.call_id, caller.principal)
@@ -339,19 +343,19 @@ class ToolCalls:
 
     def _asking(
         self, request: _Request, principal: Principal, wanted: Mapping[str, Any], *, call_id: str = ""
-    ) -> dict[str, object] | Fault:
+    ) -> dict[str, object] | RpcFault:
         answers = {key: answer for key, answer in request.answers.items() if key not in wanted}
         try:
             state = self._states.close(principal, request.name, request.arguments, answers=answers, call_id=call_id)
         except CanonicalError:
-            return Fault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
+            return RpcFault(code=INTERNAL_ERROR, message="what this call needs to know cannot be asked for now")
         if len(state) > MAX_STATE_LENGTH:
             return _wrong(
                 f"the answers to this call's questions take {len(state)} characters, and {MAX_STATE_LENGTH} are the most"
             )
         return {"resultType": "input_required", "inputRequests": dict(wanted), "requestState": state}
 
-    async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | Fault:
+    async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | RpcFault:
         """What the client gets: a task where the call has become one, and otherwise the result."""
         if request.task is not None:
             created = await self._tasks.created(envelope, request.name, request.task, request.era, caller)
@@ -392,7 +396,7 @@ def _once(state: RequestState, tool: Tool | None) -> str:
     return f"round-{state.nonce}"
 
 
-def _incapable(binding: FunctionBinding, capabilities: frozenset[str]) -> Fault | None:
+def _incapable(binding: FunctionBinding, capabilities: frozenset[str]) -> RpcFault | None:
     missing = set(binding.requires) - capabilities - {TASKS}
     if not missing:
         return None
@@ -400,5 +404,5 @@ def _incapable(binding: FunctionBinding, capabilities: frozenset[str]) -> Fault 
     return missing_capability(told, missing)
 
 
-def _wrong(message: str) -> Fault:
-    return Fault(code=INVALID_PARAMS, message=message)
+def _wrong(message: str) -> RpcFault:
+    return RpcFault(code=INVALID_PARAMS, message=message)

@@ -10,11 +10,11 @@ from typing import Any
 
 from toolgen.background import FaultLog
 from toolgen.errors import AuditError, StateError, place_of
-from toolgen.state.count_connection import UnreachableError
-from toolgen.state.outbox import Claim, Dead, Delivered, Later, Outbox, Outcome
-from toolgen.wiring.webhook import UnsentError, WebhookSender
+from toolgen.state.count_connection import StoreUnreachableError
+from toolgen.state.outbox import Dead, Delivered, Later, MessageLease, Outbox, Outcome
+from toolgen.wiring.webhook import DeliveryError, WebhookSender
 
-__all__ = ["LEASE_S", "MAX_AGE_S", "Delivery", "DeliveryCounts"]
+__all__ = ["LEASE_S", "MAX_AGE_S", "DeliveryCounts", "WebhookDelivery"]
 
 _logger = logging.getLogger(__name__)
 LEASE_S = 30.0
@@ -35,7 +35,7 @@ class DeliveryCounts:
         self.delivered = self.failed = self.dead = 0
 
 
-class Delivery:
+class WebhookDelivery:
     """The messages of one webhook. `receiver` is its name, `note` writes to the record, `chance` draws from 0 to 1."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Delivery:
                     pass
                 self.trouble.clear()
             except StateError as error:
-                self.trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+                self.trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_IDLE_S):
                     await self._news.wait()
@@ -90,20 +90,20 @@ class Delivery:
         await self._outbox.settle(claim, outcome)
         return True
 
-    async def _attempt(self, claim: Claim) -> Outcome:
+    async def _attempt(self, claim: MessageLease) -> Outcome:
         now = await self._outbox.now()
         try:
             await self._sender.send(claim.message.id, claim.message.body, now)
-        except UnsentError as failure:
+        except DeliveryError as failure:
             return await self._failed(claim, failure, now)
         except Exception as error:  # noqa: BLE001 - a message that cannot be sent holds up no other
             why = f"it cannot be sent ({type(error).__name__})"
             _logger.error("%s: %s", why, place_of(error))  # noqa: TRY400 - what it came from may quote anything
-            return await self._failed(claim, UnsentError(why=why), now)
+            return await self._failed(claim, DeliveryError(why=why), now)
         self._counts.delivered += 1
         return Delivered()
 
-    async def _failed(self, claim: Claim, failure: UnsentError, now: float) -> Outcome:
+    async def _failed(self, claim: MessageLease, failure: DeliveryError, now: float) -> Outcome:
         due = now + max(self._pause(claim.attempts), failure.wait_s)
         if failure.lasting or due > claim.since + MAX_AGE_S:
             return await self._bury(claim, failure)
@@ -122,7 +122,7 @@ class Delivery:
         longest: float = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempts, 20))
         return longest * (0.5 + self._chance() / 2)
 
-    async def _bury(self, claim: Claim, failure: UnsentError) -> Dead:
+    async def _bury(self, claim: MessageLease, failure: DeliveryError) -> Dead:
         """What is not tried again is on record, and in the log."""
         message = claim.message
         self._counts.dead += 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from toolgen.config.notify import NotifyEvent
-from toolgen.gateway.call_rows import Row
+from toolgen.gateway.call_rows import ValueRow
 from toolgen.model.schema import JsonObject
 from toolgen.state.invocations import Invocation
 
@@ -29,7 +29,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     event: NotifyEvent
     known: Invocation
     arguments: JsonObject | None
-    rows: tuple[Row, ...]
+    rows: tuple[ValueRow, ...]
     url: str
     escalated_to: tuple[str, ...]
     at: float

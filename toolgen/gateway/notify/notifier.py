@@ -17,15 +17,15 @@ from toolgen.execute.base import Permit
 from toolgen.gateway.approval_view import recorded_rows
 from toolgen.gateway.approvals import Approvals
 from toolgen.gateway.call_rows import in_schema_order
-from toolgen.gateway.notify.delivery import Delivery, DeliveryCounts
+from toolgen.gateway.notify.delivery import DeliveryCounts, WebhookDelivery
 from toolgen.gateway.notify.messages import body_of
 from toolgen.gateway.notify.notice import ENDS, Notice, events_of, message_id
 from toolgen.gateway.notify.role_messages import role_body, role_event
 from toolgen.gateway.prometheus import NotificationCounts
-from toolgen.state.count_connection import UnreachableError
+from toolgen.state.count_connection import StoreUnreachableError
 from toolgen.state.grants import RoleGrant
 from toolgen.state.invocations import Invocation
-from toolgen.state.outbox import Message, Outbox
+from toolgen.state.outbox import Outbox, WebhookMessage
 from toolgen.wiring.webhook import WebhookSender
 
 __all__ = ["DEAD_KEPT_S", "Notifier"]
@@ -73,7 +73,7 @@ class Notifier:
         self._trouble = FaultLog(clock, "approvals are not told of")
         self._undelivered = FaultLog(clock, "notifications")
         self.deliveries = {
-            name: Delivery(
+            name: WebhookDelivery(
                 receiver=name,
                 outbox=outbox,
                 sender=WebhookSender(webhook, permit),
@@ -125,7 +125,7 @@ class Notifier:
                 await self._look()
                 self._trouble.clear()
             except StateError as error:
-                self._trouble.say(str(error), passing=isinstance(error.__cause__, UnreachableError))
+                self._trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
             # However much is announced, and however many calls wait, it takes a tenth of a processor at most.
             await asyncio.sleep(min(max(_LEAST_S, _IDLE_SHARE * (loop.time() - began)), _MOST_S))
             await self._approvals.changed(_EVERY_S)
@@ -199,7 +199,7 @@ class Notifier:
     ) -> None:
         """Puts messages into the outbox, for those who want to be told of such an event, where nobody else did."""
         messages = [
-            Message(
+            WebhookMessage(
                 id=message_id(about, event, name),
                 receiver=name,
                 event=event,

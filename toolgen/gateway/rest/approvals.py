@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from toolgen.gateway.approval_requests import listed
-from toolgen.gateway.approval_terms import Terms, Wish
+from toolgen.gateway.approval_terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approvals import MAX_NOTE_LENGTH, MAX_WAITING, Approvals
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.rest.openapi_schemas import DURATION
@@ -77,7 +77,9 @@ class RestApprovals:
         body: _Decision = decoded(await read_json_body(request), _Decision)
         approve = body.decision == "approve"
         remember = None if body.remember is None else _wish(body.remember)
-        terms = Terms(arguments=body.arguments, digest=body.digest, shown=body.shown, remember=remember, channel="rest")
+        terms = DecisionOptions(
+            arguments=body.arguments, digest=body.digest, shown=body.shown, remember=remember, channel="rest"
+        )
         answer = await self._approvals.decide(
             call_id, approve=approve, note=body.note, principal=principal, terms=terms
         )
@@ -87,6 +89,6 @@ class RestApprovals:
         return json_response({"id": answer.id, "decision": body.decision, "status": answer.status, **grant})
 
 
-def _wish(given: _Remember) -> Wish:
+def _wish(given: _Remember) -> GrantRequest:
     seconds = None if given.for_ is None else parse_duration(given.for_)
-    return Wish(seconds=seconds, calls=given.calls, session=given.session, any_arguments=given.any_arguments)
+    return GrantRequest(seconds=seconds, calls=given.calls, session=given.session, any_arguments=given.any_arguments)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from toolgen.audit.index.index import Cursor
-from toolgen.audit.index.row import Filter, micros
+from toolgen.audit.index.row import RecordFilter, micros
 from toolgen.errors import AuditError, ConfigError
 from toolgen.gateway.asgi.request import Rejected, Request, Response, json_response
 from toolgen.gateway.audit_reader import Review
@@ -103,11 +103,11 @@ async def _read(work: Callable[[], T]) -> T:
         raise Rejected.by_fault(error, told) from None
 
 
-def _filter(query: Mapping[str, str]) -> Filter:
+def _filter(query: Mapping[str, str]) -> RecordFilter:
     texts = {name: query[name] for name in (*FILTERS, "event", "stream") if name in query}
     before = whole(query, "before", default=0, most=2**40 - 1) if "before" in query else None
     try:
-        return Filter(before=before, since=_time(query, "since"), until=_time(query, "until"), **texts)
+        return RecordFilter(before=before, since=_time(query, "since"), until=_time(query, "until"), **texts)
     except ConfigError as error:
         raise Rejected(400, "validation", f"the query parameter {error.message}") from None
 

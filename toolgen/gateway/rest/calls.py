@@ -14,7 +14,7 @@ import msgspec
 
 from toolgen.errors import StateError
 from toolgen.gateway.approvals import Approvals
-from toolgen.gateway.asgi.request import Rejected, Request, Response, Stream, json_response
+from toolgen.gateway.asgi.request import EventStream, Rejected, Request, Response, json_response
 from toolgen.gateway.json_body import encode, envelope_json
 from toolgen.gateway.protocol import Facade
 from toolgen.gateway.rest.tools import enveloped, whole
@@ -80,7 +80,7 @@ class CallEvents:
         self._closed = True
         self._gateway.tool_calls.approvals.announce()
 
-    async def answer(self, request: Request, principal: Principal) -> Stream | None:
+    async def answer(self, request: Request, principal: Principal) -> EventStream | None:
         """The events of a caller's own call; None for a path that is another's."""
         found = _PATH.match(request.path)
         if found is None:
@@ -98,7 +98,7 @@ class CallEvents:
                 suggestion=f"close some, or ask GET /v1/calls/{{id}} instead; a caller may have {_MAX_EACH}",
                 retry_after_s=MAX_WAIT_S,
             )
-        return Stream(events=self._counted(request, principal, found[1], wait))
+        return EventStream(events=self._counted(request, principal, found[1], wait))
 
     async def _counted(self, request: Request, principal: Principal, call_id: str, wait: float) -> AsyncIterator[bytes]:
         who = parties(principal)

@@ -12,7 +12,7 @@ import msgspec
 
 from toolgen.audit.entry import timestamp
 from toolgen.errors import StateError
-from toolgen.gateway.asgi.request import Answer, Rejected, Request, Response, Stream, json_response, read_json_body
+from toolgen.gateway.asgi.request import Answer, EventStream, Rejected, Request, Response, json_response, read_json_body
 from toolgen.gateway.device_answers import read_answer
 from toolgen.gateway.json_body import Malformed, encode
 from toolgen.gateway.protocol import Facade
@@ -64,7 +64,7 @@ class RestDevices:
                 await self._gateway.tool_calls.devices.requests(
                     device
                 )  # while there is a status to say that it cannot be read
-                return Stream(events=self._events(request, device, wait))
+                return EventStream(events=self._events(request, device, wait))
             return await self._poll(request, device)
         if request.path == "/v1/tool-messages":
             request.take("POST")

@@ -14,7 +14,7 @@ import msgspec
 
 from toolgen.gateway.answer_files import HeldFile, KeptFile
 from toolgen.gateway.asgi.request import (
-    Download,
+    FileResponse,
     Rejected,
     Request,
     Response,
@@ -35,7 +35,7 @@ from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
 from toolgen.model.waiting import GET_CALL_RESULT
-from toolgen.pipeline.middleware import Presence
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["STATUS_OF_CODE", "Rest", "decoded", "enveloped", "status_of", "whole"]
 
@@ -178,7 +178,7 @@ class Rest:
         principal: Principal,
         session: str,
         wait: float | None,
-        presence: Presence,
+        presence: CallerConnection,
         name: str,
         arguments: Mapping[str, Any],
         *,
@@ -252,7 +252,7 @@ class Rest:
             raise Rejected.of(STATUS_OF_CODE.get(found.code, 429), found)
         return found
 
-    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> Download:
+    async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> FileResponse:
         """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
         request.parameters()
         found = await self._gateway.tool_calls.files.fetch(principal, name, token)
@@ -262,12 +262,12 @@ class Rest:
         return download(found)
 
 
-def download(file: KeptFile | HeldFile) -> Download:
+def download(file: KeptFile | HeldFile) -> FileResponse:
     """A file as an answer. It is never shown as a page of this origin, whatever it says it is."""
     info = file.info
     kind = info.media_type.encode("ascii") if _MEDIA_TYPE.match(info.media_type) else b"application/octet-stream"
     headers = ((b"content-type", kind), (b"content-disposition", b"attachment"))
-    return Download(parts=file.parts(), size=info.size, headers=headers)
+    return FileResponse(parts=file.parts(), size=info.size, headers=headers)
 
 
 def enveloped(envelope: Envelope) -> Response:

@@ -20,23 +20,23 @@ from toolgen.model.schema import JsonObject
 from toolgen.model.tool import GraphQLDocumentBinding, Tool
 from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Deny
-from toolgen.pipeline.middleware import Next, Trail, refused
-from toolgen.policy.access import NOWHERE, UNKNOWN, Access, Circumstances
+from toolgen.pipeline.middleware import CallContext, Next, refused
+from toolgen.policy.access import NOWHERE, UNKNOWN, Access, EvaluationContext
 from toolgen.policy.answer_redaction import AnswerRedactor
 from toolgen.policy.arguments import repair
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.readings.call import Readings, amounts, readings_of
 from toolgen.state.history import Histories
-from toolgen.state.shared_histories import SharedHistories, Turn
+from toolgen.state.shared_histories import OptimisticTransaction, SharedHistories
 
-__all__ = ["UNCOUNTED", "AccessStage", "Earlier", "RedactStage", "imagined"]
+__all__ = ["UNCOUNTED", "AccessStage", "CallHistory", "RedactStage", "imagined"]
 
 UNCOUNTED = Refused(error=unavailable("what was called before cannot be known now, so nothing was sent"))
 _QUOTED = "the tool failed, and what it says is withheld: the policy redacts fields of its answers"
 _logger = logging.getLogger(__name__)
 
 
-class Earlier(Struct, frozen=True, kw_only=True):
+class CallHistory(Struct, frozen=True, kw_only=True):
     """The histories as one policy uses them; `labels` has what each tool sets."""
 
     histories: Histories | SharedHistories
@@ -44,27 +44,27 @@ class Earlier(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     dry: bool = False
 
-    def looking(self) -> Earlier:
+    def looking(self) -> CallHistory:
         """The same for a dry run, which is no call: it sees the earlier ones and becomes none of them."""
         return replace(self, dry=True)
 
-    def turn(self, call: Call) -> AbstractAsyncContextManager[Turn] | None:
+    def turn(self, call: Call) -> AbstractAsyncContextManager[OptimisticTransaction] | None:
         """The turn in which a call is to be decided, and decided again until it is committed; None where no other process counts along."""
         histories = self.histories
         return histories.turn(parties(call.principal), call.session) if isinstance(histories, SharedHistories) else None
 
-    def circumstances(self, call: Call) -> Circumstances:
+    def circumstances(self, call: Call) -> EvaluationContext:
         """The time and the earlier calls of this call's session and principal, and those of whom it acts for."""
         now, user = self.clock.now(), call.principal.on_behalf_of
         session, history = self.histories.views(call.principal.id, call.session)
         if user is None:
-            return Circumstances(now=now, session=session, history=history)
+            return EvaluationContext(now=now, session=session, history=history)
         theirs, all_theirs = self.histories.views(user.id, call.session)
-        return Circumstances(
+        return EvaluationContext(
             now=now,
             session=session,
             history=history,
-            user=Circumstances(now=now, session=theirs, history=all_theirs),
+            user=EvaluationContext(now=now, session=theirs, history=all_theirs),
         )
 
     def begin(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
@@ -137,11 +137,11 @@ class AccessStage(Struct, frozen=True, kw_only=True):
     the caller is told, and `advice` is for a refusal that says nothing else to do."""
 
     access: Access
-    earlier: Earlier | None = None
+    earlier: CallHistory | None = None
     closed: Callable[[Principal, str], Deny | None] | None = None
     advice: Callable[[Principal, str], str] | None = None
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         turns = None if self.earlier is None else self.earlier.turn(call)
         refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
         if refusal is not None:
@@ -154,7 +154,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
                 self.earlier.end(call, result)
         return result
 
-    async def again(self, call: Call, trail: Trail) -> Call | Result:
+    async def again(self, call: Call, trail: CallContext) -> Call | Result:
         """Judges and counts a call whose arguments have changed, in place of what was judged and counted before."""
         if self.earlier is not None and not self.earlier.dry:
             self.earlier.end(call, UNCOUNTED)
@@ -162,7 +162,9 @@ class AccessStage(Struct, frozen=True, kw_only=True):
         refusal = self._decided(call, trail) if turns is None else await self._in_turn(turns, call, trail)
         return refusal or call
 
-    async def _in_turn(self, turns: AbstractAsyncContextManager[Turn], call: Call, trail: Trail) -> Refused | None:
+    async def _in_turn(
+        self, turns: AbstractAsyncContextManager[OptimisticTransaction], call: Call, trail: CallContext
+    ) -> Refused | None:
         """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
         try:
             async with turns as turn:
@@ -176,7 +178,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
             _logger.error("a call was refused: %s", error)  # noqa: TRY400 - it says all there is
             return UNCOUNTED
 
-    def _decided(self, call: Call, trail: Trail) -> Refused | None:
+    def _decided(self, call: Call, trail: CallContext) -> Refused | None:
         """The refusal of a call, or None and the call counted among the earlier ones. The trail has what the record should know of it."""
         circumstances = NOWHERE if self.earlier is None else self.earlier.circumstances(call)
         judgement = self.access.judge(call.principal, call.tool, call.arguments, circumstances)
@@ -210,7 +212,7 @@ class RedactStage(Struct, kw_only=True):
     redactor: Callable[[Tool], AnswerRedactor | None]
     _redactors: dict[str, AnswerRedactor | None] = {}
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         hides = self._of(call.tool) is not None
         trail.redacts, trail.withholds = trail.redacts or hides, hides
         result = await proceed(call, trail)
@@ -256,10 +258,10 @@ def _without_quote(error: Error, *, quotes: bool) -> Error:
 
 def imagined(
     test: SelfTest, tools: Mapping[str, Tool], labels: Mapping[str, tuple[str, ...]], clock: Clock
-) -> Circumstances:
+) -> EvaluationContext:
     """The time and the earlier calls that a test of a policy tells of."""
     now = FixedClock(clock.now() if test.at is None else test.at)
-    earlier = Earlier(histories=Histories(now), clock=now, labels=labels)
+    earlier = CallHistory(histories=Histories(now), clock=now, labels=labels)
     for index, made in enumerate(test.after):
         tool = tools[made.tool]
         arguments = repair(tool.input_schema, made.arguments).arguments

@@ -14,9 +14,9 @@ from toolgen.model.call import Call, Principal
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Consent
-from toolgen.pipeline.middleware import Judged, Trail
+from toolgen.pipeline.middleware import CallContext, Judged
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE
-from toolgen.state.invocations import Need
+from toolgen.state.invocations import Requirement
 
 __all__ = [
     "STALE",
@@ -45,7 +45,7 @@ class Question(Struct, frozen=True, kw_only=True):
     call: Call
     digest: str
     policy_digest: str
-    needs: tuple[Need, ...]
+    needs: tuple[Requirement, ...]
     expires_s: float
     rule: str
     sql: str
@@ -81,7 +81,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     concern: Callable[[Principal, Tool], str]
     roles: frozenset[str]
     expires_s: float
-    answerable: Callable[[Principal, Sequence[Need]], bool]
+    answerable: Callable[[Principal, Sequence[Requirement]], bool]
     exchanged: Callable[[Call], bool]
     approvals: ApprovalQueue
     check: Callable[[Call], Awaitable[Error | None]] = _unchecked
@@ -89,10 +89,10 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
     quorum: int = 1
     remembers: bool = False
 
-    def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         return self._asked(call, trail) if trail.verdict == "ask" else call
 
-    async def _asked(self, call: Call, trail: Trail) -> Judged:
+    async def _asked(self, call: Call, trail: CallContext) -> Judged:
         concern = self.concern(call.principal, call.tool)
         asked = approval_digest(call, concern)
         if call.approval:
@@ -126,7 +126,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
             return Refused(error=fault)
         return await self.approvals.ask(question)
 
-    def dry_run(self, call: Call, trail: Trail) -> Judged:
+    def dry_run(self, call: Call, trail: CallContext) -> Judged:
         """For a dry run: nobody is asked, and what is shown is what somebody would be asked about."""
         trail.judged = call
         if trail.verdict != "ask":
@@ -138,23 +138,23 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         return call
 
 
-def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) -> tuple[Need, ...]:
+def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) -> tuple[Requirement, ...]:
     """Who has to agree, each rule's own people or those of the policy; rules that want the same people want them once."""
-    found: dict[tuple[str, ...], Need] = {}
+    found: dict[tuple[str, ...], Requirement] = {}
     for consent in consents or (Consent(rule=""),):
         who = tuple(sorted(consent.roles or roles))
-        need = Need(roles=who, quorum=consent.quorum or quorum, own=bool(consent.roles))
+        need = Requirement(roles=who, quorum=consent.quorum or quorum, own=bool(consent.roles))
         known = found.get(who)
         found[who] = need if known is None or known.quorum < need.quorum else known
     return tuple(found[who] for who in sorted(found))
 
 
-def asking_rules(trail: Trail) -> tuple[str, ...]:
+def asking_rules(trail: CallContext) -> tuple[str, ...]:
     """The names of all rules that want people to agree to a call, in order."""
     return tuple(sorted({trail.rule, *(consent.rule for consent in trail.consents)} - {""}))
 
 
-def elicitable(needs: Sequence[Need]) -> bool:
+def elicitable(needs: Sequence[Requirement]) -> bool:
     """Whether the person at the caller's own client could answer alone: no rule names others, or several people."""
     return len(needs) == 1 and needs[0].quorum == 1 and not needs[0].own
 
@@ -201,12 +201,12 @@ def party_digested(principal: Principal | None) -> object:
     }
 
 
-def stale(trail: Trail) -> Refused:
+def stale(trail: CallContext) -> Refused:
     """The call is not the one that was asked for any more."""
     return Refused(error=Error(code="expired", message=STALE, rule=trail.rule))
 
 
-def _unanswerable(trail: Trail) -> Cancelled:
+def _unanswerable(trail: CallContext) -> Cancelled:
     return Cancelled(
         error=Error(
             code="cancelled",
@@ -217,7 +217,7 @@ def _unanswerable(trail: Trail) -> Cancelled:
     )
 
 
-def _unkept_token(trail: Trail) -> Refused:
+def _unkept_token(trail: CallContext) -> Refused:
     return Refused(
         error=Error(
             code="forbidden",

@@ -9,8 +9,8 @@ from msgspec import Struct
 from toolgen.errors import StateError
 from toolgen.model.call import Call
 from toolgen.model.result import Result, Success
-from toolgen.pipeline.middleware import Trail
-from toolgen.pipeline.stages.access import Earlier, RedactStage
+from toolgen.pipeline.middleware import CallContext
+from toolgen.pipeline.stages.access import CallHistory, RedactStage
 from toolgen.pipeline.stages.middleware import MiddlewareStage
 from toolgen.pipeline.stages.record import Record
 from toolgen.pipeline.stages.results import ResultsStage
@@ -26,11 +26,11 @@ class Completion(Struct, frozen=True, kw_only=True):
 
     record: Record
     redact: RedactStage
-    earlier: Earlier | None
+    earlier: CallHistory | None
     middleware: MiddlewareStage | None = None
     results: ResultsStage | None = None
 
-    async def __call__(self, call: Call, result: Result, trail: Trail, duration_ms: float) -> Result:
+    async def __call__(self, call: Call, result: Result, trail: CallContext, duration_ms: float) -> Result:
         """The result as its caller is told it. Its entry is durable before, and an answer without one is withheld."""
         result = self.redact.applied(call, result)
         if self.results is not None:

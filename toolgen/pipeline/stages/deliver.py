@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolgen.errors import SecretError, ToolgenError
 from toolgen.execute.base import ChecksFirst, Executor, FileSource
 from toolgen.model.call import Call
-from toolgen.model.client_channel import Line
+from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import (
@@ -29,16 +29,16 @@ from toolgen.model.tool import (
     McpBinding,
     Tool,
 )
-from toolgen.pipeline.middleware import NumbersOnly, Trail, Whole, Wordless
+from toolgen.pipeline.middleware import CallContext, NoPartialsChannel, NumbersOnlyChannel, Wordless
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import DecisionNote
 
 __all__ = ["BROKEN", "Deliver", "Preview", "Promises", "checked_first", "failure"]
 
 _WAITS = frozenset({"input_required", "approval_required", "deferred"})
-BROKEN = Note(rule="output_schema", verdict="", status="broken")
+BROKEN = DecisionNote(rule="output_schema", verdict="", status="broken")
 _MAX_LENGTH = 262_144
 
 
@@ -79,12 +79,12 @@ class Deliver(Struct, frozen=True, kw_only=True):
     files: FileSource | None = None
     promises: Promises = field(default_factory=Promises)
 
-    def __call__(self, call: Call, trail: Trail) -> Coroutine[Any, Any, Result]:
+    def __call__(self, call: Call, trail: CallContext) -> Coroutine[Any, Any, Result]:
         if self.caching is None:
             return self._send(call, trail)
         return self.caching(call, self.policy_digest, trail.presence, lambda: self._send(call, trail))
 
-    async def _send(self, call: Call, trail: Trail) -> Result:
+    async def _send(self, call: Call, trail: CallContext) -> Result:
         result: Success | Failed | Refused
         presence = trail.presence
         if self.files is not None and call.tool.digest not in self.files.without:
@@ -131,7 +131,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
             trail.notes += (BROKEN,)
         return _failed(result, call) if isinstance(result, Failed) else result
 
-    async def _ask_device(self, call: Call, trail: Trail) -> Result:
+    async def _ask_device(self, call: Call, trail: CallContext) -> Result:
         """Keep what a device is asked: the call is over here, and its caller may come back for the answer."""
         if trail.presence.called_off:
             return not_awaited(call, called_off=True, begun=False)
@@ -147,7 +147,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
     executors: Mapping[str, Executor]
 
-    async def __call__(self, call: Call, trail: Trail) -> Result:
+    async def __call__(self, call: Call, trail: CallContext) -> Result:
         try:
             return Success(data=self.executors[call.tool.source].preview(named_texts(call)))
         except ToolgenError as error:
@@ -169,14 +169,14 @@ async def checked_first(executors: Mapping[str, Executor], call: Call) -> Error 
         return failure(error)
 
 
-def _with_line(call: Call, line: Line) -> Call:
+def _with_line(call: Call, line: ClientChannel) -> Call:
     return call if call.line is line else replace(call, line=line)
 
 
-def _line_of_function(given: Line, trail: Trail) -> Line:
+def _line_of_function(given: ClientChannel, trail: CallContext) -> ClientChannel:
     if trail.inspected:
-        return NumbersOnly(given, current_masking())
-    return Whole(given) if trail.redacts else given
+        return NumbersOnlyChannel(given, current_masking())
+    return NoPartialsChannel(given) if trail.redacts else given
 
 
 def _failed(failed: Failed, call: Call) -> Result:

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from toolgen.background import SeldomLog
 from toolgen.canonical import canonical, encodable
 from toolgen.errors import CanonicalError, StateError
-from toolgen.model.call import Call, Principal, Proof, parties
+from toolgen.model.call import Call, CredentialProof, Principal, parties
 from toolgen.model.result import Error, Pending, Result
 from toolgen.model.tool import Effect, Tool
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.state.equal_calls import EqualCalls
 
@@ -61,7 +61,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
     concern: Callable[[Principal, Tool], str]
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
 
-    def __call__(self, call: Call, trail: Trail, proceed: Next) -> Coroutine[Any, Any, Result]:
+    def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
         asks = trail.verdict == "ask"
         if self.calls is None or not (asks or call.tool.effect is not Effect.READ):
             return proceed(call, trail)
@@ -69,7 +69,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             return proceed(call, trail)
         return self._joined(self.calls, call, trail, proceed, asks=asks)
 
-    async def _joined(self, calls: EqualCalls, call: Call, trail: Trail, proceed: Next, *, asks: bool) -> Result:
+    async def _joined(self, calls: EqualCalls, call: Call, trail: CallContext, proceed: Next, *, asks: bool) -> Result:
         """The pending answer of an equal call, or the call itself."""
         presence = trail.presence
         try:
@@ -92,7 +92,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             return Pending(error=Error(code=code, message=f"an equal call, {other}, waits already", rule=trail.rule))
         return await (self._held(calls, call, trail, proceed) if seconds else proceed(call, trail))
 
-    async def _other(self, calls: EqualCalls, call: Call, trail: Trail, seconds: float) -> tuple[str, str]:
+    async def _other(self, calls: EqualCalls, call: Call, trail: CallContext, seconds: float) -> tuple[str, str]:
         """The id of the call that this one joins, with the code of its answer; both empty where it is to be made itself."""
         presence, name, released = trail.presence, call.equal, 0
         try:
@@ -116,7 +116,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         finally:
             presence.follows = False
 
-    async def _held(self, calls: EqualCalls, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def _held(self, calls: EqualCalls, call: Call, trail: CallContext, proceed: Next) -> Result:
         """The call itself, which holds its name: for as long as it is kept, or until it has ended."""
         try:
             result = await proceed(call, trail)
@@ -137,7 +137,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         """What calls have in common: a keyed digest. What a person has to agree to is not equal to what another policy says of it."""
         principal, concern = call.principal, self.concern(call.principal, call.tool) if asks else ""
         # A call that waits ends when the key or certificate that it came with is revoked.
-        proof = principal.proof or Proof()
+        proof = principal.proof or CredentialProof()
         who = [
             list(parties(principal)),
             sorted(principal.toolsets),

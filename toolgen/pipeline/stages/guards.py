@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.errors import StateError
-from toolgen.model.call import Call, Described, Statement, parties
+from toolgen.model.call import Call, DatabaseDescription, Statement, parties
 from toolgen.model.database import Database
 from toolgen.model.result import Error, Refused
 from toolgen.model.tool import (
@@ -30,11 +30,11 @@ from toolgen.model.tool import (
 )
 from toolgen.model.unavailable import unavailable
 from toolgen.model.verdict import Allow, Ask, Consent, Deny, Verdict
-from toolgen.pipeline.middleware import Judged, Trail, refused
-from toolgen.pipeline.stages.access import UNCOUNTED, Earlier
+from toolgen.pipeline.middleware import CallContext, Judged, refused
+from toolgen.pipeline.stages.access import UNCOUNTED, CallHistory
 from toolgen.pipeline.stages.approve import stale
 from toolgen.policy.arguments import Validator, unknown_arguments
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import DecisionNote
 from toolgen.state.pauses import UNREADABLE, Pause, Pauses, SharedPauses
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = [
     "SqlGuard",
 ]
 
-SqlGuard = Callable[[Call], Awaitable[Statement | Database | Described | Deny]]
+SqlGuard = Callable[[Call], Awaitable[Statement | Database | DatabaseDescription | Deny]]
 """Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
 _NO_INDEX = Deny(
     rule="graphql",
@@ -71,7 +71,7 @@ class PauseStage(Struct, frozen=True, kw_only=True):
     pauses: Pauses | SharedPauses
     tolerant: bool = False
 
-    def __call__(self, call: Call, _trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, _trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         pauses = self.pauses
         if not (pauses.stale or pauses.all()) or isinstance(call.tool.binding, NoBinding):
             return call
@@ -115,7 +115,7 @@ class ArgumentsStage(Struct, kw_only=True):
 
     _validators: dict[str, Validator] = {}
 
-    def __call__(self, call: Call, _trail: Trail) -> Judged:
+    def __call__(self, call: Call, _trail: CallContext) -> Judged:
         validator = self._validators.get(call.tool.digest)
         if validator is None:
             validator = self._validators[call.tool.digest] = Validator(
@@ -145,9 +145,9 @@ class InspectStage(Struct, frozen=True, kw_only=True):
     guards: Mapping[str, SqlGuard]
     destination: Callable[[str, str], Verdict]
     documents: Mapping[str, DocumentGuard] = {}
-    earlier: Earlier | None = None
+    earlier: CallHistory | None = None
 
-    def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         binding = call.tool.binding
         match binding:
             case SqlBinding():
@@ -184,9 +184,9 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         verdict = self.destination(url, call.tool.source)
         return call if isinstance(verdict, Allow) else refused(verdict)
 
-    async def _document(self, endpoint: str, call: Call, trail: Trail) -> Call | Refused:
+    async def _document(self, endpoint: str, call: Call, trail: CallContext) -> Call | Refused:
         guard = self.documents.get(call.tool.source)
-        notes: list[Note] = []
+        notes: list[DecisionNote] = []
         turns = None if self.earlier is None else self.earlier.turn(call)
         if guard is None:
             answer: tuple[Call, Verdict] | Deny = _NO_INDEX
@@ -219,7 +219,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 assert_never(verdict)
         return self._request(endpoint, checked)
 
-    async def _sql(self, call: Call, trail: Trail) -> Call | Refused:
+    async def _sql(self, call: Call, trail: CallContext) -> Call | Refused:
         guard = self.guards.get(call.tool.source)
         if guard is None:
             return refused(
@@ -238,7 +238,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 return replace(call, statement=answer)
             case Database():
                 return replace(call, database=answer)
-            case Described(database=database, sampling=sampling, counting=counting):
+            case DatabaseDescription(database=database, sampling=sampling, counting=counting):
                 trail.sql = sampling.statement.sql if sampling is not None else ""
                 return replace(call, database=database, sampling=sampling, counting=counting)
             case Deny():
@@ -257,5 +257,5 @@ class CurrentStage(Struct, frozen=True, kw_only=True):
 
     stands: Callable[[Call], bool]
 
-    def __call__(self, call: Call, trail: Trail) -> Judged:
+    def __call__(self, call: Call, trail: CallContext) -> Judged:
         return call if self.stands(call) else stale(trail)

@@ -23,8 +23,8 @@ from toolgen.model.call import Call, Principal, parties
 from toolgen.model.result import Cancelled, Delivery, Error, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json
 from toolgen.model.unavailable import fault_error
-from toolgen.pipeline.middleware import Next, Trail
-from toolgen.state.idempotency import Claim, Ledger
+from toolgen.pipeline.middleware import CallContext, Next
+from toolgen.state.idempotency import IdempotencyStore, KeyClaim
 
 __all__ = ["KEPT_S", "LEASE_S", "UNDONE", "LedgerStage", "key_digest"]
 
@@ -67,13 +67,13 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
     `secret` is what outcomes are sealed with on the disk, `redact` what the policy in force hides of one.
     """
 
-    ledger: Ledger | None
+    ledger: IdempotencyStore | None
     clock: Clock
     secret: Callable[[], bytes]
     redact: Callable[[Call, Result], Result]
     max_wait_s: float = _MAX_WAIT_S
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         if not call.idempotency_key or self.ledger is None:
             return await proceed(call, trail)
         try:
@@ -100,8 +100,8 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             return await self._carry(self.ledger, mine, call, trail, proceed)  # the first with its key
         return self.redact(call, self._told(known))
 
-    def _claim(self, call: Call, now: float) -> Claim:
-        return Claim(
+    def _claim(self, call: Call, now: float) -> KeyClaim:
+        return KeyClaim(
             id=call.idempotency_key,
             call_id=call.id,
             holder="/".join(parties(call.principal)),
@@ -111,7 +111,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             expires=now + KEPT_S,
         )
 
-    async def _settled(self, ledger: Ledger, mine: Claim, *, approved: bool) -> Claim | None:
+    async def _settled(self, ledger: IdempotencyStore, mine: KeyClaim, *, approved: bool) -> KeyClaim | None:
         """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough. An
         `approved` call had its key before."""
         until = self.clock.monotonic() + self.max_wait_s
@@ -133,7 +133,9 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
                 return known
             await ledger.changed(_POLL_S)
 
-    async def _carry(self, ledger: Ledger, mine: Claim, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def _carry(
+        self, ledger: IdempotencyStore, mine: KeyClaim, call: Call, trail: CallContext, proceed: Next
+    ) -> Result:
         """The call itself, while others are told that it is under way; and how it ended, on the disk before anybody is told."""
         renewing = asyncio.create_task(self._renew(ledger, mine))
         result: Result = Failed(error=_LOST)
@@ -146,7 +148,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             await self._settle(ledger, mine, result, idempotent=call.tool.idempotent)
         return result
 
-    async def _renew(self, ledger: Ledger, mine: Claim) -> None:
+    async def _renew(self, ledger: IdempotencyStore, mine: KeyClaim) -> None:
         while True:
             await asyncio.sleep(LEASE_S / 3)
             try:
@@ -156,8 +158,8 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             except Exception as error:  # noqa: BLE001 - a lease that is not renewed would have its call taken for lost
                 _logger.error("the lease of call %s was not renewed: %s", mine.call_id, place_of(error))  # noqa: TRY400
 
-    async def _settle(self, ledger: Ledger, mine: Claim, result: Result, *, idempotent: bool) -> None:
-        settled: Claim | None = None  # the key may be used again
+    async def _settle(self, ledger: IdempotencyStore, mine: KeyClaim, result: Result, *, idempotent: bool) -> None:
+        settled: KeyClaim | None = None  # the key may be used again
         match result:
             case Pending(error=Error(code="input_required")):
                 pass  # it is made again, with the answer
@@ -176,14 +178,14 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             _logger.error(message, mine.call_id, place_of(error))  # noqa: TRY400 - as above
             ledger.later.add(lambda: ledger.release(mine) if settled is None else ledger.settle(settled))
 
-    def _sealed(self, claim: Claim, result: Result) -> Claim:
+    def _sealed(self, claim: KeyClaim, result: Result) -> KeyClaim:
         """The claim, ended. What was answered can be read with the log's key alone, and for this claim alone."""
         nonce = secrets.token_bytes(12)
         body = _written(result)
         sealed = nonce + self._cipher(claim).encrypt(nonce, body, claim.call_id.encode())
         return replace(claim, status="ended", lease=0.0, outcome=sealed)
 
-    def _told(self, claim: Claim) -> Result:
+    def _told(self, claim: KeyClaim) -> Result:
         """What a caller that repeats a key is told."""
         if claim.status == "waiting":
             return Pending(
@@ -207,7 +209,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             return _refused("internal", f"how call {claim.call_id} ended cannot be read; the record has it")
         return _read(body)
 
-    def _cipher(self, claim: Claim) -> AESGCM:
+    def _cipher(self, claim: KeyClaim) -> AESGCM:
         return AESGCM(hmac.new(self.secret(), f"ledger:{claim.id}".encode(), "sha256").digest())
 
 

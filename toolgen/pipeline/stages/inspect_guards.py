@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeAlias
 
-from toolgen.model.call import Call, Described, Principal, Statement
+from toolgen.model.call import Call, DatabaseDescription, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.schema import Json
 from toolgen.model.tool import SqlBinding
@@ -24,7 +24,7 @@ __all__ = ["attributes_for", "sql_guard", "sql_verdict"]
 # Few, as they share the interpreter with the loop, and more than one, so that one slow statement does not hold up all others.
 _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guard")
 
-_Inspected: TypeAlias = Statement | Database | Described | Deny
+_Inspected: TypeAlias = Statement | Database | DatabaseDescription | Deny
 
 
 async def sql_verdict(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
@@ -85,13 +85,15 @@ def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
             return visible(database, scope)
 
 
-def _described(call: Call, database: Database, scope: SqlScope) -> Database | Described:
+def _described(call: Call, database: Database, scope: SqlScope) -> Database | DatabaseDescription:
     """With samples where the policy wants some. Where rows may not be read, there are none, and no refusal: no row was asked for."""
     shown, table = visible(database, scope), call.arguments.get("table")
     sampling, attributes = None, attributes_for(call.principal, scope)
     if not isinstance(attributes, Deny):
         sampling = sampling_of(table, database=database, scope=scope, attributes=attributes)
-    return Described(database=shown, sampling=sampling, counting=counting_of(table, database=database, scope=scope))
+    return DatabaseDescription(
+        database=shown, sampling=sampling, counting=counting_of(table, database=database, scope=scope)
+    )
 
 
 def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:

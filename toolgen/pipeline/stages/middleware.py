@@ -37,8 +37,8 @@ from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.pipeline.call_views import call_view, result_view, step_of, tool_view
 from toolgen.pipeline.event_loop_watch import given_to, in_time
-from toolgen.pipeline.middleware import Guard, Next, Trail, judge
-from toolgen.policy.rules import Note
+from toolgen.pipeline.middleware import CallContext, Guard, Next, judge
+from toolgen.policy.rules import DecisionNote
 
 __all__ = ["Hook", "Labelling", "MiddlewareStage", "withheld"]
 
@@ -124,7 +124,7 @@ class MiddlewareStage(Struct, kw_only=True):
         self._last = tuple(_asked(hook, hook.after) for hook in reversed(self.hooks) if hook.after is not None)
         self._gates = tuple(hook for hook in self.hooks if hook.shows is not None)
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         entered = await self._entered(call, trail)
         if not isinstance(entered, tuple):
             return entered
@@ -134,11 +134,11 @@ class MiddlewareStage(Struct, kw_only=True):
         )  # one that may withhold the answer is asked of it when it is whole
         return await self._left(call, view, await proceed(call, trail), trail)
 
-    async def answered(self, call: Call, result: Result, trail: Trail) -> Result:
+    async def answered(self, call: Call, result: Result, trail: CallContext) -> Result:
         """A result that came when the call had been through all of this before, as its caller is told it."""
         return await self._left(call, self._view(call, trail), result, trail)
 
-    async def _left(self, call: Call, view: CallView, result: Result, trail: Trail) -> Result:
+    async def _left(self, call: Call, view: CallView, result: Result, trail: CallContext) -> Result:
         if isinstance(result, Success | Failed):
             seen = result_view(result) if self._last else None
             for asked in self._last:
@@ -149,12 +149,12 @@ class MiddlewareStage(Struct, kw_only=True):
                 seen = seen if result is before else None
         return result
 
-    async def dry_run(self, call: Call, trail: Trail) -> Call | Result:
+    async def dry_run(self, call: Call, trail: CallContext) -> Call | Result:
         """For a dry run, which shows what would be sent: what comes before a call, alone."""
         entered = await self._entered(call, trail)
         return entered[0] if isinstance(entered, tuple) else entered
 
-    async def _entered(self, call: Call, trail: Trail) -> tuple[Call, CallView] | Result:
+    async def _entered(self, call: Call, trail: CallContext) -> tuple[Call, CallView] | Result:
         view = self._view(call, trail)
         roots = self._roots(call, trail)
         for gate in self._gates:
@@ -176,14 +176,14 @@ class MiddlewareStage(Struct, kw_only=True):
                     return refused
         return call, view
 
-    def _roots(self, call: Call, trail: Trail) -> tuple[CallView, ...]:
+    def _roots(self, call: Call, trail: CallContext) -> tuple[CallView, ...]:
         """The calls that a document stands for, as each of its root fields counts as a call of its tool."""
         made = () if call.document is None else call.document.roots
         return tuple(
             self._view(replace(call, tool=tool, arguments=given, document=None), trail) for tool, given in made
         )
 
-    async def _root_refused(self, asked: _Asked, call: Call, root: CallView, trail: Trail) -> Refused | None:
+    async def _root_refused(self, asked: _Asked, call: Call, root: CallView, trail: CallContext) -> Refused | None:
         """The refusal of a document for one of its root fields, of which nothing can be narrowed in what its caller wrote."""
         answer = await self._before(asked, call, root, trail)
         if answer is None or isinstance(answer, Refused):
@@ -197,7 +197,9 @@ class MiddlewareStage(Struct, kw_only=True):
             error=Error(code="forbidden", message=message, suggestion=f"call {root.tool.name} instead", rule=hook.rule)
         )
 
-    async def _before(self, asked: _Asked, call: Call, view: CallView, trail: Trail) -> Refused | JsonObject | None:
+    async def _before(
+        self, asked: _Asked, call: Call, view: CallView, trail: CallContext
+    ) -> Refused | JsonObject | None:
         hook = asked[0]
         try:
             said = await self._answer(asked, view)
@@ -214,7 +216,7 @@ class MiddlewareStage(Struct, kw_only=True):
             case _:
                 return Refused(error=_failed(hook, call, _UnusableError("answered"), trail))
 
-    async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, trail: Trail) -> Call | Result:
+    async def _narrowed(self, hook: Hook, call: Call, changes: JsonObject, trail: CallContext) -> Call | Result:
         """The call with changed arguments, judged again in place of what was judged before."""
         try:
             changes = decode_json(
@@ -244,7 +246,12 @@ class MiddlewareStage(Struct, kw_only=True):
         return asked
 
     async def _after(
-        self, asked: _Asked, call: Call, views: tuple[CallView, ResultView], result: Success | Failed, trail: Trail
+        self,
+        asked: _Asked,
+        call: Call,
+        views: tuple[CallView, ResultView],
+        result: Success | Failed,
+        trail: CallContext,
     ) -> Success | Failed:
         hook = asked[0]
         try:
@@ -264,7 +271,7 @@ class MiddlewareStage(Struct, kw_only=True):
             return withheld(result, "a check of this gateway failed on the answer, which is withheld", "", fault.rule)
 
     async def _changed(
-        self, hook: Hook, call: Call, result: Success | Failed, said: Change, trail: Trail
+        self, hook: Hook, call: Call, result: Success | Failed, said: Change, trail: CallContext
     ) -> Success | Failed:
         if not hook.labels.issuperset(said.labels):
             raise _UnusableError("labelled")
@@ -300,7 +307,7 @@ class MiddlewareStage(Struct, kw_only=True):
             raise TimeoutError
         return answer
 
-    def _view(self, call: Call, trail: Trail) -> CallView:
+    def _view(self, call: Call, trail: CallContext) -> CallView:
         tool = self._tools.get(call.tool.digest)
         if tool is None:
             if len(self._tools) >= _MAX_VIEWS:
@@ -337,7 +344,7 @@ def _refusal(hook: Hook, said: Refuse) -> Error:
     return Error(code="forbidden", message=str(said.message), suggestion=str(said.suggestion), rule=hook.rule)
 
 
-def _failed(hook: Hook, call: Call, error: Exception, trail: Trail) -> Error:
+def _failed(hook: Hook, call: Call, error: Exception, trail: CallContext) -> Error:
     """The refusal of a call that a hook failed at, which the record has with its name and digest."""
     match error:
         case TimeoutError():
@@ -358,6 +365,8 @@ def _failed(hook: Hook, call: Call, error: Exception, trail: Trail) -> Error:
     )
 
 
-def _note(hook: Hook, status: str, arguments: JsonObject | None = None, labels: tuple[str, ...] = ()) -> Note:
+def _note(hook: Hook, status: str, arguments: JsonObject | None = None, labels: tuple[str, ...] = ()) -> DecisionNote:
     verdict = "" if status in {"narrowed", "changed", "labelled"} else "deny"
-    return Note(rule=hook.rule, verdict=verdict, status=status, digest=hook.digest, arguments=arguments, labels=labels)
+    return DecisionNote(
+        rule=hook.rule, verdict=verdict, status=status, digest=hook.digest, arguments=arguments, labels=labels
+    )

@@ -10,13 +10,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolgen.background import SeldomLog
-from toolgen.model.call import Call, Document
+from toolgen.model.call import Call, GraphQLDocument
 from toolgen.model.result import Error, Failed, Refused, Result, Success
 from toolgen.model.verdict import Deny
-from toolgen.pipeline.middleware import Judged, Next, Trail, refused
-from toolgen.policy.limits import Charge, Limits, merged
-from toolgen.state.rate_limits import FREE, Buckets, Refusal, Upstreams
-from toolgen.state.turn_counter import MAX_CALLS, Excess, Seat
+from toolgen.pipeline.middleware import CallContext, Judged, Next, refused
+from toolgen.policy.limits import LimitCharge, Limits, merged
+from toolgen.state.rate_limits import FREE, Buckets, LimitRefusal, Upstreams
+from toolgen.state.turn_counter import MAX_CALLS, Excess, TurnLease
 
 __all__ = ["LimitStage", "MeterStage", "TurnStage"]
 
@@ -31,11 +31,11 @@ class TurnStage(Struct, frozen=True, kw_only=True):
 
     limit: float
 
-    def __call__(self, call: Call, trail: Trail) -> Judged | Coroutine[Any, Any, Judged]:
+    def __call__(self, call: Call, trail: CallContext) -> Judged | Coroutine[Any, Any, Judged]:
         # Without a seat it belongs to no conversation, or was counted when it was asked for.
         return call if trail.seat is None else self._seated(call, trail.seat)
 
-    async def _seated(self, call: Call, seat: Seat) -> Judged:
+    async def _seated(self, call: Call, seat: TurnLease) -> Judged:
         excess = await seat.excess()
         return call if excess is None else Refused(error=self._error(excess))
 
@@ -67,16 +67,16 @@ class LimitStage(Struct, frozen=True, kw_only=True):
     limits: Limits
     buckets: Buckets
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
-    _kept: dict[tuple[str, str], tuple[Charge, ...]] = {}
+    _kept: dict[tuple[str, str], tuple[LimitCharge, ...]] = {}
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         charges = self._kept.get((call.principal.id, call.tool.digest)) or self._charges(call)
         if isinstance(charges, Deny):
             return refused(charges)
         if call.approval:  # its tokens were taken when it was asked for
             charges = tuple(replace(charge, cost=0) for charge in charges)
         answer = await self.buckets.acquire(charges)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, LimitRefusal):
             return _limited(answer, self.told)
         if not answer.keys:
             return await proceed(call, trail)
@@ -85,7 +85,7 @@ class LimitStage(Struct, frozen=True, kw_only=True):
         finally:
             self.buckets.release(answer)
 
-    def _charges(self, call: Call) -> Sequence[Charge] | Deny:
+    def _charges(self, call: Call) -> Sequence[LimitCharge] | Deny:
         charges = self.limits.charges(call)
         if isinstance(charges, Deny) or not charges or not call.tool.digest or not self.limits.fixed(call):
             return charges
@@ -104,12 +104,12 @@ class MeterStage(Struct, frozen=True, kw_only=True):
     upstreams: Upstreams
     told: SeldomLog = field(default_factory=lambda: SeldomLog(_logger))
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         charges = () if call.document is None else self._inner(call, call.document)
         if isinstance(charges, Deny):
             return refused(charges)
         answer = await self.buckets.acquire(charges) if charges else FREE
-        if isinstance(answer, Refusal):
+        if isinstance(answer, LimitRefusal):
             return _limited(answer, self.told)
         try:
             wait = self.upstreams.take(call.tool.source)
@@ -124,12 +124,12 @@ class MeterStage(Struct, frozen=True, kw_only=True):
             self.upstreams.hear(call.tool.source, rates)
         return result
 
-    def _inner(self, call: Call, document: Document) -> tuple[Charge, ...] | Deny:
+    def _inner(self, call: Call, document: GraphQLDocument) -> tuple[LimitCharge, ...] | Deny:
         """What the calls in a document take beside what the call that carries it has taken."""
         paid = self.limits.charges(call)
         if isinstance(paid, Deny):
             return paid
-        charges: list[Charge] = []
+        charges: list[LimitCharge] = []
         for tool, arguments in document.roots:
             found = self.limits.charges(replace(call, tool=tool, arguments=arguments))
             if isinstance(found, Deny):
@@ -149,7 +149,7 @@ def _held_up(source: str, wait: float) -> Refused:
     )
 
 
-def _limited(refusal: Refusal, told: SeldomLog) -> Refused:
+def _limited(refusal: LimitRefusal, told: SeldomLog) -> Refused:
     """What the caller is told, and the log. Where nobody could count, the call is turned away as one that may be repeated, and who counts
     has logged why."""
     code = "rate_limited"

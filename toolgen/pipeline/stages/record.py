@@ -27,13 +27,13 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.result import Cancelled, Failed, Pending, Refused, Result, Shape, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import GraphQLBinding, GraphQLDocumentBinding, Tool
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE, cut_off, failed_inside, unrecorded, unusable
 from toolgen.policy.arguments import excess, meant_names
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.members import pointer_step
 from toolgen.policy.redact import all_but, replace_at, replace_places
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import DecisionNote
 from toolgen.policy.sensitive_arguments import (
     Concealer,
     conceal_at,
@@ -45,7 +45,7 @@ from toolgen.policy.sensitive_arguments import (
     union,
 )
 
-__all__ = ["AuditRedaction", "Counts", "Journal", "Record", "Users"]
+__all__ = ["AuditRedaction", "Counts", "Journal", "Record", "UserRecorder"]
 
 _MAX_COUNT = 10_000
 _MAX_NAME_LENGTH = 200
@@ -53,7 +53,7 @@ _STATEMENT = "sql"
 _logger = logging.getLogger(__name__)
 
 
-class Users(Struct, frozen=True, kw_only=True):
+class UserRecorder(Struct, frozen=True, kw_only=True):
     """Callers that are not `named` by the policy. What is sensitive in what is said of them, `conceal` replaces."""
 
     named: Container[str]
@@ -113,7 +113,7 @@ class _Secrets(Struct, frozen=True, kw_only=True):
 class AuditRedaction:
     """By one policy. `digest` makes what stands in a value's place.
 
-    Whatever calls a value sensitive, the digest is of what was sent: values concealed so far remember it (`StandIn`).
+    Whatever calls a value sensitive, the digest is of what was sent: values concealed so far remember it (`Placeholder`).
     """
 
     def __init__(self, policy: Policy, manifest: Manifest, digest: Callable[[Json], Json]) -> None:
@@ -298,10 +298,10 @@ class Record(Struct, frozen=True, kw_only=True):
     clock: Clock
     policy_digest: str
     conceal: AuditRedaction
-    users: Users
+    users: UserRecorder
     counts: Counts
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         told: Result | None = None
         started, who = self.clock.monotonic(), self._who(call)
         self.counts.begin()
@@ -334,7 +334,7 @@ class Record(Struct, frozen=True, kw_only=True):
             self.counts.end(call, told, self.clock.monotonic() - started)
         return told
 
-    async def complete(self, call: Call, trail: Trail, result: Result, duration_ms: float) -> Result:
+    async def complete(self, call: Call, trail: CallContext, result: Result, duration_ms: float) -> Result:
         """Records how a call ended whose answer came after its pipeline had ended, as a call of its own: an intent is in the same stream
         as its outcome. The result, or what is told in its place. Raises `AuditError` where not even that it comes to an end is recorded."""
         who = self._who(call)
@@ -344,7 +344,7 @@ class Record(Struct, frozen=True, kw_only=True):
         ending = {"event": "outcome", **who, **_ending(result, trail), "duration_ms": round(duration_ms, 3)}
         return await self._append_outcome(call, trail, result, ending)
 
-    async def _append_outcome(self, call: Call, trail: Trail, result: Result, ending: dict[str, Any]) -> Result:
+    async def _append_outcome(self, call: Call, trail: CallContext, result: Result, ending: dict[str, Any]) -> Result:
         try:
             _, trail.outcome_seq = await self.journal.append(ending)
         except (AuditError, CanonicalError):
@@ -393,7 +393,7 @@ class Record(Struct, frozen=True, kw_only=True):
             raise AuditError(error.message) from error
 
     async def _append_details(
-        self, who: dict[str, Any], notes: tuple[Note, ...], retried: tuple[Mapping[str, str | float], ...]
+        self, who: dict[str, Any], notes: tuple[DecisionNote, ...], retried: tuple[Mapping[str, str | float], ...]
     ) -> None:
         """Records what the decision left besides its verdict, and what every attempt but the last came to. What cannot be written here
         shows at the outcome, which follows."""
@@ -441,7 +441,7 @@ class Record(Struct, frozen=True, kw_only=True):
         }
 
 
-def _ending(result: Result, trail: Trail) -> dict[str, Any]:
+def _ending(result: Result, trail: CallContext) -> dict[str, Any]:
     """What an entry says of how a call ended; fields without a value are left out when it is sealed."""
     ending: dict[str, Any] = {
         "verdict": trail.verdict,

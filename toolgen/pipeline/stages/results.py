@@ -23,15 +23,15 @@ from toolgen.model.media import INLINE, begins_as_text
 from toolgen.model.result import Cancelled, Error, Failed, Pending, Refused, Result, Shape, Success, file_bytes
 from toolgen.model.schema import Json
 from toolgen.model.tool import CodeBinding, FunctionBinding, GraphQLDocumentBinding, Tool, WorkflowBinding
-from toolgen.pipeline.middleware import Next, Trail
+from toolgen.pipeline.middleware import CallContext, Next
 from toolgen.pipeline.stages.middleware import Labelling, withheld
 from toolgen.policy.detectors.classifier import threads
-from toolgen.policy.detectors.inspector import Inspector, OverloadError, Seen, Watch
+from toolgen.policy.detectors.inspector import DetectorWatch, InspectedAnswer, Inspector, OverloadError
 from toolgen.policy.detectors.restored_values import CallMasking, changed_texts
 from toolgen.policy.detectors.tokens import Signer, unmarked
-from toolgen.policy.rules import Note
+from toolgen.policy.rules import DecisionNote
 from toolgen.responses.encoded_files import declared_names, taken_out
-from toolgen.state.value_vault import Scope, Vault
+from toolgen.state.value_vault import TokenScope, ValueVault
 
 __all__ = ["ResultsStage", "told"]
 
@@ -48,14 +48,14 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
 
     inspector: Inspector
     label: Labelling
-    vault: Vault
+    vault: ValueVault
     key: Callable[[], bytes]
 
-    async def __call__(self, call: Call, trail: Trail, proceed: Next) -> Result:
+    async def __call__(self, call: Call, trail: CallContext, proceed: Next) -> Result:
         trail.redacts = trail.inspected = True  # progress is not looked at: its numbers alone are passed on
         return await self.answered(call, await proceed(call, trail), trail)
 
-    async def answered(self, call: Call, result: Result, trail: Trail) -> Result:
+    async def answered(self, call: Call, result: Result, trail: CallContext) -> Result:
         """A result as its caller may be told it, also one that came when its call had been through all of this before."""
         if not isinstance(result, Success | Failed) or result.shape is Shape.STORED:
             return result
@@ -65,7 +65,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             _logger.error("the answer to call %s is withheld: %s", call.id, type(error).__name__)  # noqa: TRY400
         except Exception as error:  # noqa: BLE001 - a detector may be the project's own code
             _logger.error("the answer to call %s is withheld: %s", call.id, place_of(error))  # noqa: TRY400
-        trail.notes += (Note(rule="inspect_results", verdict="deny", status="raised"),)
+        trail.notes += (DecisionNote(rule="inspect_results", verdict="deny", status="raised"),)
         return withheld(result, _FAILED, "", "inspect_results")
 
     def masking(self, call: Call) -> CallMasking:
@@ -80,7 +80,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             return self.inspector.is_empty
         return not self.inspector.of(tool.name)
 
-    async def _looked(self, call: Call, trail: Trail, result: Success | Failed) -> Success | Failed:
+    async def _looked(self, call: Call, trail: CallContext, result: Success | Failed) -> Success | Failed:
         long = (result.delivery.bytes or 0) > _LONG
         files = await _run(lambda: _texts_of_files(call.tool, result), apart=long)
         said = await _run(lambda: self._marked(call, _said(result, files)), apart=long)
@@ -105,7 +105,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         shown = await self._tokenised(call, said, seen, apart=long)
         return _with(result, shown if stored is None else _quoting(shown, stored), files)
 
-    async def _seen(self, call: Call, said: Json, *, apart: bool) -> Seen:
+    async def _seen(self, call: Call, said: Json, *, apart: bool) -> InspectedAnswer:
         """What the detectors find in an answer."""
         name = call.tool.name
         others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
@@ -121,7 +121,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         tokens = self.inspector.tokens
         if tokens is None:
             return None
-        scope = Scope(parties(call.principal), call.session)
+        scope = TokenScope(parties(call.principal), call.session)
         kinds = {value: kind for kind, value in await self.vault.given(scope)}
         if not kinds:
             return None
@@ -151,11 +151,11 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
             said = changed_texts(said, lambda text: change(text, signer))
         return said
 
-    async def _tokenised(self, call: Call, said: Json, seen: Seen, *, apart: bool) -> Json:
+    async def _tokenised(self, call: Call, said: Json, seen: InspectedAnswer, *, apart: bool) -> Json:
         """With tokens in place of values and of marks, and with nothing else that looks like one."""
         values = await _run(lambda: self.inspector.values(said, seen), apart=apart)
         numbers = (
-            await self.vault.keep(Scope(parties(call.principal), call.session), values)
+            await self.vault.keep(TokenScope(parties(call.principal), call.session), values)
             if values and call.session
             else {}
         )
@@ -275,13 +275,13 @@ def _with(result: Success | Failed, said: Json, files: Mapping[str, str]) -> Suc
     return replace(result, data=data, error=error)
 
 
-def _rule(watch: Watch) -> str:
+def _rule(watch: DetectorWatch) -> str:
     return f"inspect_results:{watch.name}"
 
 
-def _note(watch: Watch, seen: Seen) -> Note:
+def _note(watch: DetectorWatch, seen: InspectedAnswer) -> DecisionNote:
     status = {"label": "labelled", "redact": "redacted", "tokenise": "tokenised", "block": "blocked"}[watch.then]
-    return Note(
+    return DecisionNote(
         rule=_rule(watch),
         verdict="deny" if watch.then == "block" else "",
         status=f"{status}: {', '.join(sorted(seen.kinds[watch.name]))}",

@@ -22,13 +22,13 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
-from toolgen.policy.cel.names import VARIABLES, Scope, fault_of, numbers_excluded, probes
+from toolgen.policy.cel.names import VARIABLES, CelScope, fault_of, numbers_excluded, probes
 from toolgen.policy.cel.numbers import literal_fault
 from toolgen.policy.cel.tree import (
     Comprehension,
     Identifier,
     Node,
-    Plain,
+    PlainCopier,
     Select,
     Unevaluated,
     json_of,
@@ -44,8 +44,8 @@ if TYPE_CHECKING or _INSTALLED:
 
 __all__ = [
     "EVERYTHING",
+    "ConditionVariables",
     "Expression",
-    "Facts",
     "History",
     "Reads",
     "Unevaluated",
@@ -90,7 +90,7 @@ class History(Protocol):
     def sum(self, tools: str, argument: str) -> int | float: ...
 
 
-class Facts(Struct, kw_only=True):
+class ConditionVariables(Struct, kw_only=True):
     """What expressions may ask about one call of one party; each part is made ready when it is first asked for.
 
     `now` is in seconds since the epoch. `session` knows the calls of this principal in this session, `history` those of the principal
@@ -128,7 +128,7 @@ class Facts(Struct, kw_only=True):
 
     def given(self, names: frozenset[str] | None, most_text: int) -> dict[str, object]:
         """The arguments of these names, or all of them for None. Raises `Unevaluated` for more than an expression is given."""
-        plain, arguments = Plain(most_text), self.arguments
+        plain, arguments = PlainCopier(most_text), self.arguments
         if names is None:
             return {plain.text(name): plain.value(value) for name, value in arguments.items()}
         return {name: plain.value(arguments[name]) for name in names if name in arguments}
@@ -184,7 +184,7 @@ class Expression:
         """The variables it names."""
         return frozenset({*self._variables, *(() if self._arguments == frozenset() else ("args",))})
 
-    def fault(self, scope: Scope, wants: str = "") -> str | None:
+    def fault(self, scope: CelScope, wants: str = "") -> str | None:
         """What is wrong with it where it is of no use but as `wants`, and may name what is in the scope; None for nothing."""
         if wants and self._kind not in _WANTED[wants]:
             return f"'{_shown(self.source)}' is {self._kind.lower()}, not {wants}"
@@ -198,7 +198,7 @@ class Expression:
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
 
-    def holds(self, facts: Facts) -> bool:
+    def holds(self, facts: ConditionVariables) -> bool:
         """The answer of a condition. Raises `Unevaluated`; only `true` is true."""
         if not self.asks_history and (shared := facts.shared()) is not None:
             quick = self._run(activation=shared)
@@ -216,19 +216,19 @@ class Expression:
         except (RuntimeError, TypeError, ValueError, OverflowError):
             return None
 
-    def number(self, facts: Facts) -> int | float:
+    def number(self, facts: ConditionVariables) -> int | float:
         """The answer of an expression that counts something. Raises `Unevaluated`; NaN and infinity are no numbers."""
         answer = self.evaluate(facts)
         if isinstance(answer, bool) or not isinstance(answer, (int, float)) or answer - answer != 0:
             raise Unevaluated(f"{self.source} is {kind_word(answer)}, and no number")
         return answer
 
-    def evaluate(self, facts: Facts) -> Json:
+    def evaluate(self, facts: ConditionVariables) -> Json:
         """The answer as JSON. Raises `Unevaluated` for every way in which there is none."""
         data: dict[str, object] = {name: facts.of(name) for name in self._variables}
         if self._arguments is None or self._arguments:
             data["args"] = facts.given(self._arguments, self._most_text)
-        asked = _Asked(facts) if self.asks_history else None
+        asked = _Histories(facts) if self.asks_history else None
         previous = _ASKED.history
         _ASKED.history = asked
         try:
@@ -245,7 +245,7 @@ class Expression:
 
 
 def compile_expression(
-    source: str, scope: Scope, *, where: str, wants: str = "", known: Mapping[str, Expression] = _NONE_KNOWN
+    source: str, scope: CelScope, *, where: str, wants: str = "", known: Mapping[str, Expression] = _NONE_KNOWN
 ) -> Expression:
     """Compiles and checks an expression; `wants` is `bool` or `number` where nothing else is of use. One of those `known` by their text
     is checked alone.
@@ -294,12 +294,12 @@ def read_together(expressions: Iterable[Expression]) -> Reads:
     )
 
 
-class _Asked:
+class _Histories:
     """The two histories while one expression is evaluated, and what they could not answer: the runtime keeps no exceptions."""
 
     __slots__ = ("_facts", "forgot")
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: ConditionVariables) -> None:
         self._facts = facts
         self.forgot: Unevaluated | None = None
 
@@ -315,7 +315,7 @@ class _Asked:
 
 
 class _Current(Struct):
-    history: _Asked | None = None
+    history: _Histories | None = None
 
 
 _ASKED = _Current()  # evaluation never waits and never leaves its thread's turn: one at a time
@@ -377,7 +377,7 @@ def _arguments(tree: Node) -> frozenset[str] | None:
     return frozenset(named) if nodes.count(Identifier(name="args")) == len(named) else None
 
 
-class _Kept(Generic[T]):
+class _IdentityCache(Generic[T]):
     """What was made of frozen objects that come again with every call, by their identity, up to a bound."""
 
     __slots__ = ("_kept", "_make")
@@ -401,7 +401,7 @@ def _tool(tool: Tool) -> dict[str, object]:
 
 
 def _party(principal: Principal) -> dict[str, object]:
-    plain = Plain(_MAX_TEXT)
+    plain = PlainCopier(_MAX_TEXT)
     return {
         "id": plain.text(principal.id),
         "roles": [plain.text(role) for role in sorted(principal.roles)],
@@ -409,8 +409,8 @@ def _party(principal: Principal) -> dict[str, object]:
     }
 
 
-_PARTIES: _Kept[Principal] = _Kept(_party)
-_TOOLS: _Kept[Tool] = _Kept(_tool)
+_PARTIES: _IdentityCache[Principal] = _IdentityCache(_party)
+_TOOLS: _IdentityCache[Tool] = _IdentityCache(_tool)
 
 
 def _said(text: str) -> str:

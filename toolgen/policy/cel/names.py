@@ -15,9 +15,9 @@ from msgspec import Struct
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, Schema
 from toolgen.model.tool import Effect, Tool
-from toolgen.policy.cel.tree import Comprehension, Constant, Function, Identifier, Node, Other, Select, walk
+from toolgen.policy.cel.tree import CelConstant, Comprehension, Function, Identifier, Node, Other, Select, walk
 
-__all__ = ["VARIABLES", "Scope", "fault_of", "kind_of", "numbers_excluded", "probes"]
+__all__ = ["VARIABLES", "CelScope", "fault_of", "kind_of", "numbers_excluded", "probes"]
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -45,7 +45,7 @@ _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
 _Path: TypeAlias = tuple[str, ...]
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class CelScope(Struct, frozen=True, kw_only=True):
     """What an expression may name: the tools it is asked about, all tools, and what principals have.
 
     `attributes` are the kinds (JSON Schema's type names) of each attribute's values; `principals` are all ids there can be, or None
@@ -60,7 +60,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     labels: frozenset[str] = frozenset()
 
 
-def fault_of(tree: Node, scope: Scope) -> str | None:
+def fault_of(tree: Node, scope: CelScope) -> str | None:
     """What an expression names or compares with that cannot be, or None."""
     return next(_faults(tree, scope), None)
 
@@ -89,12 +89,12 @@ def numbers_excluded(tree: Node) -> Iterator[tuple[str, ...]]:
 def _compared_with_number(left: Node, right: Node) -> Iterator[tuple[str, ...]]:
     for asked, literal in ((left, right), (right, left)):
         path = _path(asked)
-        number = isinstance(literal, Constant) and type(literal.value) in (int, float)
+        number = isinstance(literal, CelConstant) and type(literal.value) in (int, float)
         if number and path is not None and path[0] == "args" and len(path) > 1:
             yield path[1:]
 
 
-def _faults(tree: Node, scope: Scope) -> Iterator[str]:
+def _faults(tree: Node, scope: CelScope) -> Iterator[str]:
     for node in walk(tree):
         match node:
             case Comprehension(variables=variables) if taken := variables & VARIABLES.keys():
@@ -105,7 +105,7 @@ def _faults(tree: Node, scope: Scope) -> Iterator[str]:
                 yield from _path_faults(node, scope)
             case Function(name=name, target=target) if name in _HISTORY:
                 yield from _history_faults(node, target, scope)
-            case Function(name="@in", arguments=(Constant(value=str(word)), listed)):
+            case Function(name="@in", arguments=(CelConstant(value=str(word)), listed)):
                 yield from _member_faults(word, _path(listed), scope)
             case Function(name="@in", arguments=(asked, Other(parts=parts))):
                 for part in parts:
@@ -125,14 +125,14 @@ def _path(node: Node) -> _Path | None:
         case Select(operand=operand, field=name):
             above = _path(operand)
             return None if above is None else (*above, name)
-        case Function(name="_[_]", arguments=(operand, Constant(value=str(name)))):
+        case Function(name="_[_]", arguments=(operand, CelConstant(value=str(name)))):
             above = _path(operand)
             return None if above is None else (*above, name)
         case _:
             return None
 
 
-def _path_faults(node: Node, scope: Scope) -> Iterator[str]:
+def _path_faults(node: Node, scope: CelScope) -> Iterator[str]:
     path = _path(node)
     if path is None:
         if (
@@ -156,7 +156,7 @@ def _path_faults(node: Node, scope: Scope) -> Iterator[str]:
             pass
 
 
-def _argument_faults(names: _Path, scope: Scope) -> Iterator[str]:
+def _argument_faults(names: _Path, scope: CelScope) -> Iterator[str]:
     known: set[str] = set()
     for tool in scope.tools.values():
         schema: Schema | None = tool.input_schema
@@ -183,12 +183,12 @@ def _closed(schema: Schema | None) -> bool:
     )
 
 
-def _history_faults(node: Function, target: Node | None, scope: Scope) -> Iterator[str]:
+def _history_faults(node: Function, target: Node | None, scope: CelScope) -> Iterator[str]:
     path = None if target is None else _path(target)
     if path not in {("session",), ("history",)}:
         yield f"{node.name}() is asked of 'session' or 'history'"
         return
-    literals = [part.value for part in node.arguments if isinstance(part, Constant)]
+    literals = [part.value for part in node.arguments if isinstance(part, CelConstant)]
     words = [word for word in literals if isinstance(word, str)]
     if len(words) != len(node.arguments):
         yield f"{node.name}() takes names written out, so that they can be checked"
@@ -205,7 +205,7 @@ def _history_faults(node: Function, target: Node | None, scope: Scope) -> Iterat
             yield f"'{words[1]}' of '{words[0]}' is no number"
 
 
-def _member_faults(word: str, path: _Path | None, scope: Scope) -> Iterator[str]:
+def _member_faults(word: str, path: _Path | None, scope: CelScope) -> Iterator[str]:
     match path:
         case ("principal" | "user", "roles") if word not in scope.roles:
             yield f"no principal has the role '{word}'{nearest(word, scope.roles)}"
@@ -219,10 +219,10 @@ def _member_faults(word: str, path: _Path | None, scope: Scope) -> Iterator[str]
             pass
 
 
-def _literal_faults(asked: Node, literal: Node, scope: Scope) -> Iterator[str]:
+def _literal_faults(asked: Node, literal: Node, scope: CelScope) -> Iterator[str]:
     """What is wrong with comparing a path with a literal: another type, or a name that nothing has."""
     path = _path(asked)
-    if path is None or not isinstance(literal, Constant) or literal.value is None:
+    if path is None or not isinstance(literal, CelConstant) or literal.value is None:
         return
     value = literal.value
     kinds = _kinds(path, scope)
@@ -236,7 +236,7 @@ def _literal_faults(asked: Node, literal: Node, scope: Scope) -> Iterator[str]:
         yield f"'{'.'.join(path)}' is never '{value}'{nearest(value, values)}"
 
 
-def _kinds(path: _Path, scope: Scope) -> frozenset[str] | None:
+def _kinds(path: _Path, scope: CelScope) -> frozenset[str] | None:
     match path:
         case ("principal" | "user", "id") | ("tool", _):
             return frozenset({"string"})
@@ -256,7 +256,7 @@ def _kinds(path: _Path, scope: Scope) -> frozenset[str] | None:
             return None
 
 
-def _values(path: _Path, scope: Scope) -> frozenset[str] | None:
+def _values(path: _Path, scope: CelScope) -> frozenset[str] | None:
     match path:
         case ("principal" | "user", "id"):
             return scope.principals
@@ -306,11 +306,11 @@ def probes(tree: Node) -> Iterator[tuple[str, str]]:
     """
     for node in walk(tree):
         match node:
-            case Function(name=name, arguments=(Constant(value=str(text)),)) if name in _CONVERSIONS:
+            case Function(name=name, arguments=(CelConstant(value=str(text)),)) if name in _CONVERSIONS:
                 yield f"{name}({_quoted(text)})", f"'{text}' is no {name}"
-            case Function(name="matches", arguments=(*_, Constant(value=str(text)))):
+            case Function(name="matches", arguments=(*_, CelConstant(value=str(text)))):
                 yield f"''.matches({_quoted(text)})", f"'{text}' is no pattern"
-            case Function(name=name, arguments=(Constant(value=str(text)),)) if name in _OF_TIMES:
+            case Function(name=name, arguments=(CelConstant(value=str(text)),)) if name in _OF_TIMES:
                 yield f"timestamp(0).{name}({_quoted(text)})", f"'{text}' is no time zone"
             case _:
                 pass

@@ -16,13 +16,13 @@ from toolgen.model.schema import Json
 from toolgen.policy.cel.numbers import comparable
 
 __all__ = [
+    "CelConstant",
     "Comprehension",
-    "Constant",
     "Function",
     "Identifier",
     "Node",
     "Other",
-    "Plain",
+    "PlainCopier",
     "Select",
     "Unevaluated",
     "children",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class Constant(Struct, frozen=True, kw_only=True):
+class CelConstant(Struct, frozen=True, kw_only=True):
     """A literal; None for null."""
 
     value: bool | int | float | str | bytes | None
@@ -74,7 +74,7 @@ class Other(Struct, frozen=True, kw_only=True):
     parts: tuple[Node, ...] = field(default=())
 
 
-Node: TypeAlias = Constant | Identifier | Select | Function | Comprehension | Other
+Node: TypeAlias = CelConstant | Identifier | Select | Function | Comprehension | Other
 _Fields: TypeAlias = dict[int, list[int | bytes]]
 
 
@@ -111,11 +111,11 @@ def walk(node: Node) -> Iterator[Node]:
 def _node(expression: _Fields) -> Node:
     kind = next((number for number in range(3, 10) if number in expression), None)
     if kind is None:
-        return Constant(value=None)
+        return CelConstant(value=None)
     body = _message(expression, kind)
     match kind:
         case 3:
-            return Constant(value=_constant(body))
+            return CelConstant(value=_constant(body))
         case 4:
             return Identifier(name=_text(body, 1))
         case 5:
@@ -220,7 +220,7 @@ class Unevaluated(Exception):  # noqa: N818 - an expression without an answer is
     """An expression has no answer for this call. The text says why, without a value of the call in it."""
 
 
-class Plain:
+class PlainCopier:
     """Copies JSON into the plain values the runtime reads, up to a bound."""
 
     __slots__ = ("_text", "_values")

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from toolgen.model.detection import Detector, Finding
 from toolgen.model.schema import Json
-from toolgen.policy.detectors.reading import OverloadError, Reading, reading
+from toolgen.policy.detectors.reading import NormalizedText, OverloadError, reading
 from toolgen.policy.detectors.tokens import Tokens, blanked, mark_spans, unmarked
 
-__all__ = ["Inspector", "OverloadError", "Reader", "Seen", "Watch", "texts_of"]
+__all__ = ["DetectorWatch", "InspectedAnswer", "Inspector", "OverloadError", "Reader", "texts_of"]
 
 Action: TypeAlias = Literal["label", "redact", "tokenise", "block"]
 Value: TypeAlias = tuple[str, str]
@@ -34,7 +34,7 @@ _NOTHING = frozenset({bool, type(None)})
 _NO_NUMBERS = _NOTHING | {dict, list}
 
 
-class Watch(Struct, frozen=True, kw_only=True):
+class DetectorWatch(Struct, frozen=True, kw_only=True):
     """A detector, what becomes of its findings, and the label that a session gets for them, "" for none.
 
     `name` and `digest` are for the record, `tools` the patterns of the tools whose answers it looks at. `removes`: what it finds is taken
@@ -57,7 +57,7 @@ class Watch(Struct, frozen=True, kw_only=True):
         sooner = getattr(self.detector, "kinds", None)
         return set(sooner(text)) if sooner is not None else {finding.kind for finding in self.detector.find(text)}
 
-    def found(self, text: str, read: Reading | None) -> Iterator[tuple[Finding, str]]:
+    def found(self, text: str, read: NormalizedText | None) -> Iterator[tuple[Finding, str]]:
         """What it finds in a text, as it is and as it reads; and what that is, as it reads."""
         for finding in self.detector.find(text):
             yield finding, text[finding.start : finding.end]
@@ -69,18 +69,18 @@ class Watch(Struct, frozen=True, kw_only=True):
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
-class Seen(Struct, kw_only=True):
+class InspectedAnswer(Struct, kw_only=True):
     """What was found in one answer: by which watch which kinds. `resembling`: a text of it looks like a token."""
 
     kinds: dict[str, set[str]] = {}
-    watches: list[Watch] = []
+    watches: list[DetectorWatch] = []
     resembling: bool = False
 
     def has(self, action: Action) -> bool:
         """Whether something was found that asks for this."""
         return any(watch.then == action for watch in self.watches)
 
-    def add(self, other: Seen) -> None:
+    def add(self, other: InspectedAnswer) -> None:
         """Add what was found in the same answer in another form."""
         self.watches += [watch for watch in other.watches if watch not in self.watches]
         for name, kinds in other.kinds.items():
@@ -92,17 +92,17 @@ class Inspector:
     """The watches of one project, for one tool each what of them there is. `tokens` are those that stand for what is found, None where
     nothing is tokenised."""
 
-    def __init__(self, watches: Sequence[Watch], tokens: Tokens | None = None) -> None:
+    def __init__(self, watches: Sequence[DetectorWatch], tokens: Tokens | None = None) -> None:
         self._watches = tuple(watches)
         self.tokens = tokens
-        self._of: dict[str, tuple[Watch, ...]] = {}
+        self._of: dict[str, tuple[DetectorWatch, ...]] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is looked for in answers of any tool."""
         return not self._watches
 
-    def of(self, tool: str) -> tuple[Watch, ...]:
+    def of(self, tool: str) -> tuple[DetectorWatch, ...]:
         """Those that look at answers of a tool."""
         found = self._of.get(tool)
         if found is None:
@@ -113,9 +113,9 @@ class Inspector:
         """Whether looking at an answer of these tools takes so long that it needs a thread of its own."""
         return any(watch.reader is not None for tool in tools for watch in self.of(tool))
 
-    def look(self, tool: str, data: Json, *others: str, came: float = 0.0) -> Seen:
+    def look(self, tool: str, data: Json, *others: str, came: float = 0.0) -> InspectedAnswer:
         """What an answer of a tool holds, which may stand for `others` too. Raises `OverloadError`, and whatever a detector raises."""
-        seen, texts = Seen(), _texts(data)
+        seen, texts = InspectedAnswer(), _texts(data)
         together = _SEPARATOR.join(texts)
         if self.tokens is not None:
             seen.resembling = "<" in together  # it may become one when something is taken out of its middle
@@ -134,12 +134,12 @@ class Inspector:
             seen.kinds[watch.name] = kinds
         return seen
 
-    def replaced(self, data: Json, seen: Seen) -> Json:
+    def replaced(self, data: Json, seen: InspectedAnswer) -> Json:
         """The answer with what was found replaced: by a word for its kind, or by nothing. Raises `OverloadError`."""
         watches = [watch for watch in seen.watches if watch.then == "redact"]
         return _replaced(data, lambda text: _cleaned(text, watches), 0) if watches else data
 
-    def values(self, data: Json, seen: Seen) -> list[Value]:
+    def values(self, data: Json, seen: InspectedAnswer) -> list[Value]:
         """What tokens are to stand for in an answer, in its order. Raises `OverloadError`."""
         wanted: dict[Value, None] = {}
         watches = [watch for watch in seen.watches if watch.then == "tokenise"]
@@ -147,7 +147,7 @@ class Inspector:
             _replaced(data, _Tokenising(self.tokens, watches, {}, wanted), 0)
         return list(wanted)
 
-    def tokenised(self, data: Json, seen: Seen, numbers: Mapping[Value, int]) -> Json:
+    def tokenised(self, data: Json, seen: InspectedAnswer, numbers: Mapping[Value, int]) -> Json:
         """The answer with tokens in place of values, `[kind]` where a value has no number. What looked like a token is none any more.
 
         Raises `OverloadError`.
@@ -167,7 +167,7 @@ class _Tokenising:
     """Replaces values in one text after the other, and notes in `wanted` what they were."""
 
     def __init__(
-        self, tokens: Tokens, watches: Sequence[Watch], numbers: Mapping[Value, int], wanted: dict[Value, None]
+        self, tokens: Tokens, watches: Sequence[DetectorWatch], numbers: Mapping[Value, int], wanted: dict[Value, None]
     ) -> None:
         self._tokens, self._watches, self._numbers, self._wanted = tokens, watches, numbers, wanted
 
@@ -263,7 +263,7 @@ def _beside_marks(text: str, findings: Iterable[tuple[Finding, str]]) -> Iterato
             at = max(at, end)
 
 
-def _cleaned(text: str, watches: Sequence[Watch]) -> str:
+def _cleaned(text: str, watches: Sequence[DetectorWatch]) -> str:
     for watch in watches:
         pieces: list[str] = []
         last = 0

@@ -16,7 +16,7 @@ from functools import lru_cache
 from toolgen.model.detection import Finding
 from toolgen.model.prompt_injection import ANY_INVISIBLE, holds_invisible
 
-__all__ = ["OverloadError", "Reading", "reading"]
+__all__ = ["NormalizedText", "OverloadError", "reading"]
 
 _MAX_CHANGES = 1_000_000
 _HIGH, _LOW = r"\\+u[dD][89abAB][0-9a-fA-F]{2}", r"\\+u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -40,7 +40,7 @@ class OverloadError(Exception):
     """An answer holds more than is looked at: nobody can say what it holds."""
 
 
-class Reading:
+class NormalizedText:
     """`text` as it reads. Each change: where it is in that, whether a character stands there for it, and its span in the text as it is."""
 
     __slots__ = ("_at", "_begin", "_end", "_kept", "text")
@@ -67,7 +67,7 @@ class Reading:
                 yield Finding(self.span(one.start)[0], self.span(one.end - 1)[1], one.kind), value
 
 
-def reading(text: str) -> Reading | None:
+def reading(text: str) -> NormalizedText | None:
     """How a text reads; None where that is as it is written, which it is of most. Raises `OverloadError`."""
     if not _is_escaped(text):
         if text.isascii() and not holds_invisible(text):
@@ -92,7 +92,7 @@ def reading(text: str) -> Reading | None:
         end.append(last)
         if len(at) > _MAX_CHANGES:
             raise OverloadError
-    return Reading("".join((*pieces, text[last:])), at, kept, begin, end) if at else None
+    return NormalizedText("".join((*pieces, text[last:])), at, kept, begin, end) if at else None
 
 
 def _is_escaped(text: str) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 from toolgen.model.prompt_injection import visible
 from toolgen.model.schema import Json, JsonObject
-from toolgen.policy.detectors.inspector import Watch
+from toolgen.policy.detectors.inspector import DetectorWatch
 from toolgen.policy.detectors.reading import reading
 from toolgen.policy.detectors.tokens import blanked, mark, mark_spans, unmarked
 
@@ -39,7 +39,7 @@ class CallMasking:
         restored: Iterable[tuple[str, str, str]],
         arguments: JsonObject,
         bound: Sequence[str] = (),
-        watches: Sequence[Watch] = (),
+        watches: Sequence[DetectorWatch] = (),
     ) -> None:
         self._values = {value: token for _, token, value in restored}
         self._arguments, self._bound, self._watches = arguments, bound, watches

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from toolgen.model.detection import Finding
 from toolgen.policy.detectors.gate import Gate
 
-__all__ = ["Secrets"]
+__all__ = ["SecretDetector"]
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # What must stand in a text for a form to be tried, the form, what it is, and the least bits of entropy a character of its random part.
@@ -87,7 +87,7 @@ _GATE = Gate(
 )
 
 
-class Secrets:
+class SecretDetector:
     """Credentials, one finding each; a value alone where a name stands before it."""
 
     def find(self, text: str) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-__all__ = ["KIND", "Found", "Signer", "Tokens", "blanked", "mark", "mark_spans", "unmarked"]
+__all__ = ["KIND", "Signer", "TokenMatch", "Tokens", "blanked", "mark", "mark_spans", "unmarked"]
 
 KIND = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 """What a kind is called that tokens are made of."""
@@ -29,7 +29,7 @@ _MARK = re.compile(rf"<([a-z][a-z0-9_]{{0,31}}):([1-9][0-9]{{0,8}})~{_WORD}>")
 _DIGITS = 17
 
 
-class Found(Struct, frozen=True):
+class TokenMatch(Struct, frozen=True):
     """A token as it stands in a text."""
 
     kind: str
@@ -96,15 +96,17 @@ class Tokens:
         """What somebody else wrote, so that nothing in it is a token."""
         return self._form.sub(lambda found: f"<\\{found[1]}{found[2]}:{found[3]}>", text) if "<" in text else text
 
-    def found(self, text: str, signer: Signer | None = None) -> list[Found]:
+    def found(self, text: str, signer: Signer | None = None) -> list[TokenMatch]:
         """The tokens in a text, each as often as it stands there; with a signer the signed ones alone."""
         if "<" not in text:
             return []
         if signer is not None:
-            return [Found(one[1], int(one[2])) for one in self._signed.finditer(text) if signer.accepts(*one.groups())]
-        return [Found(one[2], int(one[3])) for one in self._form.finditer(text) if not one[1]]
+            return [
+                TokenMatch(one[1], int(one[2])) for one in self._signed.finditer(text) if signer.accepts(*one.groups())
+            ]
+        return [TokenMatch(one[2], int(one[3])) for one in self._form.finditer(text) if not one[1]]
 
-    def replaced(self, text: str, values: Mapping[Found, str], signer: Signer | None = None) -> str:
+    def replaced(self, text: str, values: Mapping[TokenMatch, str], signer: Signer | None = None) -> str:
         """The text with values in place of its tokens, and one backslash less before what is none. Values are put in as they are.
 
         With a signer signed tokens are replaced, and all else stays as it is.
@@ -112,10 +114,10 @@ class Tokens:
         if "<" not in text:
             return text
         if signer is not None:
-            return self._each_signed(text, signer, lambda kind, number: values[Found(kind, int(number))])
+            return self._each_signed(text, signer, lambda kind, number: values[TokenMatch(kind, int(number))])
 
         def put(one: re.Match[str]) -> str:
-            return f"<{one[1][1:]}{one[2]}:{one[3]}>" if one[1] else values[Found(one[2], int(one[3]))]
+            return f"<{one[1][1:]}{one[2]}:{one[3]}>" if one[1] else values[TokenMatch(one[2], int(one[3]))]
 
         return self._form.sub(put, text)
 

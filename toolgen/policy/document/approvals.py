@@ -11,7 +11,7 @@ from toolgen.errors import PolicyError
 from toolgen.model.verdict import Consent
 from toolgen.policy.document.schema import ApprovalShape, ApproversShape, RememberShape
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
 __all__ = [
     "MAX_DURATION_S",
@@ -62,7 +62,7 @@ NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
 """A policy without `approvals:`: there is nobody but the person at the caller's own client."""
 
 
-def read_approval(document: Document, given: ApprovalShape) -> Approval:
+def read_approval(document: YamlDocument, given: ApprovalShape) -> Approval:
     """What stands below `approvals`. Raises `PolicyError`."""
     expires = parse_duration(given.expires)
     if expires is None or not 1 <= expires <= MAX_DURATION_S:
@@ -95,14 +95,14 @@ def read_approval(document: Document, given: ApprovalShape) -> Approval:
     )
 
 
-def _text(document: Document, given: str) -> str:
+def _text(document: YamlDocument, given: str) -> str:
     found = " ".join(given.split())
     if not found.isprintable():
         raise PolicyError("text: holds a character that nobody sees", where=document.where("approvals", "text"))
     return found
 
 
-def _bounds(document: Document, given: RememberShape) -> RememberBounds:
+def _bounds(document: YamlDocument, given: RememberShape) -> RememberBounds:
     longest = parse_duration(given.max_duration)
     if longest is None or not 1 <= longest <= MAX_REMEMBERED_S:
         raise PolicyError(

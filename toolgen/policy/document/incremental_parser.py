@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from toolgen.errors import PolicyError
-from toolgen.yaml_file import Document, parse
+from toolgen.yaml_file import YamlDocument, parse
 
 __all__ = ["Entries", "entries_of", "parse_changes"]
 
@@ -27,7 +27,7 @@ _OTHER_BREAKS = re.compile(
 )  # line breaks in YAML 1.1 besides \n, and what is no plain indentation
 
 
-class _Text(Struct, frozen=True):
+class _EntryText(Struct, frozen=True):
     """Text of an entry, and the line on which it begins."""
 
     line: int
@@ -41,10 +41,10 @@ class _Section(Struct):
     line: int
     kind: _Kind
     indent: int = -1
-    texts: list[_Text] = []
+    texts: list[_EntryText] = []
 
 
-class _Entry(Struct, frozen=True):
+class _ParsedEntry(Struct, frozen=True):
     """A parsed entry, and where the document that it was parsed in has it."""
 
     key: str | int
@@ -54,11 +54,11 @@ class _Entry(Struct, frozen=True):
     line: int
 
 
-Entries: TypeAlias = Mapping[tuple[str, _Kind, str], _Entry]
+Entries: TypeAlias = Mapping[tuple[str, _Kind, str], _ParsedEntry]
 """The parsed entries of a file by section, kind of section and text."""
 
 
-def entries_of(content: bytes, document: Document) -> Entries:
+def entries_of(content: bytes, document: YamlDocument) -> Entries:
     """The entries of a parsed file; none where its layout is another one."""
     sections = _sections(content)
     if (
@@ -67,7 +67,7 @@ def entries_of(content: bytes, document: Document) -> Entries:
         or document.data.keys() != {one.name for one in sections}
     ):
         return {}
-    found: dict[tuple[str, _Kind, str], _Entry] = {}
+    found: dict[tuple[str, _Kind, str], _ParsedEntry] = {}
     for section in sections:
         parsed = _parsed(section, document, section.texts)
         if parsed is None:
@@ -76,12 +76,12 @@ def entries_of(content: bytes, document: Document) -> Entries:
     return found
 
 
-def parse_changes(content: bytes, where: str, known: Entries) -> tuple[Document, Entries] | None:
+def parse_changes(content: bytes, where: str, known: Entries) -> tuple[YamlDocument, Entries] | None:
     """The document as parsing the whole file would make it, and its entries; None where the whole file has to be parsed."""
     sections = _sections(content)
     if sections is None:
         return None
-    found = dict[tuple[str, _Kind, str], _Entry]()
+    found = dict[tuple[str, _Kind, str], _ParsedEntry]()
     changed: list[_Section] = []
     for section in sections:
         missing = []
@@ -104,13 +104,13 @@ def parse_changes(content: bytes, where: str, known: Entries) -> tuple[Document,
 def _parse_together(sections: list[_Section]) -> Entries | None:
     """These entries, parsed as a file with nothing else in it; None where they are not entries by themselves."""
     lines: list[str] = []
-    placed: list[tuple[_Section, list[_Text]]] = []
+    placed: list[tuple[_Section, list[_EntryText]]] = []
     for section in sections:
         if section.kind != "value":
             lines.append(f"{section.name}:")
         texts = []
         for one in section.texts:
-            texts.append(_Text(len(lines) + 1, one.text))
+            texts.append(_EntryText(len(lines) + 1, one.text))
             lines += one.text.split("\n")
         placed.append((section, texts))
     try:
@@ -119,7 +119,7 @@ def _parse_together(sections: list[_Section]) -> Entries | None:
         return None
     if not isinstance(document.data, dict) or document.data.keys() != {one.name for one in sections}:
         return None
-    found: dict[tuple[str, _Kind, str], _Entry] = {}
+    found: dict[tuple[str, _Kind, str], _ParsedEntry] = {}
     for section, texts in placed:
         parsed = _parsed(section, document, texts)
         if parsed is None:
@@ -128,27 +128,29 @@ def _parse_together(sections: list[_Section]) -> Entries | None:
     return found
 
 
-def _parsed(section: _Section, document: Document, texts: list[_Text]) -> Entries | None:
+def _parsed(section: _Section, document: YamlDocument, texts: list[_EntryText]) -> Entries | None:
     """The entries with these texts, where the parser found each on the line on which its text begins."""
     value, lines = document.data[section.name], document.lines
     if section.kind == "value":
         (one,) = texts
         if lines.get((section.name,), lines[()]) != one.line:
             return None
-        return {(section.name, section.kind, one.text): _Entry(section.name, value, lines, (section.name,), one.line)}
+        return {
+            (section.name, section.kind, one.text): _ParsedEntry(section.name, value, lines, (section.name,), one.line)
+        }
     if not isinstance(value, list if section.kind == "list" else dict) or len(value) != len(texts):
         return None
-    found: dict[tuple[str, _Kind, str], _Entry] = {}
+    found: dict[tuple[str, _Kind, str], _ParsedEntry] = {}
     items: Iterable[tuple[str | int, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
     for (key, item), one in zip(items, texts, strict=True):
         path = (section.name, key)
         if lines.get(path) != one.line:
             return None
-        found[section.name, section.kind, one.text] = _Entry(key, item, lines, path, one.line)
+        found[section.name, section.kind, one.text] = _ParsedEntry(key, item, lines, path, one.line)
     return found
 
 
-def _joined(sections: list[_Section], where: str, entries: Entries) -> tuple[Document, Entries] | None:
+def _joined(sections: list[_Section], where: str, entries: Entries) -> tuple[YamlDocument, Entries] | None:
     data: dict[str, Any] = {}
     for section in sections:
         own = [entries[section.name, section.kind, one.text] for one in section.texts]
@@ -161,7 +163,7 @@ def _joined(sections: list[_Section], where: str, entries: Entries) -> tuple[Doc
                     return None  # a key is there twice
             case "value":
                 data[section.name] = own[0].value
-    return Document(where, data, _Lines(sections, entries)), entries
+    return YamlDocument(where, data, _Lines(sections, entries)), entries
 
 
 class _Lines(Mapping[_Path, int]):
@@ -171,7 +173,7 @@ class _Lines(Mapping[_Path, int]):
         self._sections = {section.name: section for section in sections}
         self._entries = entries
         self._first = sections[0].line
-        self._texts: dict[str, dict[str | int, _Text]] = {}
+        self._texts: dict[str, dict[str | int, _EntryText]] = {}
 
     def get(self, path: _Path, default: Any = None) -> Any:
         """As of any mapping; without an exception for the place of an entry, which is asked for of each."""
@@ -191,7 +193,7 @@ class _Lines(Mapping[_Path, int]):
         entry = self._entries[section.name, section.kind, one.text]
         return entry.lines[*entry.path, *inside] - entry.line + one.line if inside else one.line
 
-    def _placed(self, section: _Section) -> dict[str | int, _Text]:
+    def _placed(self, section: _Section) -> dict[str | int, _EntryText]:
         """The texts of a section by the last step of their path."""
         found = self._texts.get(section.name)
         if found is None:
@@ -278,4 +280,4 @@ class _Layout:
         """Ends the entry before this line."""
         if self._begins:
             text = "\n".join(self._lines[self._begins - 1 : number - 1])
-            self._found[-1].texts.append(_Text(self._begins, text))
+            self._found[-1].texts.append(_EntryText(self._begins, text))

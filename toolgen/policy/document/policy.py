@@ -22,15 +22,15 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.model.tool import SqlBinding, Tool
 from toolgen.policy.access import Rule, Toolset
-from toolgen.policy.cel.names import Scope
-from toolgen.policy.credentials import Credentials, PrincipalEntry
+from toolgen.policy.cel.names import CelScope
+from toolgen.policy.credentials import PolicyCredentials, PrincipalEntry
 from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.approvals import NOBODY, Approval, read_approval
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
 from toolgen.policy.document.principals import PrincipalCache, PrincipalSections
 from toolgen.policy.document.rules import (
-    Draft,
     RuleCache,
+    RuleDraft,
     TestDraft,
     finished_test,
     read_labels,
@@ -50,10 +50,10 @@ from toolgen.policy.document.selectors import matched
 from toolgen.policy.egress import Egress, Place, parse_allowed
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
-from toolgen.policy.redact import Plain, Redaction, column_of, compile_path
+from toolgen.policy.redact import Redaction, UnredactedArguments, column_of, compile_path
 from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles, RoleGrantRule, read_role_grant, roles_of
 from toolgen.policy.value_tokens import TokenGrant
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 if TYPE_CHECKING:
     from toolgen.policy.sql.grants import SqlScope
@@ -71,14 +71,14 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     digest: str
     keys_digest: str
-    credentials: Credentials
+    credentials: PolicyCredentials
     rules: tuple[Rule, ...]
     limits: tuple[Limit, ...]
     sql: Mapping[str, SqlScope]
     egress: Egress
     approval: Approval
     sensitive: tuple[str, ...]
-    plain: tuple[Plain, ...] | None  # None: what is not sensitive is plain
+    plain: tuple[UnredactedArguments, ...] | None  # None: what is not sensitive is plain
     redactions: tuple[Redaction, ...]
     tests: tuple[SelfTest, ...]
     labels: Mapping[str, tuple[str, ...]]
@@ -122,7 +122,7 @@ def load(directory: Path, manifest: Manifest, labels: Collection[str] = ()) -> P
 class _Digests(Struct, frozen=True):
     """Digests of what a parsed file says, but for its keys and what it revokes, and of those; "" for nothing."""
 
-    document: Document
+    document: YamlDocument
     content: str
     keys: str
 
@@ -153,7 +153,7 @@ class PolicyReader:
                 collector.add(document)
             return collector.policy()
 
-    def without_revoked(self, files: PolicyFiles, credentials: Credentials) -> Credentials:
+    def without_revoked(self, files: PolicyFiles, credentials: PolicyCredentials) -> PolicyCredentials:
         """Credentials without what these files revoke, before the rest of them is read. A file that cannot be parsed takes nothing away.
 
         A file in which the word is not written out (`"rev\\x6fked":`) is not parsed for it: what it revokes waits for the whole of it.
@@ -169,7 +169,7 @@ class PolicyReader:
         return credentials.without(sections.taken(), None)
 
 
-def load_credentials(directory: Path) -> Credentials:
+def load_credentials(directory: Path) -> PolicyCredentials:
     """Only who is who, for which no catalog is needed. Raises `PolicyError` as `load` does."""
     sections = PrincipalSections(directory)
     for document in documents(directory):
@@ -177,7 +177,7 @@ def load_credentials(directory: Path) -> Credentials:
     return sections.finished()
 
 
-def documents(directory: Path) -> Iterator[Document]:
+def documents(directory: Path) -> Iterator[YamlDocument]:
     """The files of a policy, parsed, in the order of their names. Raises `PolicyError` where there are none."""
     return DocumentCache().documents(read_files(directory))
 
@@ -200,12 +200,12 @@ class _Collector:
         self._known = known
         known.rules.begin()
         self._who = PrincipalSections(directory, known.principals)
-        self._rules: dict[str, Draft] = {}
+        self._rules: dict[str, RuleDraft] = {}
         self._sql: dict[str, SqlScope] = {}
         self._egress: Egress | None = None
         self._approval = NOBODY
         self._sensitive: list[str] = []
-        self._plain: tuple[Plain, ...] | None = None
+        self._plain: tuple[UnredactedArguments, ...] | None = None
         self._redactions: list[Redaction] = []
         self._tests: list[TestDraft] = []
         self._labels: dict[str, set[str]] = {}
@@ -218,12 +218,12 @@ class _Collector:
         self._digests: dict[str, _Digests] = {}
         # What can only be checked when every file was read: (where, …).
         self._roles: list[tuple[str, str]] = []
-        self._rule_roles: list[tuple[Document, int, int, str]] = []
+        self._rule_roles: list[tuple[YamlDocument, int, int, str]] = []
         self._own_roles: list[tuple[str, str]] = []
-        self._limits: list[tuple[Document, int]] = []
+        self._limits: list[tuple[YamlDocument, int]] = []
         self._row_attributes: list[tuple[str, str]] = []
 
-    def add(self, document: Document) -> None:
+    def add(self, document: YamlDocument) -> None:
         """Reads one file into the policy. A file that says nothing is one that somebody is still writing, or has lost."""
         if document.data is None or document.data == {}:
             raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
@@ -273,7 +273,7 @@ class _Collector:
             self._add_redaction(document, index)
         self._tests += [read_test(document, index, self._manifest) for index in range(len(file.tests))]
 
-    def _digests_of(self, document: Document, content: Mapping[str, Any], lists: Mapping[str, Any]) -> _Digests:
+    def _digests_of(self, document: YamlDocument, content: Mapping[str, Any], lists: Mapping[str, Any]) -> _Digests:
         """The digests of a file. Those of one that has not changed are known."""
         known = self._known.digests.get(document.name)
         if known is None or known.document is not document:
@@ -330,9 +330,9 @@ class _Collector:
         """Every role that somebody could have, of their own or given."""
         return self._who.roles().union(rule.role for rule in self._role_grants)
 
-    def _whole_scope(self) -> Scope:
+    def _whole_scope(self) -> CelScope:
         """What expressions about all tools may name."""
-        return Scope(
+        return CelScope(
             tools=self._manifest.tools,
             catalog=self._manifest.tools,
             attributes=self._who.attribute_kinds(),
@@ -348,7 +348,7 @@ class _Collector:
         tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
         return masked(scope, database, tools, self._redactions, self._sensitive)
 
-    def _add_rule(self, document: Document, index: int) -> None:
+    def _add_rule(self, document: YamlDocument, index: int) -> None:
         draft = self._known.rules.read(document, index, self._manifest)
         rule = draft.rule
         if rule.id in self._rules or rule.id == "default":
@@ -358,19 +358,19 @@ class _Collector:
         self._roles += [(document.where("rules", index, "approvers"), role) for role in sorted(wanted)]
         self._rules[rule.id] = draft
 
-    def _add_disclosures(self, document: Document, file: FileShape) -> None:
+    def _add_disclosures(self, document: YamlDocument, file: FileShape) -> None:
         for index in range(len(file.disclose)):
             entry = read_disclosure(document, index, self._manifest)
             self._disclosures.append(entry)
             self._roles += [(document.where("disclose", index, "to"), role) for role in sorted(entry.roles)]
 
-    def _add_role_grants(self, document: Document, file: FileShape) -> None:
+    def _add_role_grants(self, document: YamlDocument, file: FileShape) -> None:
         for index in range(len(file.role_grants)):
             rule = read_role_grant(document, index)
             self._role_grants.append(rule)
             self._own_roles += [(document.where("role_grants", index), role) for role in sorted(rule.by | rule.to)]
 
-    def _add_sql(self, document: Document, source: str) -> None:
+    def _add_sql(self, document: YamlDocument, source: str) -> None:
         path = ("sql", source)
         where = document.where(*path)
         info = self._manifest.sources.get(source)
@@ -385,7 +385,7 @@ class _Collector:
         self._row_attributes += [(where, name) for name in sorted(row_attributes(scope))]
         self._sql[source] = scope
 
-    def _add_egress(self, document: Document, given: EgressShape) -> None:
+    def _add_egress(self, document: YamlDocument, given: EgressShape) -> None:
         if self._egress is not None:
             raise PolicyError("egress: stands in two files", where=document.where("egress"))
         for source in given.sources:
@@ -403,13 +403,13 @@ class _Collector:
             same_origin=given.redirects == "same-origin",
         )
 
-    def _add_tokens(self, document: Document, file: FileShape) -> None:
+    def _add_tokens(self, document: YamlDocument, file: FileShape) -> None:
         for index in range(len(file.tokens)):
             grant = read_tokens(document, index, self._manifest)
             self._token_grants.append(grant)
             self._roles += [(document.where("tokens", index, "to"), role) for role in sorted(grant.roles)]
 
-    def _add_redaction(self, document: Document, index: int) -> None:
+    def _add_redaction(self, document: YamlDocument, index: int) -> None:
         path = ("redact", index)
         given = decode(document, path, RedactShape, PolicyError)
         found = self._matching(given.tools, document, (*path, "tools"))
@@ -426,11 +426,11 @@ class _Collector:
                     )
         self._redactions.append(redaction)
 
-    def _matching(self, patterns: list[str], document: Document, path: tuple[str | int, ...]) -> list[Tool]:
+    def _matching(self, patterns: list[str], document: YamlDocument, path: tuple[str | int, ...]) -> list[Tool]:
         return matched(patterns, self._manifest, document, path)
 
 
-def _places(document: Document, texts: list[str], *path: str) -> frozenset[Place]:
+def _places(document: YamlDocument, texts: list[str], *path: str) -> frozenset[Place]:
     """The places that a list below `egress` names."""
     found = []
     for index, text in enumerate(texts):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolgen.errors import PolicyError
 from toolgen.files import read_file
 from toolgen.policy.document.incremental_parser import Entries, entries_of, parse_changes
-from toolgen.yaml_file import MAX_FILE_SIZE, Document, parse_bytes
+from toolgen.yaml_file import MAX_FILE_SIZE, YamlDocument, parse_bytes
 
 __all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
 
@@ -68,7 +68,7 @@ class _Parsed(Struct):
     """A parsed version of a file. Its `entries` are looked for when the file is edited first."""
 
     content: bytes
-    document: Document
+    document: YamlDocument
     entries: Entries | None = None
 
 
@@ -81,7 +81,7 @@ class DocumentCache:
     def __init__(self) -> None:
         self._known: dict[str, tuple[_Parsed, ...]] = {}
 
-    def documents(self, files: PolicyFiles) -> Iterator[Document]:
+    def documents(self, files: PolicyFiles) -> Iterator[YamlDocument]:
         """The parsed files, in the order of their names. Raises `PolicyError` where there are none."""
         if not files.contents:
             raise PolicyError(
@@ -95,7 +95,7 @@ class DocumentCache:
         for name in sorted(files.contents):
             yield self.document(files, name)
 
-    def document(self, files: PolicyFiles, name: str) -> Document:
+    def document(self, files: PolicyFiles, name: str) -> YamlDocument:
         """One of the files, parsed. Raises `PolicyError`."""
         where, content, known = f"{files.directory}/{name}", files.contents[name], self._known.get(name, ())
         found = next((one for one in known if one.content == content), None) or _parse(content, where, known)

@@ -23,8 +23,8 @@ from toolgen.policy.credentials import (
     ApiKey,
     CertificateRevocation,
     CertificateRule,
-    Credentials,
     IssuerEntry,
+    PolicyCredentials,
     PrincipalEntry,
     Revocation,
     TokenRule,
@@ -40,7 +40,7 @@ from toolgen.policy.document.schema import (
     RevokedCertificateShape,
     RevokedShape,
 )
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["PrincipalCache", "PrincipalSections", "instant"]
 
@@ -56,7 +56,7 @@ class _KeyFile(Struct):
     """Keys of a file as it was parsed: each with its part of the file and whose it is, those of each principal, and the owner of each
     digest. `repeats`: a digest is there more than once."""
 
-    document: Document
+    document: YamlDocument
     keys: list[tuple[object, str, ApiKey]] = []
     managed: dict[str, list[ApiKey]] = {}
     owners: dict[str, str] = {}
@@ -103,9 +103,9 @@ class PrincipalSections:
         self._shown: dict[str | tuple[str, str], str] = {}  # whose certificates have this fingerprint, or these names
         self._managed: dict[str, list[ApiKey]] = {}
         self._rules: list[tuple[str, TokenRule]] = []
-        self._actors: list[tuple[Document, str, str]] = []
+        self._actors: list[tuple[YamlDocument, str, str]] = []
 
-    def add(self, document: Document, file: FileShape) -> None:
+    def add(self, document: YamlDocument, file: FileShape) -> None:
         """Reads these sections of one file. Raises `PolicyError` with file and line."""
         for name in file.principals:
             self._add_principal(document, name)
@@ -116,7 +116,7 @@ class PrincipalSections:
         for index in range(len(file.revoked)):
             self.add_revoked(document, index)
 
-    def finished(self) -> Credentials:
+    def finished(self) -> PolicyCredentials:
         """All of them, once they were found to fit together."""
         for name, keys in self._managed.items():
             if name not in self.principals:
@@ -138,9 +138,9 @@ class PrincipalSections:
         self._cache.finished = {name: (entry, principals[name]) for name, entry in self.principals.items()}
         return replace(self.taken(), principals=MappingProxyType(principals), issuers=MappingProxyType(self.issuers))
 
-    def taken(self) -> Credentials:
+    def taken(self) -> PolicyCredentials:
         """What is revoked, and nothing that anybody is given."""
-        return Credentials(
+        return PolicyCredentials(
             principals=MappingProxyType({}),
             issuers=MappingProxyType({}),
             revocations=tuple(self.revocations),
@@ -178,7 +178,7 @@ class PrincipalSections:
             return known
         return entry if len(keys) == len(entry.keys) else replace(entry, keys=keys)
 
-    def _add_principal(self, document: Document, name: str) -> None:
+    def _add_principal(self, document: YamlDocument, name: str) -> None:
         path = ("principals", name)
         where, part = document.where(*path), document.data["principals"][name]
         if not name or len(name) > 128 or not name.isprintable():
@@ -229,7 +229,7 @@ class PrincipalSections:
             return known
         return None if known.entry.keys else _ReadEntry(part, where, known.entry)
 
-    def _take(self, document: Document, read: _ReadEntry) -> None:
+    def _take(self, document: YamlDocument, read: _ReadEntry) -> None:
         """Adds a principal."""
         entry = read.entry
         for key in entry.keys:
@@ -238,7 +238,7 @@ class PrincipalSections:
         self._read[entry.id] = read
         self._actors += [(document, entry.id, other) for other in entry.acts_for]
 
-    def _add_issuer(self, document: Document, name: str) -> None:
+    def _add_issuer(self, document: YamlDocument, name: str) -> None:
         path = ("issuers", name)
         where = document.where(*path)
         if not _ISSUER_NAME.match(name):
@@ -262,7 +262,7 @@ class PrincipalSections:
             raise PolicyError("gives its users no role, so no rule could speak of them", where=where)
         self.issuers[name] = issuer
 
-    def _add_keys(self, document: Document) -> None:
+    def _add_keys(self, document: YamlDocument) -> None:
         found = self._keys_of(document)
         if found.repeats or not self._owners.keys().isdisjoint(found.owners):
             for _, name, key in found.keys:
@@ -272,7 +272,7 @@ class PrincipalSections:
             self._managed.setdefault(name, []).extend(keys)
         self._files[document.name] = found
 
-    def _keys_of(self, document: Document) -> _KeyFile:
+    def _keys_of(self, document: YamlDocument) -> _KeyFile:
         """The keys of a file. Those that it had before are not read again."""
         before = self._cache.files.get(document.name)
         if before is not None and before.document is document:
@@ -295,7 +295,7 @@ class PrincipalSections:
         found.repeats = len(owners) != len(keys)
         return found
 
-    def _read_key(self, document: Document, index: int) -> tuple[str, ApiKey]:
+    def _read_key(self, document: YamlDocument, index: int) -> tuple[str, ApiKey]:
         path = ("keys", index)
         given = decode(document, path, ManagedKeyShape, PolicyError)
         where = document.where(*path)
@@ -308,7 +308,7 @@ class PrincipalSections:
         )
         return given.principal, key
 
-    def add_revoked(self, document: Document, index: int) -> None:
+    def add_revoked(self, document: YamlDocument, index: int) -> None:
         """Reads one entry of `revoked:`. Raises `PolicyError`."""
         path = ("revoked", index)
         where = document.where(*path)
@@ -343,7 +343,7 @@ class PrincipalSections:
         if self._owners.setdefault(key.sha256, name) != name:
             raise PolicyError(f"'{name}' and '{self._owners[key.sha256]}' have the same key", where=key.where)
 
-    def _token(self, given: JwtShape, document: Document, path: tuple[str, ...]) -> TokenRule:
+    def _token(self, given: JwtShape, document: YamlDocument, path: tuple[str, ...]) -> TokenRule:
         rule = TokenRule(
             issuer=given.issuer,
             audience=_texts(given.audience),

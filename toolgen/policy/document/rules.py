@@ -24,8 +24,8 @@ from toolgen.policy.access import Toolset
 from toolgen.policy.arguments import repair
 from toolgen.policy.binding import bind_fault
 from toolgen.policy.cel.expression import Expression, compile_expression
-from toolgen.policy.cel.names import Scope
-from toolgen.policy.credentials import ClaimsError, Credentials, claims_read, user_of
+from toolgen.policy.cel.names import CelScope
+from toolgen.policy.credentials import ClaimsError, PolicyCredentials, claims_read, user_of
 from toolgen.policy.document.approvals import read_consent
 from toolgen.policy.document.principals import instant
 from toolgen.policy.document.schema import (
@@ -40,14 +40,14 @@ from toolgen.policy.document.schema import (
 )
 from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.explain import EarlierCall, SelfTest
-from toolgen.policy.redact import Plain, compile_path
+from toolgen.policy.redact import UnredactedArguments, compile_path
 from toolgen.policy.rules import Rule, fault_of
 from toolgen.units import MAX_PENDING_AFTER_S, parse_duration
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = [
-    "Draft",
     "RuleCache",
+    "RuleDraft",
     "TestDraft",
     "earlier_call",
     "finished",
@@ -63,7 +63,7 @@ _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _BINDABLE = frozenset({"principal", "user", "tool"})
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class RuleDraft(Struct, frozen=True, kw_only=True):
     """A rule whose expressions are still text, the tools it is about, and where its parts stand. One about tools that are still to be
     added has none, and is no part of the policy until it has."""
 
@@ -75,7 +75,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     bind_where: Mapping[str, str]
 
 
-def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
+def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDraft:
     """One entry of `rules:`, with everything checked that needs no other entry. Raises `PolicyError`."""
     path = ("rules", index)
     given = decode(document, path, RuleShape, PolicyError)
@@ -120,7 +120,7 @@ def read_rule(document: Document, index: int, manifest: Manifest) -> Draft:
         consent=read_consent(given.id, given.verdict, given.approvers, where),
         pending_after_s=_read_pending_after(given, document.where(*path, "pending_after")),
     )
-    return Draft(
+    return RuleDraft(
         rule=rule,
         tools=about,
         when=None if isinstance(given.when, msgspec.UnsetType) else given.when,
@@ -151,7 +151,7 @@ def _read_pending_after(given: RuleShape, where: str) -> float | None:
     return seconds
 
 
-def read_labels(document: Document, index: int, manifest: Manifest) -> Mapping[str, frozenset[str]]:
+def read_labels(document: YamlDocument, index: int, manifest: Manifest) -> Mapping[str, frozenset[str]]:
     """One entry of `labels:`: the labels that each tool sets. Raises `PolicyError`."""
     path = ("labels", index)
     given = decode(document, path, LabelShape, PolicyError)
@@ -164,7 +164,7 @@ def read_labels(document: Document, index: int, manifest: Manifest) -> Mapping[s
     return {tool.name: frozenset(given.add) for tool in matched(given.tools, manifest, document, (*path, "tools"))}
 
 
-def read_toolset(document: Document, name: str, manifest: Manifest) -> Toolset:
+def read_toolset(document: YamlDocument, name: str, manifest: Manifest) -> Toolset:
     """One entry of `toolsets:`. Raises `PolicyError`."""
     path = ("toolsets", name)
     if not _LABEL.match(name):
@@ -183,7 +183,7 @@ def read_toolset(document: Document, name: str, manifest: Manifest) -> Toolset:
 
 
 def read_earlier(
-    document: Document, path: tuple[str | int, ...], given: TestShape, manifest: Manifest
+    document: YamlDocument, path: tuple[str | int, ...], given: TestShape, manifest: Manifest
 ) -> tuple[EarlierCall, ...]:
     """The calls that a test says were made before. Raises `PolicyError`."""
     places = (document.where(*path, "after", index) for index in range(len(given.after)))
@@ -201,13 +201,13 @@ def earlier_call(given: EarlierShape, manifest: Manifest, *, where: str) -> Earl
     return EarlierCall(tool=given.call, arguments=given.arguments, outcome=given.outcome, in_session=given.session)
 
 
-class _Kept(Struct):
+class _ParsedRule(Struct):
     """Rule as it was read last: of this part of a file, about the tools of this catalog, and compiled within this scope, where it was."""
 
     part: object
     manifest: Manifest
-    draft: Draft
-    whole: Scope | None = None
+    draft: RuleDraft
+    whole: CelScope | None = None
     rule: Rule | None = None
 
 
@@ -219,28 +219,28 @@ class RuleCache:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, _Kept] = {}
-        self._now: dict[str, _Kept] = {}
+        self._before: dict[int, _ParsedRule] = {}
+        self._now: dict[str, _ParsedRule] = {}
         self._expressions: dict[str, Expression] = {}
-        self._whole: Scope | None = None
+        self._whole: CelScope | None = None
 
     def begin(self) -> None:
         """Begins to read a policy."""
         self._now = {}
 
-    def read(self, document: Document, index: int, manifest: Manifest) -> Draft:
+    def read(self, document: YamlDocument, index: int, manifest: Manifest) -> RuleDraft:
         """One entry of `rules:`, as `read_rule` reads it. Raises `PolicyError`."""
         part = document.data["rules"][index]
         kept = self._before.get(id(part))
         if kept is None or kept.part is not part or kept.manifest is not manifest:
-            kept = _Kept(part, manifest, read_rule(document, index, manifest))
+            kept = _ParsedRule(part, manifest, read_rule(document, index, manifest))
         elif document.where("rules", index) != kept.draft.rule.where:
-            kept = _Kept(part, manifest, _moved(kept.draft, document, index), kept.whole, kept.rule)
+            kept = _ParsedRule(part, manifest, _moved(kept.draft, document, index), kept.whole, kept.rule)
         draft = kept.draft
         self._now[draft.rule.id] = kept
         return draft
 
-    def finish(self, drafts: Iterable[Draft], whole: Scope) -> tuple[Rule, ...]:
+    def finish(self, drafts: Iterable[RuleDraft], whole: CelScope) -> tuple[Rule, ...]:
         """The rules with their expressions compiled; `whole` is what expressions about all tools may name. Raises `PolicyError`."""
         if whole == self._whole:
             whole = self._whole  # rules that were compiled within it are told by the object
@@ -251,7 +251,7 @@ class RuleCache:
         self._expressions, self._whole = expressions, whole
         return found
 
-    def _finished(self, draft: Draft, whole: Scope, known: ChainMap[str, Expression]) -> Rule:
+    def _finished(self, draft: RuleDraft, whole: CelScope, known: ChainMap[str, Expression]) -> Rule:
         kept = self._now[draft.rule.id]
         rule = kept.rule
         if rule is None or kept.whole is not whole:
@@ -265,7 +265,7 @@ class RuleCache:
         return rule
 
 
-def _moved(draft: Draft, document: Document, index: int) -> Draft:
+def _moved(draft: RuleDraft, document: YamlDocument, index: int) -> RuleDraft:
     """The draft of the same text on other lines."""
     path = ("rules", index)
     return replace(
@@ -276,7 +276,7 @@ def _moved(draft: Draft, document: Document, index: int) -> Draft:
     )
 
 
-def finished(draft: Draft, whole: Scope, known: Mapping[str, Expression]) -> Rule:
+def finished(draft: RuleDraft, whole: CelScope, known: Mapping[str, Expression]) -> Rule:
     """The rule with its expressions compiled, or taken from those `known` by their text. Raises `PolicyError`."""
     if draft.when is None and not draft.bind:
         return draft.rule
@@ -288,7 +288,7 @@ def finished(draft: Draft, whole: Scope, known: Mapping[str, Expression]) -> Rul
     return replace(draft.rule, when=when, bind=bind)
 
 
-def _bound(draft: Draft, argument: str, scope: Scope, known: Mapping[str, Expression]) -> Expression:
+def _bound(draft: RuleDraft, argument: str, scope: CelScope, known: Mapping[str, Expression]) -> Expression:
     where = draft.bind_where[argument]
     expression = compile_expression(draft.bind[argument], scope, where=where, known=known)
     if others := expression.variables - _BINDABLE:
@@ -319,7 +319,7 @@ class TestDraft(Struct, frozen=True, kw_only=True):
     test: SelfTest
 
 
-def read_test(document: Document, index: int, manifest: Manifest) -> TestDraft:
+def read_test(document: YamlDocument, index: int, manifest: Manifest) -> TestDraft:
     """One entry of `tests:`. Raises `PolicyError`."""
     path = ("tests", index)
     given = decode(document, path, TestShape, PolicyError)
@@ -344,7 +344,7 @@ def read_test(document: Document, index: int, manifest: Manifest) -> TestDraft:
 
 
 def finished_test(
-    draft: TestDraft, credentials: Credentials, rules: Collection[str], toolsets: Collection[str]
+    draft: TestDraft, credentials: PolicyCredentials, rules: Collection[str], toolsets: Collection[str]
 ) -> SelfTest:
     """The test with its caller, once everybody is known. Raises `PolicyError`."""
     given, where = draft.given, draft.test.where
@@ -362,7 +362,7 @@ def finished_test(
     return replace(draft.test, caller=replace(caller, toolsets=frozenset({given.toolset} - {""})))
 
 
-def _party(given: str | UserShape, credentials: Credentials, where: str) -> Principal:
+def _party(given: str | UserShape, credentials: PolicyCredentials, where: str) -> Principal:
     if isinstance(given, str):
         entry = credentials.principals.get(given)
         if entry is None:
@@ -377,7 +377,7 @@ def _party(given: str | UserShape, credentials: Credentials, where: str) -> Prin
     return _user(given, credentials, where)
 
 
-def _user(given: UserShape, credentials: Credentials, where: str) -> Principal:
+def _user(given: UserShape, credentials: PolicyCredentials, where: str) -> Principal:
     """The user with these claims. A claim that nothing reads would be a test of something else than it says."""
     issuer = credentials.issuers.get(given.issuer)
     if issuer is None:
@@ -399,14 +399,14 @@ def _user(given: UserShape, credentials: Credentials, where: str) -> Principal:
 _FIRST = re.compile(r"\$\.([A-Za-z_][A-Za-z0-9_-]*)")
 
 
-def read_plain(document: Document, file: FileShape, manifest: Manifest) -> tuple[Plain, ...] | None:
+def read_plain(document: YamlDocument, file: FileShape, manifest: Manifest) -> tuple[UnredactedArguments, ...] | None:
     """What a file says; None where it says nothing. Raises `PolicyError` for a tool or an argument that does not exist."""
     if file.plain is None:
         return None
     return tuple(_read(document, index, manifest) for index in range(len(file.plain)))
 
 
-def _read(document: Document, index: int, manifest: Manifest) -> Plain:
+def _read(document: YamlDocument, index: int, manifest: Manifest) -> UnredactedArguments:
     path = ("plain", index)
     given = decode(document, path, PlainShape, PolicyError)
     tools = matched(given.tools, manifest, document, (*path, "tools"))
@@ -423,4 +423,4 @@ def _read(document: Document, index: int, manifest: Manifest) -> Plain:
             raise PolicyError(
                 f"none of these tools has an argument '{first[1]}'{nearest(first[1], known)}", where=where
             )
-    return Plain(tools=tuple(given.tools), fields=tuple(given.fields))
+    return UnredactedArguments(tools=tuple(given.tools), fields=tuple(given.fields))

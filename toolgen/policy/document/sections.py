@@ -27,7 +27,7 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.manifest import Manifest
 from toolgen.model.names import nearest
 from toolgen.policy.cel.expression import compile_expression
-from toolgen.policy.cel.names import Scope
+from toolgen.policy.cel.names import CelScope
 from toolgen.policy.detectors.tokens import KIND
 from toolgen.policy.disclosure import Disclosure
 from toolgen.policy.document.schema import AssignmentShape, DisclosureShape, LimitShape, TokensShape
@@ -35,7 +35,7 @@ from toolgen.policy.document.selectors import matched, selected
 from toolgen.policy.limits import ATTRIBUTE, DIMENSIONS, Cost, Limit, parse_rate
 from toolgen.policy.value_tokens import TokenGrant
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = [
     "Assignment",
@@ -49,19 +49,21 @@ __all__ = [
 _MAX_WAIT_S = 30.0
 
 
-def read_limits(places: Iterable[tuple[Document, int]], scope: Scope, manifest: Manifest) -> tuple[Limit, ...]:
+def read_limits(places: Iterable[tuple[YamlDocument, int]], scope: CelScope, manifest: Manifest) -> tuple[Limit, ...]:
     """The limits at these places, in the order of their ids. Raises `PolicyError` with file and line."""
     limits: dict[str, Limit] = {}
     for document, index in places:
         given = decode(document, ("limits", index), LimitShape, PolicyError)
         if given.id in limits:
             raise PolicyError(f"the limit id '{given.id}' is taken", where=document.where("limits", index))
-        limits[given.id] = _Reader(document, index, given, scope, manifest).limit()
+        limits[given.id] = _SectionReader(document, index, given, scope, manifest).limit()
     return tuple(limits[name] for name in sorted(limits))
 
 
-class _Reader:
-    def __init__(self, document: Document, index: int, given: LimitShape, scope: Scope, manifest: Manifest) -> None:
+class _SectionReader:
+    def __init__(
+        self, document: YamlDocument, index: int, given: LimitShape, scope: CelScope, manifest: Manifest
+    ) -> None:
         self._document = document
         self._index = index
         self._given = given
@@ -161,7 +163,7 @@ class _Reader:
         return seconds
 
 
-def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGrant:
+def read_tokens(document: YamlDocument, index: int, manifest: Manifest) -> TokenGrant:
     """One entry of `tokens:`. Raises `PolicyError`."""
     path = ("tokens", index)
     given = decode(document, path, TokensShape, PolicyError)
@@ -187,7 +189,7 @@ def read_tokens(document: Document, index: int, manifest: Manifest) -> TokenGran
     )
 
 
-def read_disclosure(document: Document, index: int, manifest: Manifest) -> Disclosure:
+def read_disclosure(document: YamlDocument, index: int, manifest: Manifest) -> Disclosure:
     """One entry of `disclose:`. Raises `PolicyError`."""
     path = ("disclose", index)
     given = decode(document, path, DisclosureShape, PolicyError)
@@ -233,7 +235,7 @@ def _has(principal: Principal, roles: frozenset[str]) -> bool:
     return True
 
 
-def read_assignment(document: Document, index: int, manifest: Manifest) -> Assignment:
+def read_assignment(document: YamlDocument, index: int, manifest: Manifest) -> Assignment:
     """One entry, checked but for its roles. Raises `PolicyError` for a source or scheme that is not there, and for a secret written out."""
     path = ("credentials", index)
     given = decode(document, path, AssignmentShape, PolicyError)

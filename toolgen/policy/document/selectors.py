@@ -17,14 +17,14 @@ from toolgen.model.names import ADDED, join, nearest
 from toolgen.model.tool import HttpBinding, Tool
 from toolgen.policy.document.schema import SelectorShape
 from toolgen.policy.rules import matching
-from toolgen.yaml_file import Document
+from toolgen.yaml_file import YamlDocument
 
-__all__ = ["Selection", "come_later", "matched", "selected"]
+__all__ = ["ToolSelection", "come_later", "matched", "selected"]
 
 _Path = tuple[str | int, ...]
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class ToolSelection(Struct, frozen=True, kw_only=True):
     """The tools that all selectors of a part of a policy match.
 
     `patterns` are its globs of names where it has no other selectors, and () otherwise. `later`: it can only be about tools that a program
@@ -41,7 +41,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return None if self.patterns else frozenset(tool.name for tool in self.tools)
 
 
-def selected(given: SelectorShape, manifest: Manifest, document: Document, path: _Path) -> Selection | None:
+def selected(given: SelectorShape, manifest: Manifest, document: YamlDocument, path: _Path) -> ToolSelection | None:
     """The tools that all selectors match, None where there is no selector.
 
     Raises `PolicyError` for a value that no tool has, and for selectors that have no tool in common.
@@ -51,7 +51,9 @@ def selected(given: SelectorShape, manifest: Manifest, document: Document, path:
     if names is not None and not others:
         tools = matched(names, manifest, document, (*path, "tools"))
         return (
-            Selection(tools=tuple(tools), patterns=tuple(names), later=come_later(names, manifest)) if names else None
+            ToolSelection(tools=tuple(tools), patterns=tuple(names), later=come_later(names, manifest))
+            if names
+            else None
         )
     if not others:
         return None
@@ -65,10 +67,10 @@ def selected(given: SelectorShape, manifest: Manifest, document: Document, path:
     if not found:
         listed = ", ".join((*(("tools",) if names is not None else ()), *others))
         raise PolicyError(f"no tool has all that is asked for ({listed})", where=document.where(*path))
-    return Selection(tools=tuple(found.values()), patterns=())
+    return ToolSelection(tools=tuple(found.values()), patterns=())
 
 
-def matched(patterns: Sequence[str], manifest: Manifest, document: Document, path: _Path) -> list[Tool]:
+def matched(patterns: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path) -> list[Tool]:
     """The tools that globs match; a glob that matches nothing is an error, because somebody meant something by it. One about tools that
     a program adds (`added__*`) may come before them."""
     tools: dict[str, Tool] = {}
@@ -89,7 +91,7 @@ def come_later(patterns: Iterable[str], manifest: Manifest) -> bool:
 
 
 def _having(
-    selector: str, values: Sequence[str], manifest: Manifest, document: Document, path: _Path
+    selector: str, values: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path
 ) -> frozenset[str]:
     """The names of the tools that one selector matches."""
     known: dict[str, list[str]] = {}

@@ -20,12 +20,12 @@ from toolgen.policy.sql.cross_check import AVAILABLE as CROSS_CHECKED
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table
 from toolgen.policy.sql.scope import check_scope, compared_kinds, row_attributes
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["masked", "read_scope", "row_attributes"]
 
 
-def read_scope(document: Document, source: str, database: Database) -> SqlScope:
+def read_scope(document: YamlDocument, source: str, database: Database) -> SqlScope:
     """What stands below `sql.<source>`. Raises `PolicyError` for what does not fit the database."""
     path = ("sql", source)
     given = decode(document, path, SqlShape, PolicyError)

@@ -20,11 +20,11 @@ from toolgen.model.tool import (
     Tool,
     WorkflowBinding,
 )
-from toolgen.policy.readings.shape import Shape, coerced, is_coerced, is_open
+from toolgen.policy.readings.shape import SchemaShape, coerced, is_coerced, is_open
 from toolgen.policy.readings.values import distinct
-from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, Place, ReadValue, TooManyReadingsError, meanings, places
+from toolgen.policy.readings.wire import ABSENT, MAX_COUNT, ReadValue, TooManyReadingsError, WireForm, meanings, places
 
-__all__ = ["Reading", "Readings", "Weight", "amounts", "readings_of"]
+__all__ = ["CallInterpretations", "Readings", "Weight", "amounts", "readings_of"]
 
 _MAX_PLANS = 20_000
 
@@ -37,7 +37,7 @@ class Weight(IntEnum):
     MEANT = 2  # heeded by every rule
 
 
-class Reading(Struct, frozen=True):
+class CallInterpretations(Struct, frozen=True):
     """Arguments as they can be read, and what that counts for."""
 
     arguments: JsonObject
@@ -60,7 +60,7 @@ class Readings(Struct, frozen=True):
             return bool(self.choices or self.defaults)
         return not names.isdisjoint(self.choices) or not names.isdisjoint(self.defaults)
 
-    def of(self, names: frozenset[str] | None) -> Iterator[Reading]:
+    def of(self, names: frozenset[str] | None) -> Iterator[CallInterpretations]:
         """Every reading, as far as arguments of these names (any, for None) differ. Raises `TooManyReadingsError`."""
         open_ = [name for name in self.choices if names is None or name in names]
         if prod(len(self.choices[name]) for name in open_) > MAX_COUNT:
@@ -69,9 +69,9 @@ class Readings(Struct, frozen=True):
         yield from read
         left_out = {name: value for name, value in self.defaults.items() if names is None or name in names}
         if left_out:
-            yield from (Reading({**one.arguments, **left_out}, Weight.DEFAULT) for one in read)
+            yield from (CallInterpretations({**one.arguments, **left_out}, Weight.DEFAULT) for one in read)
 
-    def _combined(self, names: list[str]) -> Iterator[Reading]:
+    def _combined(self, names: list[str]) -> Iterator[CallInterpretations]:
         for chosen in product(*(self.choices[name] for name in names)):
             arguments = dict(self.base)
             for name, (value, _) in zip(names, chosen, strict=True):
@@ -79,7 +79,7 @@ class Readings(Struct, frozen=True):
                     arguments.pop(name, None)
                 else:
                     arguments[name] = value
-            yield Reading(arguments, min((weight for _, weight in chosen), default=Weight.MEANT))
+            yield CallInterpretations(arguments, min((weight for _, weight in chosen), default=Weight.MEANT))
 
     def shown(self) -> Mapping[str, list[Json]]:
         """What each argument with several readings can be, for people; null where it can be nothing."""
@@ -129,7 +129,7 @@ _PLANS: dict[str, _Plan] = {}  # by digest: a tool with the same one is the same
 
 
 def _planned(tool: Tool) -> _Plan:
-    schema = Shape(tool.input_schema, tool.input_schema)
+    schema = SchemaShape(tool.input_schema, tool.input_schema)
     match tool.binding:
         case GraphQLBinding():
             spelled = {name: schema.member(name) for name in schema.names if is_coerced(schema.member(name))}
@@ -148,7 +148,7 @@ class _Coerced(Struct, frozen=True):
     `spelled` are the arguments with several spellings, and whether nobody said which is meant.
     """
 
-    schema: Shape
+    schema: SchemaShape
     spelled: Mapping[str, bool]
     defaults: bool
 
@@ -172,8 +172,8 @@ class _Coerced(Struct, frozen=True):
 class _Sent(Struct, frozen=True):
     """What is sent as a request: `places` are where an argument may have several readings."""
 
-    schema: Shape
-    places: Mapping[str, Place]
+    schema: SchemaShape
+    places: Mapping[str, WireForm]
     defaults: bool
 
     def read(self, arguments: JsonObject) -> Readings | None:

@@ -16,17 +16,17 @@ from toolgen.model.schema import Json, JsonObject, Schema, json_type
 from toolgen.policy.arguments import Validator
 from toolgen.policy.readings.values import SCALARS, distinct, kinds, number_of, referred, text_of
 
-__all__ = ["Shape", "Spelling", "coerced", "is_coerced", "is_open"]
+__all__ = ["LiteralForms", "SchemaShape", "coerced", "is_coerced", "is_open"]
 
 _MAX_DEPTH = 64
 _REFERENCES = 16
 _NUMBERS = frozenset({"integer", "number"})
 
 
-class Shape:
+class SchemaShape:
     """One place of a schema, made when it is first asked for and kept: schemas may lead back to themselves."""
 
-    def __init__(self, schema: object, root: Schema, known: dict[tuple[int, ...], Shape] | None = None) -> None:
+    def __init__(self, schema: object, root: Schema, known: dict[tuple[int, ...], SchemaShape] | None = None) -> None:
         self._schema = schema
         self._root = root
         self._known = {} if known is None else known
@@ -87,7 +87,7 @@ class Shape:
         """Whether anything in it, however deep, has a default."""
         return any(one.defaults for one in self.below())
 
-    def below(self) -> Iterator[Shape]:
+    def below(self) -> Iterator[SchemaShape]:
         """It and every place below it that its schema names, each once."""
         met: set[int] = set()
         waiting = [self]
@@ -99,12 +99,12 @@ class Shape:
                 waiting += [one.items] if one.has_items else []
                 waiting += (one.member(name) for name in one.names)
 
-    def member(self, name: str) -> Shape:
+    def member(self, name: str) -> SchemaShape:
         """What stands under a name, known or not."""
         return self._members.get(name) or self._others
 
     @cached_property
-    def items(self) -> Shape:
+    def items(self) -> SchemaShape:
         """What stands in a list."""
         return self._shape([part["items"] for part in self._parts if "items" in part])
 
@@ -135,7 +135,7 @@ class Shape:
             return None
 
     @cached_property
-    def _members(self) -> Mapping[str, Shape]:
+    def _members(self) -> Mapping[str, SchemaShape]:
         found: dict[str, list[Any]] = {}
         for part in self._parts:
             for name, one in _mapping(part.get("properties")).items():
@@ -143,16 +143,16 @@ class Shape:
         return {name: self._shape(schemas) for name, schemas in found.items()}
 
     @cached_property
-    def _others(self) -> Shape:
+    def _others(self) -> SchemaShape:
         found = [part["additionalProperties"] for part in self._parts if "additionalProperties" in part]
         return self._shape(found if all(isinstance(one, Mapping) for one in found) else [])
 
-    def _shape(self, schemas: list[Any]) -> Shape:
+    def _shape(self, schemas: list[Any]) -> SchemaShape:
         key = tuple(id(schema) for schema in schemas)
         found = self._known.get(key)
         if found is None:
             schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else True
-            found = self._known[key] = Shape(schema, self._root, self._known)
+            found = self._known[key] = SchemaShape(schema, self._root, self._known)
         return found
 
 
@@ -171,7 +171,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-class Spelling(Enum):
+class LiteralForms(Enum):
     """The ways to write what stands for a number and for text."""
 
     MEANT = auto()  # as the type has it: an ID is text, a scalar of large numbers is a number
@@ -179,22 +179,22 @@ class Spelling(Enum):
     NUMBER = auto()
 
 
-def coerced(shape: Shape, value: Json) -> list[Json]:
+def coerced(shape: SchemaShape, value: Json) -> list[Json]:
     """The value as a service takes it, and then in its other spellings."""
-    return distinct(_spelled(shape, value, spelling) for spelling in Spelling)
+    return distinct(_spelled(shape, value, spelling) for spelling in LiteralForms)
 
 
-def is_coerced(shape: Shape) -> bool:
+def is_coerced(shape: SchemaShape) -> bool:
     """Whether anything in values of this shape has a second spelling."""
     return any(one.twofold for one in shape.below())
 
 
-def is_open(shape: Shape) -> bool:
+def is_open(shape: SchemaShape) -> bool:
     """Whether anything in them is of a type of which nobody said which spelling is meant."""
     return any(one.twofold and not one.identifies and not one.counts for one in shape.below())
 
 
-def _spelled(shape: Shape, value: Json, spelling: Spelling) -> Json:
+def _spelled(shape: SchemaShape, value: Json, spelling: LiteralForms) -> Json:
     match value:
         case bool() | None:
             return value
@@ -208,12 +208,12 @@ def _spelled(shape: Shape, value: Json, spelling: Spelling) -> Json:
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
 
 
-def _scalar(shape: Shape, value: str | int | float, spelling: Spelling) -> Json:
-    text = spelling is Spelling.TEXT or (spelling is Spelling.MEANT and shape.identifies)
+def _scalar(shape: SchemaShape, value: str | int | float, spelling: LiteralForms) -> Json:
+    text = spelling is LiteralForms.TEXT or (spelling is LiteralForms.MEANT and shape.identifies)
     if text:
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         return value if isinstance(value, str) else text_of(whole)
-    if spelling is Spelling.MEANT and not shape.counts:
+    if spelling is LiteralForms.MEANT and not shape.counts:
         return value
     number = number_of(value) if isinstance(value, str) else value
     return value if number is None or json_type(number) not in shape.kinds else number

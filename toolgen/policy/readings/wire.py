@@ -18,10 +18,10 @@ from msgspec import Struct, field
 from toolgen.model.http import JSON
 from toolgen.model.schema import Json, json_type
 from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart
-from toolgen.policy.readings.shape import Shape
+from toolgen.policy.readings.shape import SchemaShape
 from toolgen.policy.readings.values import distinct, parsed, text_of
 
-__all__ = ["ABSENT", "MAX_COUNT", "Place", "ReadValue", "TooManyReadingsError", "meanings", "places"]
+__all__ = ["ABSENT", "MAX_COUNT", "ReadValue", "TooManyReadingsError", "WireForm", "meanings", "places"]
 
 ABSENT = msgspec.UNSET
 """Nothing is sent of it, so to the service it was left out."""
@@ -46,7 +46,7 @@ class TooManyReadingsError(Exception):
         super().__init__(f"{', '.join(sorted(names))} can be read in more than {MAX_COUNT} ways")
 
 
-class Written(Enum):
+class WireText(Enum):
     """The ways in which a value becomes text."""
 
     PAIRS = auto()  # a `name=text` for each item or member
@@ -57,19 +57,19 @@ class Written(Enum):
     EXACT = auto()  # JSON or a file, which has one reading
 
 
-_UNSENT = frozenset({Written.PAIRS, Written.JOINED, Written.DEEP})
+_UNSENT = frozenset({WireText.PAIRS, WireText.JOINED, WireText.DEEP})
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class WireForm(Struct, frozen=True, kw_only=True):
     """How one argument, or one field of a form, is written, and what the description says of it.
 
     `named`: members of an object are joined as `name=value`. `whole`: an object is one text of JSON and not a pair for each member.
     `empty`: a list or an object with nothing in it is sent, as no text. `parts` say how the fields of a form are written.
     """
 
-    written: Written
+    written: WireText
     name: str
-    shape: Shape
+    shape: SchemaShape
     delimiter: str = ","
     named: bool = False
     whole: bool = False
@@ -80,7 +80,7 @@ class Place(Struct, frozen=True, kw_only=True):
     def single(self) -> bool:
         """Whether every value the description has room for here is read in one way."""
         kinds, shape = self.shape.kinds, self.shape
-        if self.written is Written.EXACT:
+        if self.written is WireText.EXACT:
             return "null" not in kinds
         return kinds <= {"string", "integer", "number", "boolean"} and len(shape.scalars) == 1
 
@@ -89,12 +89,12 @@ class Place(Struct, frozen=True, kw_only=True):
         """Whether each part of a value may have several readings of its own."""
         items = self.shape.items
         one = items.kinds <= {"string", "integer", "number", "boolean"} and len(items.scalars) == 1
-        return self.written is not Written.EXACT and not (one and self.shape.kinds <= {"array", "null"})
+        return self.written is not WireText.EXACT and not (one and self.shape.kinds <= {"array", "null"})
 
 
-def places(binding: HttpBinding, schema: Shape) -> Mapping[str, Place]:
+def places(binding: HttpBinding, schema: SchemaShape) -> Mapping[str, WireForm]:
     """Where each argument of a request that may have several readings goes."""
-    found: dict[str, Place] = {}
+    found: dict[str, WireForm] = {}
     for parameter in binding.parameters:
         found[parameter.argument] = _parameter(parameter, schema.member(parameter.argument))
     body = binding.body
@@ -107,46 +107,46 @@ def places(binding: HttpBinding, schema: Shape) -> Mapping[str, Place]:
     return {name: place for name, place in found.items() if not place.single}
 
 
-def meanings(place: Place, value: Json) -> list[ReadValue]:
+def meanings(place: WireForm, value: Json) -> list[ReadValue]:
     """Every value that is written as this one is, as far as the description has room for it; the value alone where there is no other."""
-    if place.written is Written.DEEP:
+    if place.written is WireText.DEEP:
         value = _trimmed(value)
     if value is None or _is_unsent(place, value):
         return [ABSENT]
     if isinstance(value, (Mapping, list, tuple)) and len(value) > _MAX_PARTS and place.opens:
         raise TooManyReadingsError([place.name])
     match place.written:
-        case Written.EXACT:
+        case WireText.EXACT:
             found: list[Json] = [value]
-        case Written.PAIRS:
+        case WireText.PAIRS:
             found, sent = _pairs(place, value)
             if not sent:
                 return [*distinct(found), ABSENT]
-        case Written.JOINED:
+        case WireText.JOINED:
             found = _joined(place, value)
-        case Written.TEXT:
+        case WireText.TEXT:
             found = _text(place, value)
-        case Written.DEEP:
+        case WireText.DEEP:
             found = _deep(place, value)
-        case Written.FORM:
+        case WireText.FORM:
             found = _form(place, value)
         case _:
             assert_never(place.written)
     return [*(distinct(found) or [value])]
 
 
-def _parameter(parameter: HttpParameter, shape: Shape) -> Place:
+def _parameter(parameter: HttpParameter, shape: SchemaShape) -> WireForm:
     name, style, explode = parameter.name, parameter.style, parameter.explode
     if parameter.content_type is not None:
         return _content(name, parameter.content_type, parameter.parts, shape)
     if style == "deepObject":
-        return Place(written=Written.DEEP, name=name, shape=shape)
+        return WireForm(written=WireText.DEEP, name=name, shape=shape)
     pairs = explode and (style == "matrix" or parameter.in_ in {"query", "cookie"})
     if pairs:
-        return Place(written=Written.PAIRS, name=name, shape=shape)
+        return WireForm(written=WireText.PAIRS, name=name, shape=shape)
     delimiter = "." if style == "label" and explode else _DELIMITERS.get(style, ",")
-    return Place(
-        written=Written.JOINED,
+    return WireForm(
+        written=WireText.JOINED,
         name=name,
         shape=shape,
         delimiter=delimiter,
@@ -155,35 +155,35 @@ def _parameter(parameter: HttpParameter, shape: Shape) -> Place:
     )
 
 
-def _content(name: str, media_type: str, parts: Mapping[str, HttpPart], shape: Shape) -> Place:
-    written = Written.TEXT
+def _content(name: str, media_type: str, parts: Mapping[str, HttpPart], shape: SchemaShape) -> WireForm:
+    written = WireText.TEXT
     if JSON.match(media_type):
-        written = Written.EXACT
+        written = WireText.EXACT
     elif media_type.partition(";")[0].strip().lower() == _FORM:
-        written = Written.FORM
-    return Place(written=written, name=name, shape=shape, parts=parts)
+        written = WireText.FORM
+    return WireForm(written=written, name=name, shape=shape, parts=parts)
 
 
-def _body(body: HttpBody, shape: Shape) -> Place:
+def _body(body: HttpBody, shape: SchemaShape) -> WireForm:
     if body.file:
-        return Place(written=Written.EXACT, name="", shape=shape)
+        return WireForm(written=WireText.EXACT, name="", shape=shape)
     plain = body.media_type.partition(";")[0].strip().lower()
     form = plain == _FORM or plain.startswith("multipart/")
-    return Place(written=Written.FORM if form else Written.TEXT, name="", shape=shape, parts=body.parts)
+    return WireForm(written=WireText.FORM if form else WireText.TEXT, name="", shape=shape, parts=body.parts)
 
 
-def _field(name: str, part: HttpPart, shape: Shape) -> Place:
+def _field(name: str, part: HttpPart, shape: SchemaShape) -> WireForm:
     """One field of a form (3.1.1, section 4.8.15): an object without a style is JSON."""
     if part.file or (part.style is None and part.explode is None and "json" in (part.content_type or "")):
-        return Place(written=Written.EXACT, name=name, shape=shape)
+        return WireForm(written=WireText.EXACT, name=name, shape=shape)
     if part.style is None and part.explode is None:
-        return Place(written=Written.PAIRS, name=name, shape=shape, whole=True)
+        return WireForm(written=WireText.PAIRS, name=name, shape=shape, whole=True)
     style = part.style or "form"
     explode = part.explode if part.explode is not None else style == "form"
     return _parameter(HttpParameter(argument=name, in_="query", name=name, style=style, explode=explode), shape)
 
 
-def _is_unsent(place: Place, value: Json) -> bool:
+def _is_unsent(place: WireForm, value: Json) -> bool:
     """Whether it is a list or an object with nothing in it to send (RFC 6570, section 2.3); a null member is not sent."""
     if place.written not in _UNSENT or place.empty:
         return False
@@ -192,7 +192,7 @@ def _is_unsent(place: Place, value: Json) -> bool:
     return isinstance(value, (list, tuple)) and not value
 
 
-def _pairs(place: Place, value: Json) -> tuple[list[Json], bool]:
+def _pairs(place: WireForm, value: Json) -> tuple[list[Json], bool]:
     """The readings, and whether a service that looks for the name alone finds anything."""
     shape, name = place.shape, place.name
     members: dict[str, str] = {}
@@ -213,7 +213,7 @@ def _pairs(place: Place, value: Json) -> tuple[list[Json], bool]:
     return found, bool(own) or shape.kinds <= {"object", "null"}
 
 
-def _joined(place: Place, value: Json) -> list[Json]:
+def _joined(place: WireForm, value: Json) -> list[Json]:
     shape, divider = place.shape, place.delimiter
     parts = _parts(place, value)
     text = divider.join(parts)
@@ -238,7 +238,7 @@ def _joined(place: Place, value: Json) -> list[Json]:
     return found
 
 
-def _parts(place: Place, value: Json) -> list[str]:
+def _parts(place: WireForm, value: Json) -> list[str]:
     """What stands between the dividers."""
     if isinstance(value, Mapping):
         members = [(key, text_of(item)) for key, item in value.items() if item is not None]
@@ -254,13 +254,13 @@ def _halves(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _text(place: Place, value: Json) -> list[Json]:
+def _text(place: WireForm, value: Json) -> list[Json]:
     text, shape = text_of(value), place.shape
     found = _scalars(shape, text)
     return [*found, value] if isinstance(value, (Mapping, list, tuple)) else found
 
 
-def _deep(place: Place, value: Json) -> list[Json]:
+def _deep(place: WireForm, value: Json) -> list[Json]:
     """Text and numbers for each leaf; a list is a map of its places where both may stand, and the other way round."""
     shape = place.shape
     if not isinstance(value, (Mapping, list, tuple)):
@@ -276,7 +276,7 @@ def _trimmed(value: Json, depth: int = 0) -> Json:
     return {key: item for key, item in kept.items() if item is not None and item not in ({}, [])}
 
 
-def _deepened(shape: Shape, value: Json, says: bool, lists: bool, depth: int = 0) -> Json:
+def _deepened(shape: SchemaShape, value: Json, says: bool, lists: bool, depth: int = 0) -> Json:
     if depth > _MAX_DEPTH or value is None:
         return value
     if isinstance(value, (Mapping, list, tuple)):
@@ -298,7 +298,7 @@ def _deepened(shape: Shape, value: Json, says: bool, lists: bool, depth: int = 0
     return _spelled(shape, text_of(value))[says]
 
 
-def _form(place: Place, value: Json) -> list[Json]:
+def _form(place: WireForm, value: Json) -> list[Json]:
     if not isinstance(value, Mapping):
         return [value]
     choices: dict[str, list[ReadValue]] = {}
@@ -313,22 +313,22 @@ def _form(place: Place, value: Json) -> list[Json]:
     ]
 
 
-def _scalars(shape: Shape, text: str) -> list[Json]:
+def _scalars(shape: SchemaShape, text: str) -> list[Json]:
     """The values other than lists and objects that a text may be; JSON in it, where the description has room for that."""
     return [value for value in distinct(_spelled(shape, text)) if json_type(value) in shape.kinds]
 
 
-def _lists(shape: Shape, texts: Sequence[str]) -> list[Json]:
+def _lists(shape: SchemaShape, texts: Sequence[str]) -> list[Json]:
     both = [_spelled(shape.items, text) for text in texts]
     return [[plain for plain, _ in both], [says for _, says in both]]
 
 
-def _objects(shape: Shape, members: Mapping[str, str]) -> list[Json]:
+def _objects(shape: SchemaShape, members: Mapping[str, str]) -> list[Json]:
     both = {key: _spelled(shape.member(key), text) for key, text in members.items()}
     return [{key: plain for key, (plain, _) in both.items()}, {key: says for key, (_, says) in both.items()}]
 
 
-def _spelled(shape: Shape, text: str) -> tuple[Json, Json]:
+def _spelled(shape: SchemaShape, text: str) -> tuple[Json, Json]:
     """A text as it stands, and as what it says; twice the same where the description has room for one of them alone."""
     if shape.kinds == {"string"}:
         return text, text

@@ -24,7 +24,7 @@ from toolgen.policy.sql.filters import columns_of, narrowed, numbered
 from toolgen.policy.sql.grammar import called, check_grammar
 from toolgen.policy.sql.grants import (
     DEFAULT_SCHEMA,
-    Spelling,
+    NameRules,
     SqlScope,
     TableScope,
     find_table,
@@ -36,9 +36,9 @@ from toolgen.policy.sql.grants import (
 )
 from toolgen.policy.sql.parameter_sizes import Measure, measures
 from toolgen.policy.sql.placeholders import separate_null_tests
-from toolgen.policy.sql.plan import Plan, bound, slots_of
-from toolgen.policy.sql.refusal import Refusal, refuse, shown
-from toolgen.policy.sql.relations import Relation, Scope
+from toolgen.policy.sql.plan import StatementPlan, bound, slots_of
+from toolgen.policy.sql.refusal import StatementRefusal, refuse, shown
+from toolgen.policy.sql.relations import QueryRelation, SelectScope
 from toolgen.policy.sql.text import CHANGES, SLOT, parse, render, slot_number
 
 __all__ = ["guard_change"]
@@ -62,10 +62,10 @@ def guard_change(
     """What may be run in place of `sql`, or why nothing may; as `guard` does for queries. Never raises."""
     try:
         return bound(_Change(database, scope).plan(sql, measures(parameters)), parameters, scope, attributes)
-    except Refusal as refusal:
+    except StatementRefusal as refusal:
         return refusal.verdict()
     except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
-        return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
+        return StatementRefusal("internal", "the statement could not be checked", "write it more simply").verdict()
 
 
 def _counting(root: exp.Expr) -> exp.Expr | None:
@@ -81,7 +81,7 @@ class _Target(Struct, frozen=True, kw_only=True):
 
     table: Table
     scope: TableScope
-    relation: Relation
+    relation: QueryRelation
     settable: Mapping[str, str]  # folded name: the column as the database spells it
     computed: bool  # the row filter reads a column that the database computes
 
@@ -93,13 +93,13 @@ class _Change:
         self._database = database
         self._dialect = database.dialect
         self._scope = scope
-        self._spelling = Spelling(database.dialect, database.table_names)
+        self._spelling = NameRules(database.dialect, database.table_names)
         self._columns = Columns(self._spelling, database.dialect)
         self._attributes: list[str] = []
         self._asked = 0
         self._repeated: tuple[int, ...] = ()
 
-    def plan(self, sql: str, measured: Sequence[Measure] = ()) -> Plan:
+    def plan(self, sql: str, measured: Sequence[Measure] = ()) -> StatementPlan:
         if not isinstance(sql, str):
             refuse("syntax", "the statement is not a string", "send SQL as a string")
         parsed = parse(sql, self._dialect, CHANGES)
@@ -125,7 +125,7 @@ class _Change:
         counts, counted = ("", ()) if counting is None else render(counting, self._dialect)
         if counts and self._dialect == "postgres":
             cross_check(counts, tables={full_name(target.table)}, functions=functions | {"count"}, names=names)
-        return Plan(
+        return StatementPlan(
             sql=text,
             asked=self._asked,
             slots=slots_of(order, self._asked, self._repeated, self._attributes, {}),
@@ -153,7 +153,7 @@ class _Change:
         return self._update(root, target) if isinstance(root, exp.Update) else frozenset()
 
     def _target(self, root: exp.Expr, kind: str) -> _Target:
-        """The table, with its name written out in full. Raises `Refusal` for one the policy does not open to this kind of statement."""
+        """Return the table with its full name. Raises `StatementRefusal` for one that the policy closes to this kind of statement."""
         node = root.this.this if isinstance(root.this, exp.Schema) else root.this
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             refuse("syntax", f"{kind.upper()} does not name one table", f"name the table to {kind}")
@@ -196,7 +196,7 @@ class _Change:
         return _Target(
             table=table,
             scope=scope,
-            relation=Relation(
+            relation=QueryRelation(
                 alias=self._spelling.relation(exp.to_identifier(table.name, quoted=True)),
                 names=folded,
                 hidden=frozenset(every.difference(folded)),
@@ -298,7 +298,7 @@ class _Change:
             column = assignment.this if isinstance(assignment, exp.EQ) else None
             if not isinstance(column, exp.Column) or column.args.get("db") is not None:
                 refuse("syntax", "SET is not a list of column = value", "write SET column = value")
-            self._columns.check(column, Scope(outer=None, relations=[target.relation]))
+            self._columns.check(column, SelectScope(outer=None, relations=[target.relation]))
             name = self._settable(column.this, target)
             if name in seen:
                 refuse("column", "a column is set twice", "set each column once")
@@ -328,7 +328,7 @@ class _Change:
 
     def _values(self, nodes: Iterable[exp.Expr], target: _Target | None) -> None:
         """Checks expressions: no query in them, and no column but the table's own; none at all in a new row."""
-        scope = Scope(outer=None, relations=[target.relation] if target else [])
+        scope = SelectScope(outer=None, relations=[target.relation] if target else [])
         for node in nodes:
             check_grammar(node, self._dialect, self._scope.functions, frozenset(self._database.functions))
             for part in node.walk():

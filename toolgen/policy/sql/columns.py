@@ -19,12 +19,12 @@ from toolgen.model.database import DialectName, Table
 from toolgen.model.names import nearest
 from toolgen.policy.sql.column_names import computed_title
 from toolgen.policy.sql.corrections import alias_advice
-from toolgen.policy.sql.dialects.duckdb_columns import Selection, replaced, selection_of
+from toolgen.policy.sql.dialects.duckdb_columns import ColumnSelection, replaced, selection_of
 from toolgen.policy.sql.dialects.whole_rows import ROW_FUNCTIONS
-from toolgen.policy.sql.grants import IMPLICIT, NILADIC, Names, Spelling, TableScope, fold_column, full_name
+from toolgen.policy.sql.grants import IMPLICIT, NILADIC, NameRules, Names, TableScope, fold_column, full_name
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.relations import Relation, Scope
+from toolgen.policy.sql.relations import QueryRelation, SelectScope
 
 __all__ = ["Columns", "row_ids_of"]
 
@@ -49,7 +49,7 @@ _WITHIN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 _BARE: Final = frozenset({"order", "group", "distinct"})
 
 
-def alias_answers(identifier: exp.Expr, around: Scope, scope: Scope, dialect: DialectName) -> bool:
+def alias_answers(identifier: exp.Expr, around: SelectScope, scope: SelectScope, dialect: DialectName) -> bool:
     """Whether the aliases of `around` answer for a name in `scope`, which is `around` itself or a query inside of it."""
     if around is not scope:
         return around.clause in _WITHIN[dialect]
@@ -60,7 +60,7 @@ def alias_answers(identifier: exp.Expr, around: Scope, scope: Scope, dialect: Di
     return around.clause in _OWN[dialect]
 
 
-def is_sorted_by(identifier: exp.Expr, scope: Scope, name: str) -> bool:
+def is_sorted_by(identifier: exp.Expr, scope: SelectScope, name: str) -> bool:
     """Whether a bare name stands in the ORDER BY or GROUP BY of a query that gives it to a column of its result (SQL-92 rule)."""
     return name in scope.aliases and scope.clause in _BARE and _stands_bare(identifier)
 
@@ -82,14 +82,14 @@ _ROW_IDS = frozenset({"sqlite", "duckdb"})  # whose implicit columns are the row
 class Columns:
     """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
 
-    def __init__(self, spelling: Spelling, dialect: DialectName, schema: str = "") -> None:
+    def __init__(self, spelling: NameRules, dialect: DialectName, schema: str = "") -> None:
         """`schema` is where tables without one of their own are."""
         self._dialect = dialect
         self._schema = schema
         self._spelling = spelling
         self.used: set[str] = set()
 
-    def expanded(self, items: Iterable[exp.Expr], scope: Scope, merged: bool) -> list[exp.Expr]:
+    def expanded(self, items: Iterable[exp.Expr], scope: SelectScope, merged: bool) -> list[exp.Expr]:
         """The SELECT list with every `*` written out where a base table stands behind it."""
         expanded: list[exp.Expr] = []
         for item in items:
@@ -104,7 +104,9 @@ class Columns:
                 expanded.append(item)
         return expanded
 
-    def _selected(self, item: exp.Expr, selection: Selection, scope: Scope, merged: bool) -> Iterator[exp.Expr]:
+    def _selected(
+        self, item: exp.Expr, selection: ColumnSelection, scope: SelectScope, merged: bool
+    ) -> Iterator[exp.Expr]:
         """An item for each of the columns that it stands for, called as the column is unless it has a name."""
         owner = exp.Column(this=exp.Star(), table=selection.qualifier)
         relations = [self._owner(owner, scope)] if selection.qualifier is not None else scope.relations
@@ -131,8 +133,8 @@ class Columns:
             bare = written is node or isinstance(written, exp.Alias)
             yield written if bare else exp.Alias(this=written, alias=exp.to_identifier(column, quoted=True))
 
-    def _own_columns(self, relation: Relation) -> tuple[str, ...]:
-        """The names of all columns, as they are written out. Raises `Refusal` for a subquery without an alias or with unnamed columns."""
+    def _own_columns(self, relation: QueryRelation) -> tuple[str, ...]:
+        """Return the names of all columns. Raises `StatementRefusal` for a subquery without an alias or with unnamed columns."""
         if relation.identifier is None or (relation.table is None and None in relation.names):
             refuse(
                 "syntax",
@@ -144,7 +146,7 @@ class Columns:
         invisible = _invisible(relation)
         return tuple(name for name in relation.columns if name not in invisible)
 
-    def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[Relation], merged: bool) -> list[exp.Expr]:
+    def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[QueryRelation], merged: bool) -> list[exp.Expr]:
         if not relations:
             refuse("syntax", "* stands in a query without a table", "name the columns")
         changes = self._changes(star)
@@ -190,7 +192,7 @@ class Columns:
             refuse("syntax", "what * leaves out or replaces is not a list of columns", "name the columns")
         return changes
 
-    def _all_of(self, relation: Relation, changes: Mapping[str, exp.Expr | None]) -> list[exp.Expr]:
+    def _all_of(self, relation: QueryRelation, changes: Mapping[str, exp.Expr | None]) -> list[exp.Expr]:
         identifier = relation.identifier
         if relation.table is None and not changes and identifier is not None:
             return [exp.Column(this=exp.Star(), table=identifier.copy())]
@@ -204,11 +206,11 @@ class Columns:
                 written.append(replacement.copy())
         return written
 
-    def use_all(self, relation: Relation) -> None:
+    def use_all(self, relation: QueryRelation) -> None:
         if relation.table:
             self.used.update(f"{full_name(relation.table)}.{column}" for column in relation.columns)
 
-    def check(self, node: exp.Column, scope: Scope) -> None:
+    def check(self, node: exp.Column, scope: SelectScope) -> None:
         if slot_number(node) is not None:
             return
         if node.args.get("table") is None:
@@ -240,7 +242,7 @@ class Columns:
         elif not self._row_id(owner, name) and not (_is_odd(node.this) and None in owner.names):
             self._unknown(node.this, [owner])
 
-    def _visible_key(self, relation: Relation) -> str | None:
+    def _visible_key(self, relation: QueryRelation) -> str | None:
         """A column of a table that is null in no row: `count(t.*)` counts the rows in which it has a value."""
         keys = relation.table.primary_key if relation.table is not None else ()
         return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
@@ -251,7 +253,7 @@ class Columns:
         named = self._dialect == "postgres" and isinstance(call, exp.Anonymous)
         return call.name.removeprefix(CALL).lower() if named and isinstance(call, exp.Anonymous) else ""
 
-    def _is_field(self, node: exp.Column, scope: Scope) -> bool:
+    def _is_field(self, node: exp.Column, scope: SelectScope) -> bool:
         """`column.field`, `table.column.field` and so on: what no table is called is a column, and what follows are fields of it."""
         parts = node.parts
         relations = [relation.alias for around in scope.chain() for relation in around.relations]
@@ -267,7 +269,7 @@ class Columns:
         self.check(exp.Column(this=second.copy(), table=first.copy()), scope)
         return True
 
-    def _owner(self, node: exp.Column, scope: Scope) -> Relation:
+    def _owner(self, node: exp.Column, scope: SelectScope) -> QueryRelation:
         """The relation a qualified name belongs to. An alias that any query around gives to a table hiding the name is refused."""
         qualifier = node.args["table"]
         alias = self._spelling.relation(qualifier)
@@ -291,7 +293,7 @@ class Columns:
             node.set("db", None)
         return found[0]
 
-    def unqualified(self, identifier: exp.Expr, scope: Scope) -> None:
+    def unqualified(self, identifier: exp.Expr, scope: SelectScope) -> None:
         name = self._spelling.column(identifier)
         scopes = list(scope.chain())
         for around in scopes:
@@ -328,7 +330,7 @@ class Columns:
                 return
         self._unknown(identifier, [relation for around in scopes for relation in around.relations])
 
-    def _may_be_implicit(self, name: str, around: Scope) -> bool:
+    def _may_be_implicit(self, name: str, around: SelectScope) -> bool:
         """Whether the engine may find a column of this name that no catalog lists, before it looks for an alias.
 
         SQLite gives subqueries a row number as well: NULL.
@@ -347,7 +349,7 @@ class Columns:
                 "for a column or alias of that name, write it in quotes" + " (`…`)" * (self._dialect == "mysql"),
             )
 
-    def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[Scope], name: str) -> None:
+    def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[SelectScope], name: str) -> None:
         """A table's name as a value is its whole row, hidden columns included. An alias in the SELECT list, or a column of a table that
         is joined later, does not change that; only a column of the table itself does, because it is in reach wherever the table is.
         """
@@ -363,12 +365,12 @@ class Columns:
                         "name the columns you need, or give the alias another name",
                     )
 
-    def _touch(self, relation: Relation, name: str) -> None:
+    def _touch(self, relation: QueryRelation, name: str) -> None:
         if relation.table:
             index = relation.names.index(name)
             self.used.add(f"{full_name(relation.table)}.{relation.columns[index]}")
 
-    def _row_id(self, owner: Relation, name: str) -> bool:
+    def _row_id(self, owner: QueryRelation, name: str) -> bool:
         """Whether `name` is the row's own number, of a table that may be asked for it."""
         if self._dialect not in _ROW_IDS or name not in IMPLICIT[self._dialect]:
             return False
@@ -381,7 +383,7 @@ class Columns:
     def _schema_of(self, table: Table) -> str:
         return self._spelling.relation(exp.to_identifier(table.schema, quoted=True)) if table.schema else self._schema
 
-    def _unknown(self, identifier: exp.Expr, relations: Sequence[Relation]) -> None:
+    def _unknown(self, identifier: exp.Expr, relations: Sequence[QueryRelation]) -> None:
         """The same words for a column that is hidden and for one that is not there."""
         known = [
             name for relation in relations for name in (relation.columns if relation.table else relation.names) if name
@@ -404,7 +406,7 @@ class Columns:
             advice,
         )
 
-    def natural(self, scope: Scope) -> None:
+    def natural(self, scope: SelectScope) -> None:
         """NATURAL compares every column two tables share, hidden ones included."""
         for relation in scope.relations:
             others = {
@@ -419,7 +421,7 @@ class Columns:
                 )
             self.use_all(relation)
 
-    def output_names(self, item: exp.Expr, scope: Scope) -> Names:
+    def output_names(self, item: exp.Expr, scope: SelectScope) -> Names:
         match item:
             case exp.Alias():
                 return (self._spelling.column(item.args["alias"]),)
@@ -435,7 +437,7 @@ class Columns:
                 return (None,)
 
 
-def _invisible(relation: Relation) -> frozenset[str]:
+def _invisible(relation: QueryRelation) -> frozenset[str]:
     """The columns of a table that `*` does not stand for."""
     if relation.table is None:
         return frozenset()

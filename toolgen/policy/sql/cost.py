@@ -107,7 +107,7 @@ def _size_of_type(written: str) -> int:
 
 
 def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
-    """Refuses a statement one row of which takes more than MAX_WORK or the memory that the dialect gives it. Raises `Refusal`, rule `size`.
+    """Refuse a statement one row of which takes more than MAX_WORK or the dialect's memory. Raises `StatementRefusal`, rule `size`.
 
     `measured`: parameters, in order, where one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
     """

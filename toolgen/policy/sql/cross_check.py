@@ -46,7 +46,7 @@ _STATEMENTS: Final = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "Merge
 def cross_check(
     sql: str, *, tables: Iterable[str], functions: Iterable[str], names: Iterable[str], writes: str = ""
 ) -> None:
-    """Raises `Refusal` where libpg_query reads anything else in `sql` than the guard did; nothing without pglast.
+    """Raises `StatementRefusal` where libpg_query reads anything else in `sql` than the guard did; nothing without pglast.
 
     `tables`, `functions` and `writes` are as in `Statement`; `names` are those of columns and aliases in the guard's tree, folded.
     A relation without a schema must be a common table expression: the guard writes every table out with its schema.

@@ -14,7 +14,7 @@ from sqlglot import exp
 from toolgen.model.database import DialectName, Table
 from toolgen.policy.sql.column_names import conceal
 from toolgen.policy.sql.grammar import check_grammar
-from toolgen.policy.sql.grants import Spelling, fold_column, full_name
+from toolgen.policy.sql.grants import NameRules, fold_column, full_name
 from toolgen.policy.sql.placeholders import SLOT, slot_number
 from toolgen.policy.sql.refusal import refuse
 from toolgen.policy.sql.relations import Filtered
@@ -41,7 +41,7 @@ def _split(rows: str, dialect: DialectName) -> tuple[str, tuple[str, ...]]:
 
 
 def read_filter(rows: str, dialect: DialectName) -> tuple[exp.Expr, tuple[str, ...]]:
-    """The condition and the attributes its placeholders stand for. Raises `Refusal` when it is not one plain condition.
+    """The condition and the attributes its placeholders stand for. Raises `StatementRefusal` when it is not one plain condition.
 
     The text is parsed as the WHERE of a SELECT and must be nothing else: no further clause, no subquery, no comma.
     """
@@ -74,7 +74,7 @@ def numbered(rows: str, dialect: DialectName, first: int) -> tuple[exp.Expr, tup
 
 
 def columns_of(condition: exp.Expr, table: Table, dialect: DialectName) -> tuple[str, ...]:
-    """The columns a filter reads, as the database spells them. Raises `Refusal` for one the table does not have."""
+    """The columns a filter reads, as the database spells them. Raises `StatementRefusal` for one the table does not have."""
     known = {fold_column(dialect, column.name, quoted=True): column.name for column in table.columns}
     found: list[str] = []
     for column in condition.find_all(exp.Column):
@@ -204,7 +204,7 @@ def narrowed(asked: exp.Expr, condition: exp.Expr, table: Table, dialect: Dialec
     """
     keys = _keys(table, dialect)
     terms = list(asked.flatten()) if isinstance(asked, exp.And) else [asked]
-    plain = [term for term in terms if _cannot_fail(term, keys, Spelling(dialect))]
+    plain = [term for term in terms if _cannot_fail(term, keys, NameRules(dialect))]
     rest = [term for term in terms if term not in plain]
     found = [*plain, condition]
     if rest:
@@ -231,7 +231,7 @@ def _keys(table: Table, dialect: DialectName) -> frozenset[str]:
     )
 
 
-def _cannot_fail(term: exp.Expr, keys: frozenset[str], spelling: Spelling) -> bool:
+def _cannot_fail(term: exp.Expr, keys: frozenset[str], spelling: NameRules) -> bool:
     match term.unnest():
         case exp.EQ(this=column, expression=value):
             values = [value]

@@ -29,8 +29,8 @@ __all__ = [
     "IMPLICIT",
     "NILADIC",
     "ByIdentity",
+    "NameRules",
     "Names",
-    "Spelling",
     "SqlScope",
     "TableScope",
     "check_name",
@@ -331,7 +331,7 @@ _MAX_MYSQL_LENGTH: Final = 256  # characters of an alias; a table's or column's 
 _MAX_MYSQL_SIZE: Final = "\uffff"  # names are kept in three bytes a character
 
 
-class Spelling:
+class NameRules:
     """The rules of one database: its dialect and, for MySQL, what its server was told about the case of tables."""
 
     def __init__(self, dialect: DialectName, table_names: str = "") -> None:
@@ -382,7 +382,7 @@ def cut_names(root: exp.Expr, tokens: Iterable[Token], dialect: DialectName) -> 
 
 def names_of(root: exp.Expr) -> frozenset[str]:
     """Every name in a tree as PostgreSQL has it."""
-    spelling = Spelling("postgres")
+    spelling = NameRules("postgres")
     return frozenset(spelling.column(identifier) for identifier in root.find_all(exp.Identifier))
 
 
@@ -391,7 +391,7 @@ def _fits(name: str) -> bool:
 
 
 def check_name(name: str, dialect: DialectName) -> None:
-    """Raises `Refusal`, rule `name`, for what is no name or becomes another one in the engine."""
+    """Raises `StatementRefusal`, rule `name`, for what is no name or becomes another one in the engine."""
     if not name or not name.isprintable():
         refuse("name", "a name is empty or not printable", "use the names as they are listed")
     if dialect != "mysql":
@@ -412,7 +412,7 @@ def name_of(node: exp.Expr | None) -> exp.Identifier | None:
 
 
 def renamed(names: Names, columns: Names) -> Names:
-    """`names` with the first ones replaced by `columns`. Raises `Refusal` for more of them than there are."""
+    """`names` with the first ones replaced by `columns`. Raises `StatementRefusal` for more of them than there are."""
     if len(columns) > len(names):
         refuse("column", "more columns are renamed than there are", "give as many names as the query has columns")
     return (*columns, *names[len(columns) :]) if columns else names

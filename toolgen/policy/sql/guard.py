@@ -42,8 +42,8 @@ from toolgen.policy.sql.literals import MAX_LENGTH
 from toolgen.policy.sql.pagination import complete_order, skipped, text_digest
 from toolgen.policy.sql.parameter_sizes import Measure, measures
 from toolgen.policy.sql.placeholders import CALL, separate_null_tests, slot_number
-from toolgen.policy.sql.plan import Plan, bound, slots_of
-from toolgen.policy.sql.refusal import Refusal, refuse
+from toolgen.policy.sql.plan import StatementPlan, bound, slots_of
+from toolgen.policy.sql.refusal import StatementRefusal, refuse
 from toolgen.policy.sql.resolve import Resolver
 from toolgen.policy.sql.text import parse, render
 
@@ -52,7 +52,7 @@ __all__ = ["DIALECTS", "explainable", "guard", "is_seen", "sampling_of", "visibl
 DIALECTS = frozenset({"sqlite", "postgres", "mysql", "duckdb"})
 
 
-_SEEN: ByIdentity[Plan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
+_SEEN: ByIdentity[StatementPlan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
 _MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned again each time, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]
 
@@ -77,10 +77,10 @@ def guard(
         skip = skipped(cursor, sql, parameters)
         plan = _planned(sql, database, scope, skip, measures(parameters) if parameters else ())
         return plan if isinstance(plan, Deny) else bound(plan, parameters, scope, attributes, types)
-    except Refusal as refusal:
+    except StatementRefusal as refusal:
         return refusal.verdict()
     except Exception:  # noqa: BLE001  the outermost boundary of the guard: whatever it did not expect is a refusal
-        return Refusal("internal", "the statement could not be checked", "write it more simply").verdict()
+        return StatementRefusal("internal", "the statement could not be checked", "write it more simply").verdict()
 
 
 def is_seen(sql: object, *, database: Database, scope: SqlScope) -> bool:
@@ -90,7 +90,7 @@ def is_seen(sql: object, *, database: Database, scope: SqlScope) -> bool:
 
 def _planned(
     sql: str, database: Database, scope: SqlScope, skip: int, measured: tuple[Measure, ...] = ()
-) -> Plan | Deny:
+) -> StatementPlan | Deny:
     if not isinstance(sql, str):
         refuse("syntax", "the statement is not a string", "send SQL as a string")
     key = sql
@@ -98,17 +98,19 @@ def _planned(
         key = f"\x00{skip} {[*map(tuple, measured)]} {sql}"  # no statement begins with it
     if (seen := _SEEN.get(database, scope, key)) is not None:
         return seen
-    plan: Plan | Deny
+    plan: StatementPlan | Deny
     try:
         plan = _plan(sql, database, scope, skip, measured)
-    except Refusal as refusal:
+    except StatementRefusal as refusal:
         plan = refusal.verdict()
     if len(sql) <= min(MAX_LENGTH, _MAX_SEEN_LENGTH):
         _SEEN.put(database, scope, plan, key)
     return plan
 
 
-def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured: tuple[Measure, ...] = ()) -> Plan:
+def _plan(
+    sql: str, database: Database, scope: SqlScope, skip: int = 0, measured: tuple[Measure, ...] = ()
+) -> StatementPlan:
     dialect = database.dialect
     if dialect not in DIALECTS:
         refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
@@ -159,7 +161,7 @@ def _plan(sql: str, database: Database, scope: SqlScope, skip: int = 0, measured
     text, order = render(root, dialect)
     if dialect == "postgres":
         cross_check(text, tables=resolver.tables, functions=functions, names=given)
-    return Plan(
+    return StatementPlan(
         sql=text,
         asked=parsed.asked,
         slots=slots_of(order, parsed.asked, repeated, attributes, counts),
@@ -331,7 +333,7 @@ def explainable(verdict: Statement | Deny, *, database: Database, scope: SqlScop
             and (table.view or entry.rows is not None or entry.masks)
         ):
             what = "a view" if table.view else "seen in part"
-            return Refusal(
+            return StatementRefusal(
                 "explain",
                 f"{full_name(table)} is {what}, and a plan would tell of what is below",
                 "leave it out of the query to explain, or run the query",

@@ -60,7 +60,7 @@ class _Token(Struct, frozen=True):
 
 
 def cost_of_path(path: str, *, built: bool) -> PathCost:
-    """The cost of a path. Raises `Refusal`, rule `size`, for one without a bound.
+    """The cost of a path. Raises `StatementRefusal`, rule `size`, for one without a bound.
 
     `built`: the statement makes the document, so its texts can be what makes a regular expression slow.
     """
@@ -75,7 +75,7 @@ def cost_of_path(path: str, *, built: bool) -> PathCost:
 
 
 def check_path(path: str) -> None:
-    """Checks a path that is a parameter. Raises `Refusal`, rule `size`."""
+    """Checks a path that is a parameter. Raises `StatementRefusal`, rule `size`."""
     found = cost_of_path(path, built=True)
     if found.exponent > _PARAMETER_EXPONENT or found.results > _PARAMETER_RESULTS or found.steps > _PARAMETER_STEPS:
         refuse(

@@ -14,7 +14,7 @@ from toolgen.policy.sql.grants import SqlScope, full_name, scoped_tables
 from toolgen.policy.sql.placeholders import slot_number
 from toolgen.policy.sql.refusal import shown
 
-__all__ = ["Comparison", "label_comparisons", "label_note", "labels_told"]
+__all__ = ["LabelComparison", "label_comparisons", "label_note", "labels_told"]
 
 _MAX_LABELS: Final = 20
 _MAX_TOLD: Final = 3
@@ -27,7 +27,7 @@ def labels_told(column: Column) -> str:
     return f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class LabelComparison(Struct, frozen=True, kw_only=True):
     """A column of few values, and what it is held to be equal to: a text, or the parameter of that index."""
 
     column: Column
@@ -37,7 +37,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 def label_comparisons(
     root: exp.Expr, used: frozenset[str], database: Database, scope: SqlScope
-) -> tuple[Comparison, ...]:
+) -> tuple[LabelComparison, ...]:
     """The comparisons of a resolved query that may be with a text that no row has.
 
     Names of derived columns are left alone, and masked columns are not spoken of. Letter case counts for PostgreSQL, which refuses such
@@ -49,13 +49,13 @@ def label_comparisons(
     derived = {one.alias.lower() for one in root.find_all(exp.Alias)}
     derived |= {one.name.lower() for alias in root.find_all(exp.TableAlias) for one in alias.columns}
     return tuple(
-        Comparison(column=labelled[name], value=value, dialect=database.dialect)
+        LabelComparison(column=labelled[name], value=value, dialect=database.dialect)
         for name, value in _compared(root)
         if name in labelled and name not in derived
     )
 
 
-def label_note(comparisons: Iterable[Comparison], parameters: Sequence[Json]) -> str:
+def label_note(comparisons: Iterable[LabelComparison], parameters: Sequence[Json]) -> str:
     """What to tell of a query that compares a column of few values with another text; "" where it does not."""
     told: dict[str, str] = {}
     for one in comparisons:

@@ -16,7 +16,7 @@ from typing import Final
 from sqlglot import exp
 
 from toolgen.model.database import Database
-from toolgen.policy.sql.grants import Spelling, fold_column
+from toolgen.policy.sql.grants import NameRules, fold_column
 from toolgen.policy.sql.placeholders import CALL, slot_number
 from toolgen.policy.sql.relations import Filtered
 
@@ -174,7 +174,7 @@ def key_conditions(place: Filtered, database: Database) -> list[exp.Expr]:
         return []
     alone = not query.args.get("joins") and not query.args.get("laterals") and not node.args.get("joins")
     alias = node.args.get("alias")
-    spelling = Spelling(database.dialect, database.table_names)
+    spelling = NameRules(database.dialect, database.table_names)
     name = spelling.alias(alias) if alias is not None else ""
     name = name or spelling.relation(exp.to_identifier(place.table.name, quoted=True))
     open_columns = {

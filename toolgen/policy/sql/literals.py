@@ -70,7 +70,7 @@ _IN_OPERANDS: Final = frozenset(
 
 
 def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> None:
-    """Raises `Refusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
+    """Raises `StatementRefusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
     if dialect == "mysql" and _EXECUTABLE.search(sql):
         _check_comments(sql, tokens)
     if dialect == "mysql":
@@ -272,7 +272,7 @@ _LOOSER: Final = (exp.Connector, exp.Filter, exp.PropertyEQ)
 
 
 def check_negations(root: exp.Expr) -> None:
-    """Raises `Refusal`, rule `syntax`."""
+    """Raises `StatementRefusal`, rule `syntax`."""
     for negation in root.find_all(exp.Not):
         around = negation.parent
         if isinstance(negation.this, _TESTS) and isinstance(around, _TIGHTER) and not isinstance(around, _LOOSER):
@@ -308,14 +308,14 @@ _CHAINED = frozenset(
 
 
 def check_characters(sql: str) -> None:
-    """Raises `Refusal` for a text that is too long, or holds what belongs in none."""
+    """Raises `StatementRefusal` for a text that is too long, or holds what belongs in none."""
     if len(sql) > MAX_LENGTH:
         refuse("too-long", f"the statement is longer than {MAX_LENGTH} characters", "ask for less at once")
     _refuse_controls(sql)
 
 
 def check_tokens(tokens: Sequence[Token]) -> None:
-    """Raises `Refusal` for the tokens of one statement that are too many, too deep, or read differently by others."""
+    """Raises `StatementRefusal` for the tokens of one statement that are too many, too deep, or read differently by others."""
     _refuse_deep(tokens)
     _refuse_open_joins(tokens)
     _refuse_cast_paths(tokens)

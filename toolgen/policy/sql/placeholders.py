@@ -92,7 +92,7 @@ class Placeholders:
     def at(self, tokens: Sequence[Token], index: int) -> tuple[int, int] | None:
         """The position of the parameter (from 0) and the number of tokens, when a placeholder begins at `index`.
 
-        Raises `Refusal` for a number out of range, too many, and two styles in one statement.
+        Raises `StatementRefusal` for a number out of range, too many, and two styles in one statement.
         """
         if tokens[index].token_type not in _SIGNS:
             return None

@@ -20,20 +20,20 @@ from toolgen.model.schema import Json
 from toolgen.model.verdict import Deny
 from toolgen.policy.sql.grants import SqlScope
 from toolgen.policy.sql.json_paths import check_path
-from toolgen.policy.sql.label_comparisons import Comparison, label_note
+from toolgen.policy.sql.label_comparisons import LabelComparison, label_note
 from toolgen.policy.sql.pagination import page_of
 from toolgen.policy.sql.placeholders import slot_number
-from toolgen.policy.sql.refusal import Refusal, refuse, shown
+from toolgen.policy.sql.refusal import StatementRefusal, refuse, shown
 from toolgen.policy.sql.scope import Misfit
 from toolgen.policy.sql.text import parse
 
 __all__ = [
     "MAX_OFFSET",
     "Attribute",
-    "Plan",
+    "ResultShape",
     "Sent",
-    "Shape",
     "Slot",
+    "StatementPlan",
     "bound",
     "shape_of",
     "slots_of",
@@ -70,7 +70,7 @@ class Attribute(Struct, frozen=True, kw_only=True):
 Slot: TypeAlias = Sent | Attribute
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class StatementPlan(Struct, frozen=True, kw_only=True):
     """Everything about a statement that does not depend on values: what the cache keeps."""
 
     sql: str
@@ -91,7 +91,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()  # of the columns, where only values would tell
     table_names: str = ""  # as of the database
     advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
-    comparisons: tuple[Comparison, ...] = ()  # that may be with a text that the schema does not have
+    comparisons: tuple[LabelComparison, ...] = ()  # that may be with a text that the schema does not have
     paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
     row_notes: tuple[str, ...] = ()  # as of the statement
 
@@ -110,13 +110,13 @@ def slots_of(
 
 
 def bound(
-    plan: Plan,
+    plan: StatementPlan,
     parameters: Sequence[Json],
     scope: SqlScope,
     attributes: Mapping[str, object],
     types: Sequence[str] = (),
 ) -> Statement:
-    """The plan with values. Raises `Refusal` for a wrong number of parameters, one that is no plain value, or a missing attribute.
+    """The plan with values. Raises `StatementRefusal` for a wrong number of parameters, one that is no plain value, or a missing attribute.
 
     `types` are the declared JSON types of the parameters, if they have some.
     """
@@ -176,7 +176,11 @@ def bound(
 
 
 def _values(
-    plan: Plan, slots: Iterable[Slot], parameters: Sequence[Json], scope: SqlScope, attributes: Mapping[str, object]
+    plan: StatementPlan,
+    slots: Iterable[Slot],
+    parameters: Sequence[Json],
+    scope: SqlScope,
+    attributes: Mapping[str, object],
 ) -> tuple[tuple[Json, ...], bool]:
     """The value of each placeholder, and whether the policy's limit stands in place of a larger one."""
     values: list[Json] = []
@@ -198,7 +202,7 @@ def _types_of(slots: Iterable[Slot], types: Sequence[str]) -> tuple[str, ...]:
     return tuple(types[slot.index] if isinstance(slot, Sent) else "" for slot in slots) if types else ()
 
 
-def _check_lengths(plan: Plan, parameters: Sequence[Json]) -> None:
+def _check_lengths(plan: StatementPlan, parameters: Sequence[Json]) -> None:
     total = 0
     for index, value in enumerate(parameters):
         items = value if isinstance(value, list) else [value]
@@ -273,14 +277,14 @@ def _refuse_misfit(name: str, value: Misfit) -> NoReturn:
     )
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class ResultShape(Struct, frozen=True, kw_only=True):
     """`parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
 
     parameters: tuple[str, ...]
     columns: tuple[str, ...]
 
 
-def shape_of(sql: str, dialect: DialectName) -> Shape | Deny:
+def shape_of(sql: str, dialect: DialectName) -> ResultShape | Deny:
     """Reads a query whose placeholders are `:name`s and whose columns all have a name. Checks nothing else; `guard` does."""
     try:
         parsed = parse(sql, dialect)
@@ -288,8 +292,8 @@ def shape_of(sql: str, dialect: DialectName) -> Shape | Deny:
             refuse(
                 "parameters", "the placeholders are not written as :name", "write the parameter's name behind a colon"
             )
-        return Shape(parameters=parsed.names, columns=_columns(parsed.root))
-    except Refusal as refusal:
+        return ResultShape(parameters=parsed.names, columns=_columns(parsed.root))
+    except StatementRefusal as refusal:
         return refusal.verdict()
 
 

@@ -7,12 +7,12 @@ from typing import NoReturn
 from toolgen.model.excerpt import bounded
 from toolgen.model.verdict import Deny
 
-__all__ = ["Refusal", "refuse", "shown"]
+__all__ = ["StatementRefusal", "refuse", "shown"]
 
 _MAX_NAME_LENGTH = 64
 
 
-class Refusal(Exception):  # noqa: N818  a verdict on its way, not an error
+class StatementRefusal(Exception):  # noqa: N818  a verdict on its way, not an error
     """A statement is not understood or not allowed. `rule` is the id after `sql:` in the verdict."""
 
     def __init__(self, rule: str, reason: str, suggestion: str) -> None:
@@ -28,7 +28,7 @@ class Refusal(Exception):  # noqa: N818  a verdict on its way, not an error
 
 def refuse(rule: str, reason: str, suggestion: str) -> NoReturn:
     """Ends the guard's work on this statement."""
-    raise Refusal(rule, reason, suggestion)
+    raise StatementRefusal(rule, reason, suggestion)
 
 
 def shown(name: str) -> str:

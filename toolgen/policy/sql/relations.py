@@ -21,8 +21,8 @@ from toolgen.model.database import Database, Table
 from toolgen.policy.sql.grants import (
     DEFAULT_SCHEMA,
     ByIdentity,
+    NameRules,
     Names,
-    Spelling,
     SqlScope,
     TableScope,
     find_table,
@@ -31,10 +31,10 @@ from toolgen.policy.sql.grants import (
     visible_columns,
 )
 
-__all__ = ["Filtered", "Granted", "GrantedTable", "Relation", "Scope", "complete_groups", "granted"]
+__all__ = ["Filtered", "Granted", "GrantedTable", "QueryRelation", "SelectScope", "complete_groups", "granted"]
 
 
-class Relation(Struct, kw_only=True):
+class QueryRelation(Struct, kw_only=True):
     """Something in a FROM clause. `hidden` are folded names it has and the principal may not use."""
 
     alias: str
@@ -50,18 +50,18 @@ class Relation(Struct, kw_only=True):
     narrowed: bool = False  # it is read through a subquery of what may be seen
 
 
-class Scope(Struct, kw_only=True):
+class SelectScope(Struct, kw_only=True):
     """The names in reach of one SELECT. `outer` is the query around it, when that is in reach at all."""
 
-    outer: Scope | None
-    relations: list[Relation] = []
+    outer: SelectScope | None
+    relations: list[QueryRelation] = []
     aliases: frozenset[str] = frozenset()
     computed: bool = False  # a column of the result has no name but the engine's
     lambdas: frozenset[str] = frozenset()
     clause: str = ""  # of the SELECT, as the parser calls it, that is looked at; "on" for a join's condition
 
-    def chain(self) -> Iterator[Scope]:
-        scope: Scope | None = self
+    def chain(self) -> Iterator[SelectScope]:
+        scope: SelectScope | None = self
         while scope is not None:
             yield scope
             scope = scope.outer
@@ -109,7 +109,7 @@ class GrantedTable(Struct, frozen=True, kw_only=True):
 class Granted:
     """Every table of a scope that the database has."""
 
-    def __init__(self, database: Database, scope: SqlScope, spelling: Spelling) -> None:
+    def __init__(self, database: Database, scope: SqlScope, spelling: NameRules) -> None:
         """`schema` is the folded name of the one where tables without a schema are."""
         default = DEFAULT_SCHEMA[database.dialect] or database.name
         self.schema = _folded(default, spelling)
@@ -152,12 +152,12 @@ def granted(database: Database, scope: SqlScope) -> Granted:
     """The tables of a scope, worked out once."""
     known = _KNOWN.get(database, scope)
     if known is None:
-        known = Granted(database, scope, Spelling(database.dialect, database.table_names))
+        known = Granted(database, scope, NameRules(database.dialect, database.table_names))
         _KNOWN.put(database, scope, known)
     return known
 
 
-def _folded(name: str, spelling: Spelling) -> str:
+def _folded(name: str, spelling: NameRules) -> str:
     return spelling.relation(exp.to_identifier(name, quoted=True)) if name else ""
 
 
@@ -174,7 +174,7 @@ _CLAUSES: Final = ("expressions", "having", "order", "distinct", "windows")
 _UNGROUPED: Final = re.compile(r"json$|xml|point|line|lseg|box|path|polygon|circle", re.IGNORECASE)
 
 
-def complete_groups(select: exp.Select, scope: Scope, spelling: Spelling) -> None:
+def complete_groups(select: exp.Select, scope: SelectScope, spelling: NameRules) -> None:
     """Adds to a plain GROUP BY what the query uses of the tables whose primary key is in it."""
     group = select.args.get("group")
     narrowed = [relation for relation in scope.relations if relation.narrowed and relation.table and relation.alias]
@@ -202,14 +202,14 @@ def _grouped(select: exp.Select, group: exp.Expr) -> Iterator[exp.Column]:
             yield bare
 
 
-def _belongs(column: exp.Column, relation: Relation, spelling: Spelling) -> bool:
+def _belongs(column: exp.Column, relation: QueryRelation, spelling: NameRules) -> bool:
     qualifier = column.args.get("table")
     if qualifier is not None:
         return spelling.relation(qualifier) == relation.alias
     return spelling.column(column) in relation.names
 
 
-def _used(select: exp.Select, relation: Relation, spelling: Spelling) -> list[str]:
+def _used(select: exp.Select, relation: QueryRelation, spelling: NameRules) -> list[str]:
     """Names of the relation's columns in the clauses that must not name ungrouped ones, those of subqueries included, in order."""
     found: dict[str, None] = {}
     comparable = {

@@ -21,9 +21,9 @@ from toolgen.policy.sql.dialects.duckdb_columns import is_selector
 from toolgen.policy.sql.dialects.mysql_sequences import is_sequence
 from toolgen.policy.sql.functions import KEYWORD_ARGUMENTS, TABLE_FUNCTIONS
 from toolgen.policy.sql.grammar import called
-from toolgen.policy.sql.grants import DEFAULT_SCHEMA, Names, Spelling, SqlScope, fold, full_name, name_of, renamed
+from toolgen.policy.sql.grants import DEFAULT_SCHEMA, NameRules, Names, SqlScope, fold, full_name, name_of, renamed
 from toolgen.policy.sql.refusal import refuse, shown
-from toolgen.policy.sql.relations import Filtered, GrantedTable, Relation, Scope, complete_groups, granted
+from toolgen.policy.sql.relations import Filtered, GrantedTable, QueryRelation, SelectScope, complete_groups, granted
 
 __all__ = ["Resolver"]
 
@@ -51,7 +51,7 @@ class Resolver:
     def __init__(self, database: Database, scope: SqlScope) -> None:
         self._database = database
         self._dialect = database.dialect
-        self._spelling = Spelling(database.dialect, database.table_names)
+        self._spelling = NameRules(database.dialect, database.table_names)
         self._granted = granted(database, scope)
         self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
         self._queries = 0
@@ -61,7 +61,7 @@ class Resolver:
         self.filtered: list[Filtered] = []
 
     def resolve(self, root: exp.Expr) -> None:
-        """Checks every name and expands every `*`, in place. Raises `Refusal`."""
+        """Checks every name and expands every `*`, in place. Raises `StatementRefusal`."""
         names = self._query(root, None, {})
         query = root
         while isinstance(query, (exp.SetOperation, exp.Subquery)):
@@ -79,7 +79,7 @@ class Resolver:
 
     # queries
 
-    def _query(self, node: exp.Expr, outer: Scope | None, ctes: _Ctes) -> Names:
+    def _query(self, node: exp.Expr, outer: SelectScope | None, ctes: _Ctes) -> Names:
         self._queries += 1
         if self._queries > _MAX_QUERIES:
             refuse("too-deep", f"there are more than {_MAX_QUERIES} queries in the statement", "ask for less at once")
@@ -104,21 +104,21 @@ class Resolver:
                 return self._values(node, outer, ctes)
         return refuse("not-a-query", "something other than a query stands where a query belongs", "write a SELECT")
 
-    def _tail(self, node: exp.Expr, outer: Scope | None, names: Names, ctes: _Ctes) -> None:
+    def _tail(self, node: exp.Expr, outer: SelectScope | None, names: Names, ctes: _Ctes) -> None:
         """ORDER BY, LIMIT and OFFSET of a set operation see its output columns only."""
-        scope = Scope(outer=outer, relations=[Relation(alias="", names=names)])
+        scope = SelectScope(outer=outer, relations=[QueryRelation(alias="", names=names)])
         for clause in ("order", "limit", "offset"):
             self._expressions([node.args.get(clause)], scope, ctes)
 
-    def _values(self, node: exp.Values, outer: Scope | None, ctes: _Ctes) -> Names:
-        self._expressions(node.expressions, Scope(outer=outer), ctes)
+    def _values(self, node: exp.Values, outer: SelectScope | None, ctes: _Ctes) -> Names:
+        self._expressions(node.expressions, SelectScope(outer=outer), ctes)
         first = node.expressions[0] if node.expressions else None
         width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
         start = 0 if self._dialect in {"mysql", "duckdb"} else 1
         prefix = "col" if self._dialect == "duckdb" else "column_" if self._dialect == "mysql" else "column"
         return tuple(f"{prefix}{start + index}" for index in range(width))
 
-    def _with(self, node: exp.Expr, outer: Scope | None, ctes: _Ctes) -> _Ctes:
+    def _with(self, node: exp.Expr, outer: SelectScope | None, ctes: _Ctes) -> _Ctes:
         clause = node.args.get("with_")
         if clause is None:
             return ctes
@@ -179,7 +179,9 @@ class Resolver:
             names = tuple(self._spelling.column(one) for one in added if isinstance(one, exp.Identifier))
             known[last] = _Common(name=common.name, columns=(*common.columns, *names))
 
-    def _cte(self, cte: exp.Expr, alias: exp.Identifier, outer: Scope | None, known: _Ctes, recursive: bool) -> Names:
+    def _cte(
+        self, cte: exp.Expr, alias: exp.Identifier, outer: SelectScope | None, known: _Ctes, recursive: bool
+    ) -> Names:
         """A recursive one sees itself, with the columns of its first branch; SQLite does not need the word RECURSIVE for that."""
         body = cte.this
         if (
@@ -195,8 +197,8 @@ class Resolver:
             return left
         return self._query(body, outer, known)
 
-    def _select(self, node: exp.Select, outer: Scope | None, ctes: _Ctes) -> Names:
-        scope = Scope(outer=outer)
+    def _select(self, node: exp.Select, outer: SelectScope | None, ctes: _Ctes) -> Names:
+        scope = SelectScope(outer=outer)
         sources = [node.args["from_"].this] if node.args.get("from_") else []
         joins = node.args.get("joins") or []
         for source in (*sources, *(join.this for join in joins), *(node.args.get("laterals") or [])):
@@ -230,7 +232,7 @@ class Resolver:
 
     # sources
 
-    def _source(self, node: exp.Expr, scope: Scope, outer: Scope | None, ctes: _Ctes) -> None:
+    def _source(self, node: exp.Expr, scope: SelectScope, outer: SelectScope | None, ctes: _Ctes) -> None:
         match node:
             case exp.Table() if isinstance(node.this, exp.Identifier):
                 self._table(node, scope, ctes)
@@ -269,13 +271,13 @@ class Resolver:
             case _:
                 refuse("syntax", "something other than a table stands in FROM", "name a table")
 
-    def _nested_joins(self, node: exp.Expr, scope: Scope, outer: Scope | None, ctes: _Ctes) -> None:
+    def _nested_joins(self, node: exp.Expr, scope: SelectScope, outer: SelectScope | None, ctes: _Ctes) -> None:
         joins = node.args.get("joins") or []
         for join in joins:
             self._source(join.this, scope, outer, ctes)
         self._joins(joins, scope, ctes)
 
-    def _table(self, node: exp.Table, scope: Scope, ctes: _Ctes) -> None:
+    def _table(self, node: exp.Table, scope: SelectScope, ctes: _Ctes) -> None:
         schema = node.args.get("db")
         folded = self._spelling.relation(node.this)
         alias_node = node.args.get("alias")
@@ -296,7 +298,7 @@ class Resolver:
             names = renamed(common.columns, self._spelling.alias_columns(alias_node))
             self._add(
                 scope,
-                Relation(
+                QueryRelation(
                     alias=self._spelling.alias(alias_node) or folded,
                     names=names,
                     whole=True,
@@ -322,7 +324,9 @@ class Resolver:
             refuse("syntax", "the columns of a table are renamed in FROM", "rename them in the SELECT list")
         self._granted_table(node, found, scope, alias_node)
 
-    def _granted_table(self, node: exp.Table, found: GrantedTable, scope: Scope, alias_node: exp.Expr | None) -> None:
+    def _granted_table(
+        self, node: exp.Table, found: GrantedTable, scope: SelectScope, alias_node: exp.Expr | None
+    ) -> None:
         table = found.table
         self.tables.add(full_name(table))
         default = table.schema or DEFAULT_SCHEMA[self._dialect]
@@ -344,7 +348,7 @@ class Resolver:
             )
         self._add(
             scope,
-            Relation(
+            QueryRelation(
                 alias=self._spelling.alias(alias_node) or found.name,
                 names=found.names,
                 hidden=found.hidden,
@@ -356,7 +360,7 @@ class Resolver:
             ),
         )
 
-    def _table_function(self, node: exp.Expr, call: exp.Expr, scope: Scope, ctes: _Ctes) -> None:
+    def _table_function(self, node: exp.Expr, call: exp.Expr, scope: SelectScope, ctes: _Ctes) -> None:
         if isinstance(call, exp.JSONTable):
             self._expressions([call.this], scope, ctes)
             declared = tuple(self._spelling.column(column) for column in _declared(call.args["schema"]))
@@ -371,7 +375,7 @@ class Resolver:
             names = self._declared_columns(node.args.get("alias"), name)
         self._function_relation(node, name, names, scope, "ordinality" * bool(node.args.get("ordinality")))
 
-    def _rows_from(self, node: exp.Table, scope: Scope, ctes: _Ctes) -> None:
+    def _rows_from(self, node: exp.Table, scope: SelectScope, ctes: _Ctes) -> None:
         """`ROWS FROM (f(x), g(y)) WITH ORDINALITY`: the columns of all functions side by side."""
         names: list[str] = []
         for function in node.args["rows_from"]:
@@ -391,7 +395,7 @@ class Resolver:
             refuse("syntax", f"{shown(name)} needs an alias that declares its columns", f"write {name}(…) AS x(a int)")
         return tuple(self._spelling.column(column.this) for column in columns)
 
-    def _unnest(self, node: exp.Expr, call: exp.Unnest, scope: Scope, ctes: _Ctes) -> None:
+    def _unnest(self, node: exp.Expr, call: exp.Unnest, scope: SelectScope, ctes: _Ctes) -> None:
         self._expressions(call.expressions, scope, ctes)
         counter = call.args.get("offset")
         ordinality = (
@@ -399,7 +403,7 @@ class Resolver:
         )
         self._function_relation(node, "unnest", tuple("unnest" for _ in call.expressions), scope, ordinality)
 
-    def _function_relation(self, node: exp.Expr, name: str, names: Names, scope: Scope, ordinality: str) -> None:
+    def _function_relation(self, node: exp.Expr, name: str, names: Names, scope: SelectScope, ordinality: str) -> None:
         alias_node = node.args.get("alias")
         alias = self._spelling.alias(alias_node)
         columns = self._spelling.alias_columns(alias_node)
@@ -411,16 +415,18 @@ class Resolver:
             names = (*names, ordinality)
         self._add(
             scope,
-            Relation(alias=alias or name, names=renamed(names, columns), whole=True, identifier=name_of(alias_node)),
+            QueryRelation(
+                alias=alias or name, names=renamed(names, columns), whole=True, identifier=name_of(alias_node)
+            ),
         )
 
-    def _derived(self, node: exp.Expr, names: Names, scope: Scope, name: str = "") -> None:
+    def _derived(self, node: exp.Expr, names: Names, scope: SelectScope, name: str = "") -> None:
         alias_node = node.args.get("alias")
         alias = self._spelling.alias(alias_node) or name
         columns = renamed(names, self._spelling.alias_columns(alias_node))
-        self._add(scope, Relation(alias=alias, names=columns, whole=bool(alias), identifier=name_of(alias_node)))
+        self._add(scope, QueryRelation(alias=alias, names=columns, whole=bool(alias), identifier=name_of(alias_node)))
 
-    def _add(self, scope: Scope, relation: Relation) -> None:
+    def _add(self, scope: SelectScope, relation: QueryRelation) -> None:
         if relation.alias and any(other.alias == relation.alias for other in scope.relations):
             refuse("ambiguous", f"{shown(relation.alias)} stands twice in one FROM", "give each table its own alias")
         if self._spelling.unsure:
@@ -435,7 +441,7 @@ class Resolver:
             refuse("too-deep", f"there are {asked}", "ask for less at once")
         scope.relations.append(relation)
 
-    def _refuse_case(self, alias: str, scope: Scope) -> None:
+    def _refuse_case(self, alias: str, scope: SelectScope) -> None:
         """Where nobody knows whether the server tells them apart, no two aliases in reach differ in case alone."""
         names = {other.alias for around in scope.chain() for other in around.relations if other.alias != alias}
         if alias and fold("mysql", alias) in {fold("mysql", name) for name in names}:
@@ -445,7 +451,7 @@ class Resolver:
                 "give each table an alias of its own; the operator can build again, which asks the server whether case matters",
             )
 
-    def _joins(self, joins: Sequence[exp.Expr], scope: Scope, ctes: _Ctes) -> None:
+    def _joins(self, joins: Sequence[exp.Expr], scope: SelectScope, ctes: _Ctes) -> None:
         for join in joins:
             self._expressions([join.args.get("on")], scope, ctes)
             for identifier in join.args.get("using") or []:
@@ -453,7 +459,7 @@ class Resolver:
             if str(join.args.get("method") or "").upper() == "NATURAL":
                 self._columns.natural(scope)
 
-    def _expressions(self, nodes: Iterable[object], scope: Scope, ctes: _Ctes) -> None:
+    def _expressions(self, nodes: Iterable[object], scope: SelectScope, ctes: _Ctes) -> None:
         """Every name below these nodes; nested queries are resolved in scopes of their own."""
         stack = [node for node in nodes if isinstance(node, exp.Expr)]
         while stack:
@@ -481,13 +487,13 @@ class Resolver:
                 case _:
                     stack.extend(node.iter_expressions())
 
-    def _lambda(self, node: exp.Lambda, scope: Scope, ctes: _Ctes) -> None:
+    def _lambda(self, node: exp.Lambda, scope: SelectScope, ctes: _Ctes) -> None:
         names = frozenset(self._spelling.column(name) for name in node.expressions)
-        self._expressions([node.this], Scope(outer=scope, lambdas=names), ctes)
+        self._expressions([node.this], SelectScope(outer=scope, lambdas=names), ctes)
 
-    def _comprehension(self, node: exp.Comprehension, scope: Scope, ctes: _Ctes) -> None:
+    def _comprehension(self, node: exp.Comprehension, scope: SelectScope, ctes: _Ctes) -> None:
         self._expressions([node.args["iterator"]], scope, ctes)
-        inner = Scope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
+        inner = SelectScope(outer=scope, lambdas=frozenset({self._spelling.column(node.expression)}))
         self._expressions([node.this, node.args.get("condition")], inner, ctes)
 
 

@@ -19,7 +19,7 @@ from toolgen.policy.sql.filters import attributes_of, columns_of, read_filter
 from toolgen.policy.sql.grammar import called
 from toolgen.policy.sql.grants import SqlScope, TableScope, find_table, fold_column, unknown_names, visible
 from toolgen.policy.sql.placeholders import slot_number
-from toolgen.policy.sql.refusal import Refusal
+from toolgen.policy.sql.refusal import StatementRefusal
 
 __all__ = [
     "Misfit",
@@ -47,7 +47,7 @@ def check_scope(scope: SqlScope, database: Database) -> list[str]:
             continue
         try:
             columns_of(read_filter(table_scope.rows, database.dialect)[0], table, database.dialect)
-        except Refusal as error:
+        except StatementRefusal as error:
             found.append(f"the row filter of table {name!r} cannot be used: {error.reason}; {error.suggestion}")
     sizes = {
         "max_rows": scope.max_rows,
@@ -81,7 +81,7 @@ def compared_kinds(scope: SqlScope, database: Database) -> Mapping[str, frozense
     """What each attribute is compared with in the filters of a scope: `text`, `number`, `truth`, `plain` (a text or a number), or several.
     Of others nothing is known.
 
-    Raises `Refusal` for a filter that cannot be read.
+    Raises `StatementRefusal` for a filter that cannot be read.
     """
     found: dict[str, frozenset[str]] = {}
     for name, entry in scope.tables.items():

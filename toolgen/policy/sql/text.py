@@ -31,7 +31,7 @@ from toolgen.policy.sql.normalize import settle
 from toolgen.policy.sql.placeholders import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.policy.sql.refusal import refuse, shown
 
-__all__ = ["CHANGES", "QUERIES", "SLOT", "Parsed", "parse", "render", "slot_number"]
+__all__ = ["CHANGES", "QUERIES", "SLOT", "ParsedStatement", "parse", "render", "slot_number"]
 
 _Writer: TypeAlias = Callable[[Generator, exp.Expr], str]
 
@@ -193,7 +193,7 @@ CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
 """What a statement may begin with: one that reads, and one that changes a table."""
 
 
-class Parsed(Struct, frozen=True, kw_only=True):
+class ParsedStatement(Struct, frozen=True, kw_only=True):
     """A tree nobody has checked yet.
 
     `asked` is how many parameters the text has placeholders for, `names` the names of those that have one, in order, and `style` how
@@ -206,10 +206,10 @@ class Parsed(Struct, frozen=True, kw_only=True):
     style: str = ""
 
 
-def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES) -> Parsed:
+def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES) -> ParsedStatement:
     """The one statement in `sql`, which begins with one of `starts`.
 
-    Raises `Refusal` for text that is too long, too deep, more than one statement or another kind of it.
+    Raises `StatementRefusal` for text that is too long, too deep, more than one statement or another kind of it.
     """
     check_characters(sql)
     if (rewrite := RECORDS[dialect].text_rewrite) is not None:
@@ -236,7 +236,7 @@ def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES
     check_negations(trees[0])
     cut_names(trees[0], tokens, dialect)
     entitle(trees[0], texts)
-    return Parsed(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
+    return ParsedStatement(root=trees[0], asked=placeholders.asked, names=placeholders.names, style=placeholders.style)
 
 
 @cache
@@ -329,7 +329,7 @@ def _one_statement(tokens: list[Token], dialect: DialectName, starts: frozenset[
 def render(root: exp.Expr, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
     """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it.
 
-    The text is parsed once more and must give the same tree. Raises `Refusal` when it does not. The tree is of no use afterwards.
+    The text is parsed once more and must give the same tree. Raises `StatementRefusal` when it does not. The tree is of no use afterwards.
     """
     checked = hash(root)  # sqlglot compares trees by it; the generator may change the one it writes out
     try:

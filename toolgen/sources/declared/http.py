@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolgen.errors import DescriptionError
-from toolgen.functions.resource import Export, Fault, Request, read_resource
+from toolgen.functions.resource import Export, ExportFault, RequestTemplate, read_resource
 from toolgen.model.http import is_gateway_header
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.names import join, nearest
 from toolgen.model.tool import Effect, HttpBinding, HttpBody, HttpConstant, HttpParameter, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 
 __all__ = ["problem_of", "read_requests"]
 
@@ -28,7 +28,7 @@ _CREDENTIAL = re.compile(r"(?:token|secret|password|credential|authorization|api
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
-def read_requests(config: SourceConfig) -> Reading:
+def read_requests(config: SourceConfig) -> SourceReading:
     """Raises `DescriptionError` for a file that is no resource; a request that cannot be meant is a problem with its line."""
     resource = read_resource(Path(config.resource), config.name)
     server = config.server or resource.base
@@ -43,11 +43,11 @@ def read_requests(config: SourceConfig) -> Reading:
         try:
             tools.append(_tool(config, export, server))
         except ValueError as error:
-            problems.append(problem_of(config.name, Fault(where=export.where, message=f"{export.name}: {error}")))
+            problems.append(problem_of(config.name, ExportFault(where=export.where, message=f"{export.name}: {error}")))
     info = SourceInfo(
         kind="openapi", digest=resource.digest, title=config.name, version="", security_schemes=dict(config.api.ways)
     )
-    return Reading(
+    return SourceReading(
         info=info,
         tools=tuple(tools),
         problems=tuple(problems),
@@ -60,7 +60,7 @@ def read_requests(config: SourceConfig) -> Reading:
     )
 
 
-def problem_of(source: str, fault: Fault) -> Problem:
+def problem_of(source: str, fault: ExportFault) -> Problem:
     """An error that costs one export its tool."""
     message = f"{fault.where}: {fault.message}; the export has no tool"
     return Problem(level="error", source=source, origin=fault.where, code="bad_export", message=message)
@@ -112,7 +112,7 @@ class _Binding:
         self._required = required
         self.used: set[str] = set()
 
-    def path(self, request: Request) -> Iterator[HttpParameter]:
+    def path(self, request: RequestTemplate) -> Iterator[HttpParameter]:
         """The placeholders of the path, which all have to be given."""
         if not request.path.startswith("/") or "?" in request.path or "#" in request.path:
             raise ValueError("request: path begins with / and has no query")
@@ -124,19 +124,19 @@ class _Binding:
                 raise ValueError(f"{name} stands in the path, so it must be required")
             yield HttpParameter(argument=name, in_="path", name=name, style="simple", explode=False, required=True)
 
-    def query(self, request: Request) -> Iterator[HttpParameter | HttpConstant]:
+    def query(self, request: RequestTemplate) -> Iterator[HttpParameter | HttpConstant]:
         """What stands behind the question mark."""
         for name, value in request.query.items():
             yield self._placed("query", "form", name, value)
 
-    def headers(self, request: Request) -> Iterator[HttpParameter | HttpConstant]:
+    def headers(self, request: RequestTemplate) -> Iterator[HttpParameter | HttpConstant]:
         """Headers that are no credential and that the gateway does not set itself."""
         for name, value in request.headers.items():
             if not _TOKEN.match(name) or is_gateway_header(name):
                 raise ValueError(f"headers: {name[:40]} is the gateway's own, or no name of a header")
             yield self._placed("header", "simple", name, value)
 
-    def body(self, request: Request, method: str) -> HttpBody | None:
+    def body(self, request: RequestTemplate, method: str) -> HttpBody | None:
         """JSON: one argument, or an object whose members are arguments."""
         if not request.body:
             return None

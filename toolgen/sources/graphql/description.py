@@ -35,22 +35,22 @@ from toolgen.files import read_file
 from toolgen.model.graphql_schema import Graph, GraphArgument, GraphField, GraphType, named
 from toolgen.model.schema import Schema
 from toolgen.sources.graphql.introspection import introspect, parse_introspection
-from toolgen.sources.graphql.repair import Dropped, Fault, prose, repair
+from toolgen.sources.graphql.repair import DescriptionFault, DroppedField, prose, repair
 
-__all__ = ["MAX_SIZE", "Description", "graph_of", "is_url", "load_description"]
+__all__ = ["MAX_SIZE", "SchemaDescription", "graph_of", "is_url", "load_description"]
 
 MAX_SIZE = 64 * 1024 * 1024
 _TOKENS = 4_000_000  # GitHub's schema has about 300,000
 _MAX_REASON_LENGTH = 300
 
 
-class Description(Struct, frozen=True, kw_only=True):
+class SchemaDescription(Struct, frozen=True, kw_only=True):
     """A schema that can be generated from. `dropped` are fields whose types the description never defines."""
 
     schema: GraphQLSchema
     digest: str  # of the bytes as read
-    faults: tuple[Fault, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    faults: tuple[DescriptionFault, ...] = ()
+    dropped: tuple[DroppedField, ...] = ()
 
 
 def is_url(location: str) -> bool:
@@ -58,7 +58,7 @@ def is_url(location: str) -> bool:
     return urlsplit(location).scheme in {"http", "https"}
 
 
-def load_description(location: str) -> Description:
+def load_description(location: str) -> SchemaDescription:
     """Reads SDL, an introspection result (bare or below `data`) or, from a URL, a live endpoint's introspection.
 
     Raises `DescriptionError` when there is nothing in it a schema could be built from.
@@ -87,7 +87,7 @@ def _is_json(raw: bytes) -> bool:
     return raw.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in {b'"', b"}"}
 
 
-def _from_sdl(raw: bytes, where: str) -> Description:
+def _from_sdl(raw: bytes, where: str) -> SchemaDescription:
     try:
         text = raw.decode("utf-8-sig")
         document = parse(text, max_lexical_tokens=_TOKENS)
@@ -101,10 +101,10 @@ def _from_sdl(raw: bytes, where: str) -> Description:
         schema = build_ast_schema(repaired.document, assume_valid=True, assume_valid_sdl=True)
     except (GraphQLError, TypeError, ValueError, RecursionError) as error:
         raise DescriptionError(f"no schema can be built from it: {_reason(error)}", where=where) from error
-    return Description(schema=schema, digest=_sha256(raw), faults=repaired.faults, dropped=repaired.dropped)
+    return SchemaDescription(schema=schema, digest=_sha256(raw), faults=repaired.faults, dropped=repaired.dropped)
 
 
-def _from_introspection(raw: bytes, where: str) -> Description:
+def _from_introspection(raw: bytes, where: str) -> SchemaDescription:
     suggestion = "save the whole answer to the introspection query, or write the schema as SDL"
     try:
         document: Any = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"))
@@ -128,7 +128,7 @@ def _from_introspection(raw: bytes, where: str) -> Description:
         raise DescriptionError(
             f"no schema can be built from it: {_reason(error)}", where=where, suggestion=suggestion
         ) from error
-    return Description(schema=schema, digest=_sha256(raw), faults=faults)
+    return SchemaDescription(schema=schema, digest=_sha256(raw), faults=faults)
 
 
 def _touch(schema: GraphQLSchema) -> None:

@@ -38,7 +38,7 @@ from toolgen.model.shown_schema import is_large
 from toolgen.sources.graphql.repair import gist, prose
 from toolgen.sources.graphql.scalars import input_scalar
 
-__all__ = ["Inputs", "TooLargeError", "Wording", "is_required"]
+__all__ = ["InputTooLargeError", "Inputs", "Wording", "is_required"]
 
 _PREFIX = "#/$defs/"
 _MAX_COUNT = 60  # definitions; they may be nested one in another
@@ -137,7 +137,7 @@ class _Found(Struct):
     types: dict[str, _Definable] = {}
 
 
-class TooLargeError(Exception):
+class InputTooLargeError(Exception):
     """The arguments of one operation need more types than a tool can carry."""
 
 
@@ -154,7 +154,7 @@ class Inputs:
         self._references: dict[str, dict[str, _Definable]] = {}
 
     def arguments(self, members: Mapping[str, GraphQLArgument]) -> Schema:
-        """The input schema of a tool that takes these arguments. Raises `TooLargeError`."""
+        """The input schema of a tool that takes these arguments. Raises `InputTooLargeError`."""
         found = _Found(self._wording)
         schema: Schema = _object(members, found)
         definitions = self._closure(found.types)
@@ -175,7 +175,7 @@ class Inputs:
             type_ = waiting.pop()
             if type_.name not in reached:
                 if len(reached) >= _MAX_DEFINITIONS:
-                    raise TooLargeError
+                    raise InputTooLargeError
                 reached.add(type_.name)
                 self._define(type_)
                 waiting.extend(self._references[type_.name].values())

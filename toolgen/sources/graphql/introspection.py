@@ -18,7 +18,7 @@ from graphql import GraphQLError, get_introspection_query, parse_const_value
 from msgspec import Struct
 
 from toolgen.errors import DescriptionError, connection_failure
-from toolgen.sources.graphql.repair import Fault, prose
+from toolgen.sources.graphql.repair import DescriptionFault, prose
 
 __all__ = ["introspect", "parse_introspection"]
 
@@ -182,7 +182,7 @@ class _Schema(msgspec.Struct, rename="camel"):
     description: str | None = None
 
 
-def parse_introspection(schema: object) -> tuple[Any, tuple[Fault, ...]]:
+def parse_introspection(schema: object) -> tuple[Any, tuple[DescriptionFault, ...]]:
     """The value of `__schema`, as graphql-core's `build_client_schema` takes it, and what was left out of it.
 
     Raises `msgspec.ValidationError`, which names the place, for another shape.
@@ -192,7 +192,7 @@ def parse_introspection(schema: object) -> tuple[Any, tuple[Fault, ...]]:
     return msgspec.to_builtins(parsed), faults
 
 
-def _drop_defaults(schema: _Schema) -> Iterator[Fault]:
+def _drop_defaults(schema: _Schema) -> Iterator[DescriptionFault]:
     """Takes out default values that are no GraphQL: some services print those of their own language."""
     for type_ in schema.types:
         yield from _drop_from(type_.input_fields or (), type_.name)
@@ -202,7 +202,7 @@ def _drop_defaults(schema: _Schema) -> Iterator[Fault]:
         yield from _drop_from(directive.args, f"@{directive.name}")
 
 
-def _drop_from(inputs: Iterable[_Input], owner: str) -> Iterator[Fault]:
+def _drop_from(inputs: Iterable[_Input], owner: str) -> Iterator[DescriptionFault]:
     for one in inputs:
         if one.default_value is None:
             continue
@@ -211,4 +211,4 @@ def _drop_from(inputs: Iterable[_Input], owner: str) -> Iterator[Fault]:
         except GraphQLError:
             one.default_value = None
             message = f"the default value of {one.name} is no GraphQL and was left out"
-            yield Fault(code="invalid_default", origin=owner, message=message)
+            yield DescriptionFault(code="invalid_default", origin=owner, message=message)

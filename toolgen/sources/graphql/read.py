@@ -1,4 +1,4 @@
-"""One GraphQL description in, a `Reading` out: a tool for every query and mutation, or a problem that says why not."""
+"""One GraphQL description in, a `SourceReading` out: a tool for every query and mutation, or a problem that says why not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, GraphQLBinding, GraphQLDocumentBinding, GraphQLSchemaBinding, Tool, seal
 from toolgen.sources.assigned_names import held_names, identity_of
-from toolgen.sources.base import Reading, SourceConfig
-from toolgen.sources.graphql.description import Description, graph_of, is_url, load_description
+from toolgen.sources.base import SourceConfig, SourceReading
+from toolgen.sources.graphql.description import SchemaDescription, graph_of, is_url, load_description
 from toolgen.sources.graphql.repair import prose
 from toolgen.sources.graphql.root_fields import (
     RootField,
@@ -48,7 +48,7 @@ _TYPES_INPUT: Schema = {
 _FILTERS = frozenset({"operations", "effects"})
 
 
-def read_graphql(config: SourceConfig) -> Reading:
+def read_graphql(config: SourceConfig) -> SourceReading:
     """Tools for the queries and mutations of SDL, an introspection result or a live endpoint, or for the operations of trusted files.
 
     With files, root fields become tools as well only where `include` names them. Raises `DescriptionError` for a description no schema
@@ -79,7 +79,7 @@ def read_graphql(config: SourceConfig) -> Reading:
     skipped = [_unheard(config.name, one) for one in fields if one not in heard]
     dropped = sum(problem.code == "unknown_type" and problem.level == "error" for problem in problems)
     tools = (*(one for one in made if isinstance(one, Tool)), *operations, *documents)
-    return Reading(
+    return SourceReading(
         info=SourceInfo(
             kind="graphql",
             digest=_digest(description.digest, trusted.files),
@@ -124,7 +124,7 @@ def _is_selectable(tool: Tool) -> bool:
     return isinstance(tool.binding, GraphQLBinding) and bool(tool.binding.fields)
 
 
-def _problems(source: str, description: Description, endpoint: str) -> Iterator[Problem]:
+def _problems(source: str, description: SchemaDescription, endpoint: str) -> Iterator[Problem]:
     for fault in description.faults:
         yield Problem(level="warning", source=source, origin=fault.origin, code=fault.code, message=fault.message)
     roots = {

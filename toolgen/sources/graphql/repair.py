@@ -52,7 +52,7 @@ from msgspec import Struct
 from toolgen.model.prompt_injection import visible
 from toolgen.model.short_text import cut
 
-__all__ = ["MAX_DESCRIPTION_LENGTH", "Dropped", "Fault", "Repaired", "gist", "prose", "repair"]
+__all__ = ["MAX_DESCRIPTION_LENGTH", "DescriptionFault", "DroppedField", "RepairedDocument", "gist", "prose", "repair"]
 
 MAX_DESCRIPTION_LENGTH = 1024  # what OpenAI accepts for a function; longer texts drown the ones that matter
 _SENTENCE = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
@@ -112,7 +112,7 @@ _Fielded: TypeAlias = (
 _AnyNode = TypeVar("_AnyNode", bound=Node)
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class DescriptionFault(Struct, frozen=True, kw_only=True):
     """Something a strict reader would refuse the description for, and that was read around."""
 
     code: str
@@ -120,7 +120,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Dropped(Struct, frozen=True, kw_only=True):
+class DroppedField(Struct, frozen=True, kw_only=True):
     """A field that cannot be kept, because something it is made of is not defined."""
 
     type: str
@@ -128,15 +128,15 @@ class Dropped(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Repaired(Struct, frozen=True, kw_only=True):
+class RepairedDocument(Struct, frozen=True, kw_only=True):
     """A document graphql-core builds a schema from."""
 
     document: DocumentNode
-    faults: tuple[Fault, ...]
-    dropped: tuple[Dropped, ...]
+    faults: tuple[DescriptionFault, ...]
+    dropped: tuple[DroppedField, ...]
 
 
-def repair(document: DocumentNode) -> Repaired:
+def repair(document: DocumentNode) -> RepairedDocument:
     """Keeps the last of several definitions of one field, as graphql-js does; turns an `extend` of nothing into a definition; takes out
     references to types that are not there, with the fields that need them."""
     faults = _faults(document)
@@ -145,31 +145,33 @@ def repair(document: DocumentNode) -> Repaired:
     kept = [node for node in map(pruner.definition, definitions) if node is not None]
     # graphql-core types `extend schema` as no definition, though it stands among a document's definitions.
     repaired = DocumentNode(definitions=cast("tuple[DefinitionNode, ...]", tuple(kept)))
-    return Repaired(document=repaired, faults=faults, dropped=tuple(pruner.dropped))
+    return RepairedDocument(document=repaired, faults=faults, dropped=tuple(pruner.dropped))
 
 
-def _faults(document: DocumentNode) -> tuple[Fault, ...]:
+def _faults(document: DocumentNode) -> tuple[DescriptionFault, ...]:
     """graphql-core's own judgement of the SDL, one fault per distinct message: a directive is used a thousand times."""
     # Unknown types are left to the pruner, which knows what became of them.
     rules = [rule for rule in specified_sdl_rules if rule is not KnownTypeNamesRule]
     if not validate_sdl(document, rules=rules):
         return ()
-    found: dict[str, Fault] = {}
+    found: dict[str, DescriptionFault] = {}
     for rule, code in _CODES.items():
         _collect(validate_sdl(document, rules=[rule]), code, found)
     _collect(validate_sdl(document, rules=[rule for rule in rules if rule not in _CODES]), "invalid_sdl", found)
     faults = list(found.values())
     if len(faults) > _MAX_FAULTS:
-        rest = Fault(code="invalid_sdl", origin="schema", message=f"and {len(faults) - _MAX_FAULTS} more faults")
+        rest = DescriptionFault(
+            code="invalid_sdl", origin="schema", message=f"and {len(faults) - _MAX_FAULTS} more faults"
+        )
         faults = [*faults[:_MAX_FAULTS], rest]
     return tuple(faults)
 
 
-def _collect(errors: Iterable[GraphQLError], code: str, found: dict[str, Fault]) -> None:
+def _collect(errors: Iterable[GraphQLError], code: str, found: dict[str, DescriptionFault]) -> None:
     for error in errors:
         line = error.locations[0].line if error.locations else 0
         message = prose(error.message, limit=_MAX_MESSAGE_LENGTH)
-        found.setdefault(message, Fault(code=code, origin="schema", message=f"line {line}: {message}"))
+        found.setdefault(message, DescriptionFault(code=code, origin="schema", message=f"line {line}: {message}"))
 
 
 def _promote(document: DocumentNode) -> list[TypeSystemDefinitionNode | TypeSystemExtensionNode]:
@@ -196,7 +198,7 @@ class _Pruner:
         self._interfaces = _names(named, (InterfaceTypeDefinitionNode,))
         self._inputs = leaves | _names(named, (InputObjectTypeDefinitionNode,))
         self._outputs = leaves | self._objects | self._interfaces | _names(named, (UnionTypeDefinitionNode,))
-        self.dropped: list[Dropped] = []
+        self.dropped: list[DroppedField] = []
 
     def definition(
         self, node: TypeSystemDefinitionNode | TypeSystemExtensionNode
@@ -263,7 +265,7 @@ class _Pruner:
         return _with(node, fields=tuple(fields))
 
     def _drop(self, owner: str, field: str, reason: str) -> None:
-        self.dropped.append(Dropped(type=owner, field=field, reason=reason))
+        self.dropped.append(DroppedField(type=owner, field=field, reason=reason))
 
     def _known(
         self, owner: str, nodes: Iterable[NamedTypeNode] | None, names: Collection[str]

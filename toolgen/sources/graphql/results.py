@@ -153,7 +153,7 @@ _MAX_DEPTH = 30
 _PAGE_INFO = "pageInfo"
 
 
-class _Place(Struct):
+class _ResponseField(Struct):
     """One response name of an object: its type, what is selected below it, and whether it is always there."""
 
     definition: GraphQLField | None  # None for __typename
@@ -163,7 +163,7 @@ class _Place(Struct):
     always: bool = False
 
 
-class _Reader:
+class _ResultReader:
     def __init__(self, schema: GraphQLSchema, document: DocumentNode) -> None:
         self.schema = schema
         self.fragments = {
@@ -175,8 +175,13 @@ class _Reader:
         self.root: GraphQLObjectType = root
 
     def collect(
-        self, type_: GraphQLNamedType, sets: list[SelectionSetNode], found: dict[str, _Place], *, always: bool = True
-    ) -> dict[str, _Place]:
+        self,
+        type_: GraphQLNamedType,
+        sets: list[SelectionSetNode],
+        found: dict[str, _ResponseField],
+        *,
+        always: bool = True,
+    ) -> dict[str, _ResponseField]:
         """The response names of an object and what stands behind each (spec, section 6.3.2, without looking at a value)."""
         for selections in sets:
             for node in selections.selections:
@@ -185,7 +190,9 @@ class _Reader:
                     case FieldNode():
                         key = node.alias.value if node.alias is not None else node.name.value
                         entity = self.definition(type_, "id") is not None
-                        made = _Place(self.definition(type_, node.name.value), name=node.name.value, entity=entity)
+                        made = _ResponseField(
+                            self.definition(type_, node.name.value), name=node.name.value, entity=entity
+                        )
                         place = found.setdefault(key, made)
                         place.nodes.append(node)
                         place.always = place.always or sure
@@ -219,7 +226,7 @@ class _Reader:
         required = [key for key, place in found.items() if place.always]
         return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
-    def _of(self, place: _Place, depth: int) -> Schema:
+    def _of(self, place: _ResponseField, depth: int) -> Schema:
         if place.definition is None:
             return {"type": "string"}
         sets = [node.selection_set for node in place.nodes if node.selection_set is not None]
@@ -266,7 +273,7 @@ class _Reader:
 
     def places(
         self, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...] = ()
-    ) -> Iterator[tuple[tuple[str, ...], _Place]]:
+    ) -> Iterator[tuple[tuple[str, ...], _ResponseField]]:
         """Every field that is read, with the response names that lead to it; fields of lists are not one place, and left out."""
         if len(path) > _MAX_DEPTH:
             return
@@ -281,14 +288,14 @@ class _Reader:
 
 def rejections_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[tuple[str, ...], ...]:
     """The response names that lead to where a mutation says why it did not do what was asked."""
-    reader = _Reader(schema, document)
+    reader = _ResultReader(schema, document)
     if reader.operation.operation is not OperationType.MUTATION:
         return ()
     return tuple(_rejections(reader, reader.root, [reader.operation.selection_set], ()))
 
 
 def _rejections(
-    reader: _Reader, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...]
+    reader: _ResultReader, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
     for key, place in reader.collect(type_, sets, {}).items() if len(path) < _MAX_DEPTH else ():
         if place.definition is None:
@@ -301,13 +308,13 @@ def _rejections(
 
 def output_of(schema: GraphQLSchema, document: DocumentNode) -> Schema:
     """The schema of an operation's `data`. What `@include` or a type decides about is not promised."""
-    reader = _Reader(schema, document)
+    reader = _ResultReader(schema, document)
     return reader.object(reader.root, [reader.operation.selection_set], 0)
 
 
 def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
     """The variables that say how many items a field answers with."""
-    reader = _Reader(schema, document)
+    reader = _ResultReader(schema, document)
     sizing = sizing_inputs(schema)
     changes = schema.mutation_type.fields.values() if schema.mutation_type is not None else ()
     found: dict[str, None] = {}
@@ -339,7 +346,7 @@ def _sizes(
 
 def connections_of(schema: GraphQLSchema, document: DocumentNode) -> Iterator[tuple[str, ...]]:
     """For each connection whose next page a variable asks for: that variable, and the response names that lead to the connection."""
-    reader = _Reader(schema, document)
+    reader = _ResultReader(schema, document)
     found = dict(reader.places(reader.root, [reader.operation.selection_set]))
     for path, place in found.items():
         info = found.get((*path, _PAGE_INFO))

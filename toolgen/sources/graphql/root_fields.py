@@ -27,7 +27,7 @@ from toolgen.model.tool import (
     seal,
 )
 from toolgen.sources.base import SourceConfig
-from toolgen.sources.graphql.inputs import Inputs, TooLargeError, Wording
+from toolgen.sources.graphql.inputs import Inputs, InputTooLargeError, Wording
 from toolgen.sources.graphql.operation import (
     candidates,
     events_of,
@@ -158,7 +158,7 @@ def make_root_tools(
 
     `names` are by coordinate. Raises `ConfigError`, with its line, for a selection of toolgen.yaml that the schema does not know.
     """
-    maker = _Maker(config, endpoint, schema, brief=is_long(config, fields))
+    maker = _RootFieldTools(config, endpoint, schema, brief=is_long(config, fields))
     maker.chosen = _chosen(config, schema, fields, names)
     maker.prepare(fields, names)
     return [maker.make(one, names[one.coordinate]) for one in fields]
@@ -194,7 +194,7 @@ def is_long(config: SourceConfig, fields: list[RootField]) -> bool:
     inputs = Inputs(Wording(scalars=config.graph.scalars))
     total = 0
     for one in fields:
-        with suppress(TooLargeError):
+        with suppress(InputTooLargeError):
             total += len(msgspec.json.encode(inputs.arguments(one.definition.args), enc_hook=dict))
         total += len(one.definition.description or "")
         if total > _BRIEF_ABOVE:
@@ -207,7 +207,7 @@ def sha256(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Maker:
+class _RootFieldTools:
     """Makes tools from the root fields of one schema."""
 
     def __init__(self, config: SourceConfig, endpoint: str, schema: GraphQLSchema, *, brief: bool) -> None:
@@ -243,7 +243,7 @@ class _Maker:
         """The tool of a field that was prepared, or the error that cost it."""
         try:
             arguments = self._inputs.arguments(one.definition.args)
-        except TooLargeError:
+        except InputTooLargeError:
             return self._lost(one, "schema_too_large", "its arguments lead to more types than a tool can carry")
         size = self._size(arguments)
         if size > _MAX_SCHEMA_SIZE or size > self._room:

@@ -119,7 +119,7 @@ class Selector:
         if kind == "mutation" and named.name in self._roots:
             return (_typename(),)
         part = "payload" if kind == "mutation" else ""
-        place = _Place(levels=_LEVELS, share=_MAX_OWN, path=(), connection=True, part=part)
+        place = _SelectionPosition(levels=_LEVELS, share=_MAX_OWN, path=(), connection=True, part=part)
         return self._composite(named, place, _Budget())
 
     def is_root(self, type_: GraphQLNamedType) -> bool:
@@ -133,7 +133,7 @@ class Selector:
         fronted = any(one.name in self._fronts for one in members)
         return fronted and all(isinstance(one, Selected) and one.type is None for one in below)
 
-    def _composite(self, type_: GraphQLNamedType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
+    def _composite(self, type_: GraphQLNamedType, place: _SelectionPosition, budget: _Budget) -> tuple[Selection, ...]:
         match type_:
             case GraphQLObjectType() if is_connection(type_) and place.connection:
                 return self._connection(type_, place, budget)
@@ -149,7 +149,9 @@ class Selector:
             case _:
                 return (_typename(),)
 
-    def _connection(self, type_: GraphQLObjectType, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
+    def _connection(
+        self, type_: GraphQLObjectType, place: _SelectionPosition, budget: _Budget
+    ) -> tuple[Selection, ...]:
         """Relay's connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
         inner = place.inside(type_)
         chosen = [one for one in self._leaves(type_, place.share, budget) if one.name not in _PAGE]
@@ -163,7 +165,7 @@ class Selector:
                 chosen.append(Selected(name="edges", type=edges.type, below=self._edge(edge, inner, budget)))
         return tuple(chosen) or (_typename(),)
 
-    def _edge(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selection, ...]:
+    def _edge(self, type_: _Fielded, place: _SelectionPosition, budget: _Budget) -> tuple[Selection, ...]:
         chosen = [one for one in self._leaves(type_, _MAX_NESTED, budget) if one.name != "node"]
         if (node := _usable(type_, "node")) is not None:
             chosen += self._child("node", node, place, budget)
@@ -173,13 +175,13 @@ class Selector:
         leaves, _ = self._members_of(type_)
         return [_leaf(name, field) for name, field in leaves[: budget.take(min(share, len(leaves)))]]
 
-    def _child(self, name: str, field: GraphQLField, place: _Place, budget: _Budget) -> list[Selected]:
+    def _child(self, name: str, field: GraphQLField, place: _SelectionPosition, budget: _Budget) -> list[Selected]:
         named = get_named_type(field.type)
         if is_leaf_type(named):
             return [_leaf(name, field)] * budget.take(1)
         return [Selected(name=name, type=field.type, below=self._composite(named, place, budget))]
 
-    def _fields(self, type_: _Fielded, place: _Place, budget: _Budget) -> tuple[Selected, ...]:
+    def _fields(self, type_: _Fielded, place: _SelectionPosition, budget: _Budget) -> tuple[Selected, ...]:
         """Leaves first, so that what is near the root is read before what is far from it."""
         if place.part:
             return tuple(self._changed(type_, place, budget))
@@ -192,7 +194,7 @@ class Selector:
                 chosen += [one for one in self._child(name, field, below, budget) if _tells(one)]
         return tuple(chosen)
 
-    def _changed(self, type_: _Fielded, place: _Place, budget: _Budget) -> Iterator[Selected]:
+    def _changed(self, type_: _Fielded, place: _SelectionPosition, budget: _Budget) -> Iterator[Selected]:
         """Of what a mutation answers with: scalars of the payload, errors whole, and of every other object what identifies it and how it is
         now: its name and its state."""
         leaves, objects = self._members_of(type_)
@@ -248,7 +250,7 @@ class Selector:
             known = self._possible[type_.name] = members[:_MAX_FRAGMENTS]
         return known
 
-    def _is_wanted(self, name: str, field: GraphQLField, place: _Place, *, empty: bool) -> bool:
+    def _is_wanted(self, name: str, field: GraphQLField, place: _SelectionPosition, *, empty: bool) -> bool:
         named = get_named_type(field.type)
         if named.name in place.path or named.name in self._roots or len(place.path) >= _MAX_DEPTH:
             return False
@@ -258,7 +260,11 @@ class Selector:
         return place.levels > 0 or empty or name in _ERRORS
 
     def _fragments(
-        self, type_: GraphQLInterfaceType | GraphQLUnionType, own: Iterable[Selected], place: _Place, budget: _Budget
+        self,
+        type_: GraphQLInterfaceType | GraphQLUnionType,
+        own: Iterable[Selected],
+        place: _SelectionPosition,
+        budget: _Budget,
     ) -> Iterator[Fragment]:
         members = self._possible_types(type_)
         taken = {one.key: one for one in own}
@@ -288,7 +294,7 @@ class _Budget(Struct):
         return self.left > 0 and self.objects >= 0
 
 
-class _Place(Struct, frozen=True, kw_only=True):
+class _SelectionPosition(Struct, frozen=True, kw_only=True):
     """Where in a selection one is: how deep it may still go, how many leaves an object may have, and the types above."""
 
     levels: int
@@ -297,17 +303,17 @@ class _Place(Struct, frozen=True, kw_only=True):
     connection: bool  # whether a connection may still be opened
     part: str = ""  # of what a mutation answers with: payload, object or errors
 
-    def inside(self, type_: GraphQLNamedType) -> _Place:
+    def inside(self, type_: GraphQLNamedType) -> _SelectionPosition:
         """In a wrapper, which costs no level."""
         return replace(self, path=(*self.path, type_.name), connection=False)
 
-    def below(self, type_: GraphQLNamedType, *, empty: bool) -> _Place:
+    def below(self, type_: GraphQLNamedType, *, empty: bool) -> _SelectionPosition:
         """One object further down; an object without leaves of its own costs no level."""
         levels = self.levels if empty else self.levels - 1
         share = self.share if empty else _MAX_NESTED
         return replace(self, levels=levels, share=share, path=(*self.path, type_.name))
 
-    def flat(self, share: int) -> _Place:
+    def flat(self, share: int) -> _SelectionPosition:
         """In one of several fragments, which share what there is to give: leaves only."""
         return replace(self, levels=0, share=share, connection=False)
 

@@ -47,7 +47,7 @@ from toolgen.sources.graphql.directives import (
     operation_notes,
     variable_notes,
 )
-from toolgen.sources.graphql.inputs import Inputs, TooLargeError, Wording
+from toolgen.sources.graphql.inputs import Inputs, InputTooLargeError, Wording
 from toolgen.sources.graphql.operation import events_of, subscription_of, title_of
 from toolgen.sources.graphql.repair import MAX_DESCRIPTION_LENGTH, prose
 from toolgen.sources.graphql.results import (
@@ -115,7 +115,7 @@ def make_trusted(
     config: SourceConfig, endpoint: str, schema: GraphQLSchema, found: Collected, names: Mapping[str, str]
 ) -> tuple[list[Tool], list[Problem]]:
     """The tools of what was collected, by the names they were given."""
-    maker = _Maker(config, endpoint, schema, found.fragments)
+    maker = _OperationTools(config, endpoint, schema, found.fragments)
     tools: list[Tool] = []
     problems = list(found.problems)
     for one in found.operations:
@@ -195,7 +195,7 @@ def _operation(file: str, node: OperationDefinitionNode) -> _Operation:
     return _Operation(node=node, notes=notes, variables=variables, origin=f"{file}#{name}", name=name)
 
 
-class _Maker:
+class _OperationTools:
     """Makes tools from the operations of one source."""
 
     def __init__(
@@ -255,7 +255,7 @@ class _Maker:
         }
         try:
             return arguments, dict(self._inputs.arguments(arguments))
-        except TooLargeError:
+        except InputTooLargeError:
             raise _FaultError("schema_too_large", "its variables lead to more types than a tool can carry") from None
 
     def _binding(

@@ -14,12 +14,12 @@ from toolgen.errors import CanonicalError, DescriptionError
 from toolgen.files import read_file
 from toolgen.model.auth_schemes import SCHEMES
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.model.mcp import ListedTool, Listing, parts_of, read_listing, texts_of
+from toolgen.model.mcp import ListedTool, ServerTools, parts_of, read_listing, texts_of
 from toolgen.model.prompt_injection import order_in, visible
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, McpBinding, Tool
 from toolgen.sources.assigned_names import held_names
-from toolgen.sources.base import Reading, SourceConfig, listed_filter
+from toolgen.sources.base import SourceConfig, SourceReading, listed_filter
 from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.pins import digest_of
 from toolgen.sources.syntax import MAX_DOCUMENT_SIZE
@@ -40,7 +40,7 @@ class _UnusableError(Exception):
     """The tool has none of what it takes; the text says what."""
 
 
-def read_mcp(config: SourceConfig) -> Reading:
+def read_mcp(config: SourceConfig) -> SourceReading:
     """Reads what was pinned of the server; nothing is asked. Raises `DescriptionError` for a copy that is no listing."""
     path = Path(config.file)
     try:
@@ -57,7 +57,7 @@ def read_mcp(config: SourceConfig) -> Reading:
     made, problems = _made(config, listing)
     wanted = listed_filter(config, "an MCP server")
     tools = tuple(tool for tool in made if wanted(tool))
-    return Reading(
+    return SourceReading(
         info=SourceInfo(
             kind="mcp",
             digest=digest_of(data),
@@ -73,7 +73,7 @@ def read_mcp(config: SourceConfig) -> Reading:
     )
 
 
-def _made(config: SourceConfig, listing: Listing) -> tuple[list[Tool], list[Problem]]:
+def _made(config: SourceConfig, listing: ServerTools) -> tuple[list[Tool], list[Problem]]:
     tools: list[Tool] = []
     problems: list[Problem] = []
     listed = Counter(tool.name for tool in listing.tools)

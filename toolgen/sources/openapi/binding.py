@@ -26,7 +26,7 @@ from toolgen.sources.openapi.filled_parameters import (
     without_credentials,
     without_key,
 )
-from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter
+from toolgen.sources.openapi.operation import FaultError, Operation, Parameter, RequestBody
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.v3 import JSON
 
@@ -287,7 +287,7 @@ def _as_text(one: Parameter, schemas: Schemas) -> dict[str, Any] | None:
     return {"type": "string", "description": f"The value, as {kind[:80]}."}
 
 
-def _body(body: Body, schemas: Schemas, names: _Arguments, schema: dict[str, Any]) -> tuple[HttpBody, list[str]]:
+def _body(body: RequestBody, schemas: Schemas, names: _Arguments, schema: dict[str, Any]) -> tuple[HttpBody, list[str]]:
     """Adds the body's arguments to the input schema; returns the compiled body and which of them are required."""
     raw = schemas.resolve(body.schema)
     if is_empty(raw):
@@ -358,7 +358,7 @@ def _alone(raw: Any, schemas: Schemas) -> bool:
     return True
 
 
-def _spreads(raw: Any, body: Body, schemas: Schemas) -> bool:
+def _spreads(raw: Any, body: RequestBody, schemas: Schemas) -> bool:
     """Whether a body's properties may become arguments of their own, so that nothing the schema says is lost."""
     if not isinstance(raw, dict) or not isinstance(raw.get("properties"), dict) or not raw["properties"]:
         return False

@@ -15,7 +15,7 @@ from toolgen.model.file_arguments import FILE_SCHEMA
 from toolgen.model.http import JSON, MEDIA_TYPE
 from toolgen.model.tool import HttpPart
 from toolgen.sources.openapi.describe import MAX_ARGUMENT_LENGTH, flatten
-from toolgen.sources.openapi.operation import Body, FaultError, Operation, Part
+from toolgen.sources.openapi.operation import FaultError, Operation, Part, RequestBody
 from toolgen.sources.openapi.schema import Schemas
 
 __all__ = ["TEXTUAL", "Form", "file_schema", "is_empty", "is_file", "read_form", "sendable", "sent_part"]
@@ -63,9 +63,9 @@ class Form:
         self.others = others
 
 
-def read_form(body: Body, schemas: Schemas) -> Form:
+def read_form(body: RequestBody, schemas: Schemas) -> Form:
     """Raises `FaultError` for a schema that cannot be looked through."""
-    reader = _Reader(body, schemas)
+    reader = _FileSchemaCopier(body, schemas)
     files = body.media_type.lower().startswith("multipart/")  # no other form has a way to send one
     schema = reader.body(body.schema) if files else body.schema
     parts: dict[str, HttpPart] = {}
@@ -89,13 +89,13 @@ def sent_part(part: Part | None, *, file: bool = False) -> HttpPart:
     )
 
 
-class _Reader:
+class _FileSchemaCopier:
     """Copies a schema where a file is in it, through references and branches; everything else it leaves as it is.
 
     Below a property's value there are no parts any more: what is binary there is text in a part of JSON.
     """
 
-    def __init__(self, body: Body, schemas: Schemas) -> None:
+    def __init__(self, body: RequestBody, schemas: Schemas) -> None:
         self._parts = body.parts
         self._schemas = schemas
         self._open: set[tuple[str, str]] = set()
@@ -243,7 +243,7 @@ _FILE_PART = {
 }
 
 
-def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], None]) -> Body | None:
+def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], None]) -> RequestBody | None:
     """The operation's body as it can be sent; None where there is none, and where it is optional and holds nothing or cannot be sent.
 
     Raises `FaultError` where it cannot be sent and is required.
@@ -285,7 +285,7 @@ def is_empty(raw: Any) -> bool:
     )
 
 
-def _with_parts(body: Body, schemas: Schemas, note: Callable[[str, str], None]) -> Body:
+def _with_parts(body: RequestBody, schemas: Schemas, note: Callable[[str, str], None]) -> RequestBody:
     """The body, or where it is multipart and nothing says of which parts, another that is offered, or one file as its one part."""
     if _is_divided(body, schemas):
         return body
@@ -300,7 +300,7 @@ def _with_parts(body: Body, schemas: Schemas, note: Callable[[str, str], None]) 
     return replace(body, schema=_FILE_PART, required=True, parts={})
 
 
-def _is_divided(body: Body, schemas: Schemas) -> bool:
+def _is_divided(body: RequestBody, schemas: Schemas) -> bool:
     return (
         not body.media_type.lower().startswith("multipart/") or bool(body.parts) or _names_parts(body.schema, schemas)
     )

@@ -15,7 +15,7 @@ from toolgen.model.manifest import SecurityScheme
 from toolgen.model.names import nearest
 from toolgen.model.parameter_names import may_be_one
 from toolgen.model.tool import Constant, HttpKey
-from toolgen.sources.openapi.operation import Body, Operation, Parameter
+from toolgen.sources.openapi.operation import Operation, Parameter, RequestBody
 from toolgen.sources.openapi.schema import Direction, Schemas
 
 __all__ = ["NO_CONSTANTS", "Constants", "carries", "signs", "without_credentials", "without_key"]
@@ -119,8 +119,8 @@ def signs(scheme: SecurityScheme, one: Parameter) -> bool:
 
 
 def without_credentials(
-    body: Body, schemas: Schemas, operation: Operation, schemes: Mapping[str, SecurityScheme], note: Note
-) -> Body:
+    body: RequestBody, schemas: Schemas, operation: Operation, schemes: Mapping[str, SecurityScheme], note: Note
+) -> RequestBody:
     """The body without properties that say what the gateway sends as a bearer token (Slack's `token`)."""
     needed = {name for option in operation.security for name in option}
     bearer = any(

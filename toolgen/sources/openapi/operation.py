@@ -16,11 +16,11 @@ from toolgen.sources.references import joined
 
 __all__ = [
     "METHODS",
-    "Body",
     "FaultError",
     "Operation",
     "Parameter",
     "Part",
+    "RequestBody",
     "Servers",
     "described",
     "located",
@@ -151,7 +151,7 @@ class Part(Struct, frozen=True, kw_only=True):
     nested: tuple[str, ...] = ()  # as in `Parameter`
 
 
-class Body(Struct, frozen=True, kw_only=True):
+class RequestBody(Struct, frozen=True, kw_only=True):
     """The one media type that will be sent, of those the operation offers."""
 
     media_type: str
@@ -160,7 +160,7 @@ class Body(Struct, frozen=True, kw_only=True):
     description: str
     parts: Mapping[str, Part]
     examples: tuple[Any, ...] = ()
-    others: tuple[Body, ...] = ()  # in the other media types that are offered, the fittest first
+    others: tuple[RequestBody, ...] = ()  # in the other media types that are offered, the fittest first
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -176,7 +176,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     deprecated: bool
     hint: str  # x-toolgen-effect
     parameters: tuple[Parameter, ...]
-    body: Body | None
+    body: RequestBody | None
     servers: Servers
     security: tuple[tuple[str, ...], ...]
     outputs: tuple[Any, ...]

@@ -16,7 +16,7 @@ from toolgen.model.manifest import Problem, SecurityScheme, SourceInfo
 from toolgen.model.shared_definitions import shared_among
 from toolgen.model.tool import Effect, HttpBinding, HttpKey, Tool
 from toolgen.sources.assigned_names import held_names, identity_of
-from toolgen.sources.base import Reading, SourceConfig, is_remote
+from toolgen.sources.base import SourceConfig, SourceReading, is_remote
 from toolgen.sources.documents import Documents
 from toolgen.sources.framework_names import framework_names
 from toolgen.sources.naming import assign, from_identifier, from_route
@@ -25,7 +25,7 @@ from toolgen.sources.openapi.binding import bind
 from toolgen.sources.openapi.describe import describe, help_url, suspicion, title, with_hint
 from toolgen.sources.openapi.filled_parameters import Constants
 from toolgen.sources.openapi.operation import FaultError, Operation, located, unusable
-from toolgen.sources.openapi.routes import READING, Filter, Route, effect_of, routes
+from toolgen.sources.openapi.routes import READING, OperationFilter, Route, effect_of, routes
 from toolgen.sources.openapi.schema import Direction, Schemas
 from toolgen.sources.openapi.security import apart, schemes, shown
 from toolgen.sources.openapi.siblings import hints
@@ -40,7 +40,7 @@ _MAX_IDENTIFIER = 200
 _IDEMPOTENT = READING | {"PUT", "DELETE"}
 
 
-def read_openapi(config: SourceConfig) -> Reading:
+def read_openapi(config: SourceConfig) -> SourceReading:
     """Reads the description at `config.location`.
 
     Raises `DescriptionError` when it cannot be read at all and `ConfigError` for a filter or a server that is none.
@@ -58,7 +58,7 @@ def read_openapi(config: SourceConfig) -> Reading:
         notes.append(Problem(level="warning", source=config.name, origin=origin, code=code, message=message))
 
     documents = overlaid_documents(config, warn)
-    reading = _Reader(config, documents, version_of(documents)).read()
+    reading = _DescriptionReader(config, documents, version_of(documents)).read()
     for file, repeated in documents.repeated.items():
         for one in repeated:
             warn(f"{file}{one.pointer}", "duplicate_key", one.message)
@@ -123,7 +123,7 @@ def _check(config: SourceConfig) -> None:
             raise ConfigError(f"server {config.server!r} is not an http or https address", where=where)
 
 
-class _Reader:
+class _DescriptionReader:
     """One reading in progress."""
 
     def __init__(self, config: SourceConfig, documents: Documents, version: str) -> None:
@@ -133,7 +133,7 @@ class _Reader:
         self._problems: list[Problem] = []
         self._origin = "#"
         self._constants = Constants(config.api.constants)
-        self._filter = Filter(config)
+        self._filter = OperationFilter(config)
         self._schemas = Schemas(documents, version=version, note=self._warn)
         components = documents.top("components")
         declared = documents.top("securityDefinitions") if version == "2.0" else None
@@ -145,7 +145,7 @@ class _Reader:
         self._given = (config.api.ways.keys() - self._declared) | (config.api.configured & self._declared)
         self._schemes = {**config.api.ways, **self._schemes}
 
-    def read(self) -> Reading:
+    def read(self) -> SourceReading:
         built: dict[str, tuple[Operation, Tool]] = {}
         skipped, found = 0, False
         for route in routes(self._documents, self._version):
@@ -179,7 +179,7 @@ class _Reader:
             self._schemas
         )  # which holds this reader in turn: the document goes with the two, and not when somebody looks for circles
         identifiers = {origin: entry[0].identifier for origin, entry in built.items() if entry[0].identifier}
-        return Reading(
+        return SourceReading(
             info=self._info(tools, identifiers),
             tools=tools,
             problems=tuple(dict.fromkeys(self._problems)),

@@ -20,7 +20,7 @@ from toolgen.sources.documents import Documents, UnresolvedRefError
 from toolgen.sources.openapi.operation import METHODS, FaultError
 from toolgen.sources.syntax import escape
 
-__all__ = ["READING", "Filter", "Route", "effect_of", "opened_object", "routes"]
+__all__ = ["READING", "OperationFilter", "Route", "effect_of", "opened_object", "routes"]
 
 _NEWEST_ONLY = frozenset({"query"})
 _OF_A_PATH = frozenset({"$ref", "summary", "description", "servers", "parameters", "additionalOperations", *METHODS})
@@ -220,7 +220,7 @@ def effect_of(method: str, hint: object) -> Effect:
     return effect
 
 
-class Filter:
+class OperationFilter:
     """Every kind of filter in `include` must agree; one in `exclude` is enough to leave an operation out.
 
     Raises `ConfigError` for a filter that is none, and for one that is empty.

@@ -49,7 +49,7 @@ _CLOSING = frozenset({"additionalProperties", "unevaluatedProperties"})
 _COMPOSED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 
 
-class _Place(NamedTuple):
+class _SchemaPosition(NamedTuple):
     """Where a schema stands. `gone` is what the composition it is part of keeps out of its object: that cannot be required there.
 
     `kept` is what it would keep out, but requires of a request.
@@ -66,19 +66,19 @@ class _Place(NamedTuple):
     )
     open: bool = False  # what it is a part of is closed as a whole
 
-    def inside(self, *, optional: bool = False) -> _Place:
+    def inside(self, *, optional: bool = False) -> _SchemaPosition:
         """For a schema of another value, or of this one under a condition."""
-        return _Place(self.direction, self.depth + 1, optional=self.optional or optional)
+        return _SchemaPosition(self.direction, self.depth + 1, optional=self.optional or optional)
 
-    def beside(self) -> _Place:
+    def beside(self) -> _SchemaPosition:
         """For a schema that holds of the same value."""
-        return _Place(
+        return _SchemaPosition(
             self.direction, self.depth + 1, self.gone, self.kept, self.optional, root=self.root, open=self.open
         )
 
-    def alternative(self) -> _Place:
+    def alternative(self) -> _SchemaPosition:
         """For one of several schemas that hold of the same value."""
-        return _Place(self.direction, self.depth + 1, kept=self.kept, optional=self.optional, root=self.root)
+        return _SchemaPosition(self.direction, self.depth + 1, kept=self.kept, optional=self.optional, root=self.root)
 
 
 class Schemas:
@@ -99,7 +99,7 @@ class Schemas:
         self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
         self._choices: list[dict[str, Any]] = []  # schemas of arguments with `oneOf` that was not looked at
-        self._waiting: list[tuple[str, str, _Place]] = []
+        self._waiting: list[tuple[str, str, _SchemaPosition]] = []
         self._seen: set[tuple[Direction, str]] = set()
         self._patterns: dict[str, bool] = {}
         self._visibility = Visibility(documents)
@@ -113,7 +113,7 @@ class Schemas:
 
         Raises `FaultError` (unresolved_ref, limit, schema_too_deep).
         """
-        return self._object(raw, _Place(direction=direction, optional=optional, root=not nested))
+        return self._object(raw, _SchemaPosition(direction=direction, optional=optional, root=not nested))
 
     def close(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
         """The schema with everything it reaches in `$defs`, and nothing else. Raises `FaultError` where that is broken."""
@@ -222,7 +222,7 @@ class Schemas:
                     with suppress(FaultError):
                         self._define(name, ref, place._replace(optional=True))
 
-    def _define(self, name: str, ref: str, place: _Place) -> None:
+    def _define(self, name: str, ref: str, place: _SchemaPosition) -> None:
         try:
             target = self._documents.lookup(ref)
         except UnresolvedRefError as error:
@@ -244,14 +244,14 @@ class Schemas:
             todo += [part for steps, part in subschemas(node) if steps[0] != "properties" or steps[-1] in required]
         return found
 
-    def _object(self, raw: Any, place: _Place) -> dict[str, Any]:
+    def _object(self, raw: Any, place: _SchemaPosition) -> dict[str, Any]:
         """As an object, where a boolean schema will not do."""
         built = self._schema(raw, place)
         if isinstance(built, bool):
             return {} if built else {"not": {}}
         return built
 
-    def _schema(self, raw: Any, place: _Place) -> dict[str, Any] | bool:
+    def _schema(self, raw: Any, place: _SchemaPosition) -> dict[str, Any] | bool:
         if isinstance(raw, bool):
             return raw
         if not isinstance(raw, dict):
@@ -287,7 +287,7 @@ class Schemas:
         self._agree(built, raw, place)
         return _without(built, place.gone)
 
-    def _agree(self, built: dict[str, Any], raw: dict[str, Any], place: _Place) -> None:
+    def _agree(self, built: dict[str, Any], raw: dict[str, Any], place: _SchemaPosition) -> None:
         """Says what a schema says in words of 2020-12, and of arguments so that some value fits it."""
         if self._old:
             modernise(built, raw)
@@ -299,7 +299,7 @@ class Schemas:
             if len(built.get("oneOf", ())) > 1:
                 self._choices.append(built)
 
-    def _closed_as_a_whole(self, raw: dict[str, Any], place: _Place) -> tuple[dict[str, Any], _Place]:
+    def _closed_as_a_whole(self, raw: dict[str, Any], place: _SchemaPosition) -> tuple[dict[str, Any], _SchemaPosition]:
         """A schema as written whose composition is closed by what closes a part of it; itself where nothing closes it against the rest.
 
         A member of `allOf` that takes no other property refuses those of its siblings, as the schema itself does that stands beside them.
@@ -324,7 +324,7 @@ class Schemas:
         kept = {key: value for key, value in raw.items() if key not in _CLOSING or value is not False}
         return {**kept, "allOf": opened, "unevaluatedProperties": False}, place._replace(open=True)
 
-    def _reference(self, ref: str, raw: dict[str, Any], place: _Place) -> dict[str, Any]:
+    def _reference(self, ref: str, raw: dict[str, Any], place: _SchemaPosition) -> dict[str, Any]:
         try:
             target = self._documents.lookup(ref)
             if isinstance(target, dict) and "$ref" in target:
@@ -348,7 +348,7 @@ class Schemas:
         name = self._names.get((ref, gone, kept)) or self._name(ref, gone, kept)
         if (place.direction, name) not in self._seen:
             self._seen.add((place.direction, name))
-            self._waiting.append((name, ref, _Place(place.direction, gone=gone, kept=kept)))
+            self._waiting.append((name, ref, _SchemaPosition(place.direction, gone=gone, kept=kept)))
         built: dict[str, Any] = {"$ref": f"#/$defs/{name}"}
         for key, value in raw.items():
             # Before 3.1 whatever stands beside a $ref is ignored (3.0.4, section 4.8.23); words do no harm.
@@ -382,7 +382,7 @@ class Schemas:
             return False
         return True
 
-    def _keyword(self, built: dict[str, Any], key: str, value: Any, place: _Place) -> None:
+    def _keyword(self, built: dict[str, Any], key: str, value: Any, place: _SchemaPosition) -> None:
         """Copies one keyword if it means something in 2020-12 and is well-formed; anything else is left out."""
         if key in _NESTED:
             self._nested(built, key, value, place)
@@ -403,7 +403,7 @@ class Schemas:
         elif not (self._old and key in _EXCLUSIVE and isinstance(value, bool)):
             keyword(built, key, value, self._note)
 
-    def _nested(self, built: dict[str, Any], key: str, value: Any, place: _Place) -> None:
+    def _nested(self, built: dict[str, Any], key: str, value: Any, place: _SchemaPosition) -> None:
         """A keyword that holds other schemas."""
         if key in MAPS and isinstance(value, dict):
             built[key] = self._map(key, value, place)
@@ -411,7 +411,7 @@ class Schemas:
             built["prefixItems"] = [self._schema(item, place.inside()) for item in value] or [True]
         elif key in SCHEMAS and isinstance(value, (dict, bool)):
             # What is open accepts everything, so that nothing would be left below these.
-            inside = _Place(place.direction, place.depth + 1) if key in {"not", "if"} else place.inside()
+            inside = _SchemaPosition(place.direction, place.depth + 1) if key in {"not", "if"} else place.inside()
             built[key] = self._schema(value, inside)
         elif key in LISTS and isinstance(value, list) and value:
             inside = (
@@ -423,7 +423,7 @@ class Schemas:
         elif value is not None:
             malformed(key, value, self._note)
 
-    def _map(self, key: str, value: dict[str, Any], place: _Place) -> dict[str, Any]:
+    def _map(self, key: str, value: dict[str, Any], place: _SchemaPosition) -> dict[str, Any]:
         inside = place.inside()
         if key == "properties":
             hidden = self._visibility.hidden

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolgen.model.http import holds_file, is_html
 from toolgen.sources.documents import Documents
-from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers
+from toolgen.sources.openapi.operation import FaultError, Operation, Parameter, Part, RequestBody, Servers
 from toolgen.sources.openapi.routes import Route
 from toolgen.sources.openapi.security import requirements, scopes
 from toolgen.sources.openapi.v3 import choose, successes, text
@@ -35,7 +35,7 @@ def operation(documents: Documents, route: Route, note: Callable[[str, str], Non
     raw, root = route.raw, documents.root
     parameters: list[Parameter] = []
     form: list[dict[str, Any]] = []
-    body: Body | None = None
+    body: RequestBody | None = None
     consumes = _list(raw.get("consumes", documents.top("consumes")))
     for origin, one in route.parameters(documents).values():
         match one["in"]:
@@ -128,11 +128,11 @@ def _nested(raw: dict[str, Any], note: Callable[[str, str], None]) -> tuple[str,
     return tuple(styles)
 
 
-def _body(raw: dict[str, Any], consumes: list[str]) -> Body:
+def _body(raw: dict[str, Any], consumes: list[str]) -> RequestBody:
     media_type = choose(dict.fromkeys(consumes or ["application/json"]))
     if media_type in {_FORM, _MULTIPART, "*/*"}:
         media_type = "application/json"  # a body parameter is never a form; the document contradicts itself
-    return Body(
+    return RequestBody(
         media_type=media_type,
         schema=raw.get("schema", {}),
         required=raw.get("required") is True,
@@ -141,7 +141,7 @@ def _body(raw: dict[str, Any], consumes: list[str]) -> Body:
     )
 
 
-def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[[str, str], None]) -> Body:
+def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[[str, str], None]) -> RequestBody:
     """formData parameters become the properties of one object, as OpenAPI 3 writes it."""
     files = any(raw.get("type") == "file" for raw in parameters)
     parts: dict[str, Part] = {}
@@ -151,7 +151,7 @@ def _form(parameters: list[dict[str, Any]], consumes: list[str], note: Callable[
         properties[raw["name"]] = {**_schema(raw), "description": text(raw, "description")}
         if raw.get("type") == "array":
             parts[raw["name"]] = Part(style=style, explode=explode, headers={}, nested=_nested(raw, note))
-    return Body(
+    return RequestBody(
         media_type=_MULTIPART if files or (_MULTIPART in consumes and _FORM not in consumes) else _FORM,
         schema={
             "type": "object",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from toolgen.model.http import MEDIA_TYPE, holds_file, is_html
 from toolgen.sources.documents import Documents
-from toolgen.sources.openapi.operation import Body, FaultError, Operation, Parameter, Part, Servers, described
+from toolgen.sources.openapi.operation import FaultError, Operation, Parameter, Part, RequestBody, Servers, described
 from toolgen.sources.openapi.routes import Route, opened_object
 from toolgen.sources.openapi.security import requirements, scopes
 from toolgen.sources.syntax import escape
@@ -131,7 +131,7 @@ def _rank(media_type: str) -> int:
     return 9 if MEDIA_TYPE.match(media_type.strip()) else 10
 
 
-def _body(route: Route) -> Body | None:
+def _body(route: Route) -> RequestBody | None:
     raw = route.raw.get("requestBody")
     if raw is None:
         return None
@@ -144,10 +144,10 @@ def _body(route: Route) -> Body | None:
     return replace(first, others=tuple(others))
 
 
-def _sent(route: Route, raw: dict[str, Any], media_type: str) -> Body:
+def _sent(route: Route, raw: dict[str, Any], media_type: str) -> RequestBody:
     """A request body in one of its media types."""
     media = _media(raw["content"][media_type])
-    return Body(
+    return RequestBody(
         media_type=media_type.strip(),
         schema=media.get("schema", {}),
         required=raw.get("required") is True,

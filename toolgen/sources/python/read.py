@@ -10,11 +10,11 @@ from toolgen.errors import DescriptionError
 from toolgen.files import read_file
 from toolgen.functions.declared import load_tools
 from toolgen.functions.resource import read_resource
-from toolgen.functions.signature import Broken, Offer, module_file
+from toolgen.functions.signature import Broken, FunctionTool, module_file
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.names import MAX_NAME_LENGTH, TOOL_NAME, join
 from toolgen.model.tool import Effect, FunctionBinding, Tool
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.declared import problem_of
 
 __all__ = ["read_python", "tool_of"]
@@ -22,7 +22,7 @@ __all__ = ["read_python", "tool_of"]
 _MAX_SIZE = 16 * 1024 * 1024
 
 
-def read_python(config: SourceConfig) -> Reading:
+def read_python(config: SourceConfig) -> SourceReading:
     """Imports the module and reads what it marks. One that cannot be imported costs its own tools, and is a problem that says so.
 
     What else it imports is not looked at, so a build is never taken for unchanged.
@@ -62,7 +62,7 @@ def read_python(config: SourceConfig) -> Reading:
         title=config.location,
         version="",
     )
-    return Reading(
+    return SourceReading(
         info=info,
         tools=tuple(tools),
         problems=tuple(problems),
@@ -74,9 +74,9 @@ def read_python(config: SourceConfig) -> Reading:
     )
 
 
-def _unread(config: SourceConfig, error: DescriptionError) -> Reading:
+def _unread(config: SourceConfig, error: DescriptionError) -> SourceReading:
     message = f"{error.message}; it has no tools until that is put right"
-    return Reading(
+    return SourceReading(
         info=SourceInfo(kind="python", digest=digest({}), title=config.location, version=""),
         tools=(),
         problems=(_problem(config, config.location, "bad_module", message),),
@@ -85,7 +85,7 @@ def _unread(config: SourceConfig, error: DescriptionError) -> Reading:
     )
 
 
-def tool_of(source: str, module: str, offer: Offer, name: str, origin: str) -> Tool:
+def tool_of(source: str, module: str, offer: FunctionTool, name: str, origin: str) -> Tool:
     """What a function offers as a tool of this name; not sealed."""
     effect = Effect(offer.mark.effect)
     idempotent = offer.mark.idempotent

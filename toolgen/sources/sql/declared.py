@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolgen.functions.resource import Export, Fault, read_resource
+from toolgen.functions.resource import Export, ExportFault, read_resource
 from toolgen.model.database import DialectName
 from toolgen.model.manifest import Problem
 from toolgen.model.names import join
@@ -30,7 +30,7 @@ def declared_queries(
     problems = [problem_of(config.name, fault) for fault in resource.faults]
     for export in resource.exports:
         if fault := next(_faults(export), ""):
-            problems.append(problem_of(config.name, Fault(where=export.where, message=f"{export.name}: {fault}")))
+            problems.append(problem_of(config.name, ExportFault(where=export.where, message=f"{export.name}: {fault}")))
             continue
         tool = _tool(config, export, dialect)
         tools.append(tool)

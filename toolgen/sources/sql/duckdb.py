@@ -14,8 +14,8 @@ from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
     Extras,
-    Found,
-    Reference,
+    ForeignKeyColumn,
+    ReadSchema,
     Relation,
     assembled,
     plain_default,
@@ -64,7 +64,7 @@ FROM duckdb_constraints() WHERE database_name = current_database() AND constrain
 _MACROS: Final = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal ORDER BY 1"
 
 
-def read_duckdb(path: Path) -> Found:
+def read_duckdb(path: Path) -> ReadSchema:
     """Raises `DescriptionError` for a file that is not there, is no database, or is being written."""
     if not path.is_file():
         raise DescriptionError("there is no such database file", suggestion="check the path after duckdb:///")
@@ -78,7 +78,7 @@ def read_duckdb(path: Path) -> Found:
         ) from error
 
 
-def _found(connection: duckdb.DuckDBPyConnection) -> Found:
+def _found(connection: duckdb.DuckDBPyConnection) -> ReadSchema:
     relations = {
         (schema, name): Relation(schema="" if schema == "main" else schema, name=name, view=view, comment=comment)
         for schema, name, view, comment in connection.execute(_RELATIONS).fetchall()
@@ -100,7 +100,7 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
         if (schema, table) in relations
     ]
     keys: list[tuple[str, str]] = []
-    references: list[Reference] = []
+    references: list[ForeignKeyColumn] = []
     for schema, table, kind, names, other, targets in connection.execute(_KEYS).fetchall():
         if (relation := relations.get((schema, table))) is None:
             continue
@@ -108,12 +108,12 @@ def _found(connection: duckdb.DuckDBPyConnection) -> Found:
             keys.extend((relation.full, name) for name in names)
         elif (referred := relations.get((schema, other))) is not None:
             references.extend(
-                Reference(table=relation.full, column=name, target=f"{referred.full}.{target}")
+                ForeignKeyColumn(table=relation.full, column=name, target=f"{referred.full}.{target}")
                 for name, target in zip(names, targets, strict=False)
             )
     macros = [name for (name,) in connection.execute(_MACROS).fetchall()]
     extras = _extras(connection, relations, columns)
-    return Found(database=assembled("duckdb", relations.values(), columns, keys, references, macros, extras))
+    return ReadSchema(database=assembled("duckdb", relations.values(), columns, keys, references, macros, extras))
 
 
 def _extras(

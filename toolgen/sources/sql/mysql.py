@@ -19,10 +19,10 @@ from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
     Extras,
-    Found,
-    Note,
-    Reference,
+    ForeignKeyColumn,
+    ReadSchema,
     Relation,
+    SchemaNote,
     assembled,
     plain_default,
 )
@@ -112,7 +112,7 @@ _OWNERS_RIGHTS: Final = (
 _BROKEN: Final = "the columns of this view cannot be read, so it is left out"
 
 
-def read_mysql(location: ServerLocation, password: str) -> Found:
+def read_mysql(location: ServerLocation, password: str) -> ReadSchema:
     """Raises `DescriptionError` when the server cannot be reached or does not let the user in."""
     return reading(location, password, lambda cursor: _found(cursor, location.database))
 
@@ -185,22 +185,22 @@ def _connected(location: ServerLocation, password: str, options: dict[str, Any])
     )
 
 
-def _found(cursor: Cursor, database: str) -> Found:
+def _found(cursor: Cursor, database: str) -> ReadSchema:
     relations: dict[str, Relation] = {}
-    notes: list[Note] = []
+    notes: list[SchemaNote] = []
     cursor.execute(_TABLES, (database, MAX_TABLES))
     views = set()
     for name, kind, engine, comment, security in texts(cursor):
         if kind == "SEQUENCE" or (kind not in {"BASE TABLE", "VIEW", "SYSTEM VERSIONED"}):
             continue
         if engine.upper() in _ELSEWHERE:
-            notes.append(Note(origin=name, code="foreign_table", message=_WRAPPER))
+            notes.append(SchemaNote(origin=name, code="foreign_table", message=_WRAPPER))
             continue
         view = kind == "VIEW"
         if view:
             views.add(name)  # MySQL writes VIEW into its comment, or what is broken about it
         if security == "DEFINER":
-            notes.append(Note(origin=name, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info"))
+            notes.append(SchemaNote(origin=name, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info"))
         relations[name] = Relation(schema="", name=name, view=view, comment="" if view else comment)
     cursor.execute(_COLUMNS, (database,))
     columns = [
@@ -221,14 +221,14 @@ def _found(cursor: Cursor, database: str) -> Found:
         if table in relations
     ]
     with_columns = {table for table, _ in columns}
-    notes.extend(Note(origin=name, code="broken_view", message=_BROKEN) for name in sorted(views - with_columns))
+    notes.extend(SchemaNote(origin=name, code="broken_view", message=_BROKEN) for name in sorted(views - with_columns))
     keys, references = _keys(cursor, database, relations)
     cursor.execute(_ROUTINES, (database,))
     functions = [name for (name,) in texts(cursor)]
     extras = _extras(cursor, database, relations)
     found = assembled("mysql", relations.values(), columns, keys, references, functions, extras)
     named = msgspec.structs.replace(found, name=database, table_names=_table_names(cursor))
-    return Found(database=named, notes=tuple(notes), cascades=_cascades(cursor, relations))
+    return ReadSchema(database=named, notes=tuple(notes), cascades=_cascades(cursor, relations))
 
 
 def _table_names(cursor: Cursor) -> str:
@@ -268,9 +268,9 @@ def _extras(cursor: Cursor, database: str, relations: dict[str, Relation]) -> Ex
 
 def _keys(
     cursor: Cursor, database: str, relations: dict[str, Relation]
-) -> tuple[list[tuple[str, str]], list[Reference]]:
+) -> tuple[list[tuple[str, str]], list[ForeignKeyColumn]]:
     keys: list[tuple[str, str]] = []
-    references: list[Reference] = []
+    references: list[ForeignKeyColumn] = []
     cursor.execute(_KEYS, (database,))
     for table, constraint, column, other_schema, other, target in texts(cursor):
         if table not in relations:
@@ -278,7 +278,7 @@ def _keys(
         if constraint == "PRIMARY":
             keys.append((table, column))
         elif other_schema == database and other in relations:
-            references.append(Reference(table=table, column=column, target=f"{other}.{target}"))
+            references.append(ForeignKeyColumn(table=table, column=column, target=f"{other}.{target}"))
     return keys, references
 
 

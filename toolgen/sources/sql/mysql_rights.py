@@ -11,7 +11,7 @@ import msgspec
 import pymysql
 from pymysql.cursors import Cursor
 
-from toolgen.model.database import Grant, Power, Rights
+from toolgen.model.database import Power, Rights, TablePrivilege
 from toolgen.model.database_url import ServerLocation
 from toolgen.sources.sql.mysql import reading, texts
 
@@ -91,12 +91,12 @@ def parse_grants(lines: list[str], user: str, database: str) -> Rights:
 
     Their text goes no further: it may hold the hash of a password.
     """
-    grants: set[Grant] = set()
+    grants: set[TablePrivilege] = set()
     powers: set[Power] = set()
     for line in lines:
         for found in _read(line, database):
             match found:
-                case Grant():
+                case TablePrivilege():
                     grants.add(found)
                 case Power():
                     powers.add(found)
@@ -108,7 +108,7 @@ def parse_grants(lines: list[str], user: str, database: str) -> Rights:
     )
 
 
-def _read(line: str, database: str) -> Iterator[Grant | Power]:
+def _read(line: str, database: str) -> Iterator[TablePrivilege | Power]:
     if _DEFAULT_ROLE.match(line) or _ROLE.match(line):
         return
     if _PROXY.match(line):
@@ -134,7 +134,7 @@ def _read(line: str, database: str) -> Iterator[Grant | Power]:
         else:
             full = table if schema == database else f"{schema}.{table}"
             for column in columns or [""]:
-                yield Grant(table=full, privilege=name, column=column)
+                yield TablePrivilege(table=full, privilege=name, column=column)
 
 
 def _global(name: str) -> Power:

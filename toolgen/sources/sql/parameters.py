@@ -24,7 +24,7 @@ from toolgen.model.database import DialectName
 from toolgen.model.names import nearest
 from toolgen.model.schema import Json, Schema
 
-__all__ = ["Fault", "Parameter", "read_parameter"]
+__all__ = ["QueryFault", "QueryParameter", "read_parameter"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _RESERVED: Final = frozenset({"cursor"})  # how the next page is asked for
@@ -59,11 +59,11 @@ _COUNTS: Final = frozenset({"min_length", "max_length", "max_items"})
 _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
-class Fault(Exception):  # noqa: N818  a Problem on its way
+class QueryFault(Exception):  # noqa: N818  a Problem on its way
     """What is wrong with a query, for the person who wrote it."""
 
 
-class Parameter(Struct, frozen=True, kw_only=True):
+class QueryParameter(Struct, frozen=True, kw_only=True):
     """One declared parameter. `schema` has its type, bounds, default and description."""
 
     name: str
@@ -71,18 +71,18 @@ class Parameter(Struct, frozen=True, kw_only=True):
     required: bool
 
 
-def read_parameter(text: str, dialect: DialectName) -> Parameter:
-    """Reads what stands behind `parameter:`. Raises `Fault`."""
-    return _Reader(text, dialect).parameter()
+def read_parameter(text: str, dialect: DialectName) -> QueryParameter:
+    """Reads what stands behind `parameter:`. Raises `QueryFault`."""
+    return _ParameterReader(text, dialect).parameter()
 
 
-class _Reader:
+class _ParameterReader:
     def __init__(self, text: str, dialect: DialectName) -> None:
         self._dialect = dialect
         self._tokens, self._description = _split(text)
         self._place = 0
 
-    def parameter(self) -> Parameter:
+    def parameter(self) -> QueryParameter:
         name = self._word("the parameter's name")
         if not _NAME.match(name):
             _fault(f"'{name}' is no name of a parameter: lower-case letters, digits and _, beginning with a letter")
@@ -101,7 +101,7 @@ class _Reader:
             schema = _with_default(schema, default)
         if self._description:
             schema["description"] = self._description
-        return Parameter(name=name, schema=schema, required=not given)
+        return QueryParameter(name=name, schema=schema, required=not given)
 
     def _default(self) -> tuple[bool, Json]:
         return (True, self._literal("a default")) if self._taken("=") else (False, None)
@@ -238,4 +238,4 @@ def _shown(value: Json) -> str:
 
 
 def _fault(message: str) -> NoReturn:
-    raise Fault(message)
+    raise QueryFault(message)

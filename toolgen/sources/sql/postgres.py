@@ -14,10 +14,10 @@ from toolgen.sources.sql.schema import (
     MAX_SAID,
     MAX_TABLES,
     Extras,
-    Found,
-    Note,
-    Reference,
+    ForeignKeyColumn,
+    ReadSchema,
     Relation,
+    SchemaNote,
     assembled,
     plain_default,
 )
@@ -120,7 +120,7 @@ _SHADOWING: Final = (
 )
 
 
-def read_postgres(location: ServerLocation, password: str) -> Found:
+def read_postgres(location: ServerLocation, password: str) -> ReadSchema:
     """Raises `DescriptionError` when the server cannot be reached or does not let the role in."""
     try:
         with connect(location, password) as connection:
@@ -150,9 +150,9 @@ def connect(location: ServerLocation, password: str) -> _Connection:
     return psycopg.connect(**location.libpq_arguments(password, "toolgen build"), autocommit=True)
 
 
-def _found(connection: _Connection) -> Found:
+def _found(connection: _Connection) -> ReadSchema:
     relations: dict[int, Relation] = {}
-    notes: list[Note] = []
+    notes: list[SchemaNote] = []
     foreign = {row[0] for row in connection.execute(_FOREIGN)}
     calling = {row[0] for row in connection.execute(_CALLING)}
     for oid, schema, name, kind, comment, invoker in connection.execute(_RELATIONS, (MAX_TABLES,)):
@@ -161,16 +161,18 @@ def _found(connection: _Connection) -> Found:
             schema="" if schema == "public" else str(schema), name=str(name), view=view, comment=str(comment)
         )
         if oid in foreign:
-            notes.append(Note(origin=relation.full, code="foreign_table", message=_WRAPPER))
+            notes.append(SchemaNote(origin=relation.full, code="foreign_table", message=_WRAPPER))
             continue
         if oid in calling:
-            notes.append(Note(origin=relation.full, code="view_calls_functions", message=_FUNCTIONS_OF_ITS_OWN))
+            notes.append(SchemaNote(origin=relation.full, code="view_calls_functions", message=_FUNCTIONS_OF_ITS_OWN))
         if kind == "v" and not invoker:
-            notes.append(Note(origin=relation.full, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info"))
+            notes.append(
+                SchemaNote(origin=relation.full, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info")
+            )
         relations[int(str(oid))] = relation
     operators = [str(row[0]) for row in connection.execute(_OPERATORS)]
     if operators:
-        notes.append(Note(origin=" ".join(operators)[:100], code="operator_shadows", message=_SHADOWING))
+        notes.append(SchemaNote(origin=" ".join(operators)[:100], code="operator_shadows", message=_SHADOWING))
     oids = list(relations)
     columns = (
         (
@@ -192,7 +194,7 @@ def _found(connection: _Connection) -> Found:
     database = assembled(
         "postgres", relations.values(), columns, keys, references, functions, _extras(connection, relations)
     )
-    return Found(database=database, notes=tuple(notes), cascades=_cascades(connection, relations))
+    return ReadSchema(database=database, notes=tuple(notes), cascades=_cascades(connection, relations))
 
 
 def _cascades(connection: _Connection, relations: Mapping[int, Relation]) -> dict[str, list[Cascade]]:
@@ -216,15 +218,17 @@ def _extras(connection: _Connection, relations: Mapping[int, Relation]) -> Extra
     return extras
 
 
-def _keys(connection: _Connection, relations: Mapping[int, Relation]) -> tuple[list[tuple[str, str]], list[Reference]]:
+def _keys(
+    connection: _Connection, relations: Mapping[int, Relation]
+) -> tuple[list[tuple[str, str]], list[ForeignKeyColumn]]:
     keys: list[tuple[str, str]] = []
-    references: list[Reference] = []
+    references: list[ForeignKeyColumn] = []
     for oid, kind, column, other, target in connection.execute(_KEYS, (list(relations),)):
         table = relations[int(str(oid))].full
         if kind == "p":
             keys.append((table, str(column)))
         elif (referred := relations.get(int(str(other)))) is not None:
-            references.append(Reference(table=table, column=str(column), target=f"{referred.full}.{target}"))
+            references.append(ForeignKeyColumn(table=table, column=str(column), target=f"{referred.full}.{target}"))
     return keys, references
 
 

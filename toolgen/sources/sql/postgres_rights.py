@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import psycopg
 
-from toolgen.model.database import Grant, Power, Rights, Sequence
+from toolgen.model.database import Power, Rights, Sequence, TablePrivilege
 from toolgen.model.database_url import ServerLocation
 from toolgen.sources.sql.no_session import no_session
 from toolgen.sources.sql.postgres import begin, connect, unreadable
@@ -148,10 +148,11 @@ def _postgres_rights(connection: _Connection, role: str) -> Rights:
         return Rights(account=role, powers=tuple(powers), sequences=sequences, unlimited=True)
     powers.extend(_beyond_tables(connection))
     grants = {
-        Grant(table=str(table), privilege=str(privilege)) for _, table, privilege in connection.execute(_RELATIONS)
+        TablePrivilege(table=str(table), privilege=str(privilege))
+        for _, table, privilege in connection.execute(_RELATIONS)
     }
     grants |= {
-        Grant(table=str(table), privilege=str(privilege), column=str(column))
+        TablePrivilege(table=str(table), privilege=str(privilege), column=str(column))
         for table, privilege, column in connection.execute(_COLUMNS)
     }
     (unbounded,) = connection.execute(_BOUNDS).fetchall()
@@ -180,13 +181,13 @@ def _beyond_tables(connection: _Connection) -> Iterator[Power]:
         yield Power(code=str(code), message=str(message), harmless=bool(harmless), remedy=str(cure))
 
 
-def _sequences(connection: _Connection) -> tuple[tuple[Sequence, ...], tuple[Grant, ...]]:
+def _sequences(connection: _Connection) -> tuple[tuple[Sequence, ...], tuple[TablePrivilege, ...]]:
     """The sequences whose use an INSERT needs a grant for, and the grants of use there are on any."""
     needed: list[Sequence] = []
-    usable: list[Grant] = []
+    usable: list[TablePrivilege] = []
     for name, table, kind, may_use in connection.execute(_SEQUENCES):
         if kind == "a":  # of serial; one of an identity column needs no grant
             needed.append(Sequence(name=str(name), table=str(table)))
         if may_use:
-            usable.append(Grant(table=str(name), privilege="USAGE"))
+            usable.append(TablePrivilege(table=str(name), privilege="USAGE"))
     return tuple(needed), tuple(usable)

@@ -35,7 +35,7 @@ from toolgen.model.prompt_injection import ANY_INVISIBLE
 from toolgen.model.schema import Schema
 from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.sources.base import QueryFiles
-from toolgen.sources.sql.parameters import Fault, Parameter, read_parameter
+from toolgen.sources.sql.parameters import QueryFault, QueryParameter, read_parameter
 from toolgen.sources.sql.tools import OPERATIONS, ROWS, with_cursor
 
 __all__ = ["Queries", "ResultColumn", "finished", "named_tool", "read_queries"]
@@ -59,7 +59,7 @@ class NamedQuery(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     description: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[QueryParameter, ...]
     sql: str
     file: str
     line: int
@@ -102,7 +102,7 @@ def read_queries(source: str, dialect: DialectName, files: tuple[QueryFiles, ...
             try:
                 query = _query(block, source, dialect, name)
                 _check_new(query.name, taken)
-            except Fault as fault:
+            except QueryFault as fault:
                 line = block.fault[0] if block.fault else block.line
                 queries.problems.append(_problem(source, f"{name}:{line}", str(fault)))
                 continue
@@ -210,33 +210,33 @@ def _header(block: _Block, number: int, line: str, key: str, value: str) -> str:
 
 
 def _query(block: _Block, source: str, dialect: DialectName, file: str) -> NamedQuery:
-    """Raises `Fault` for whatever is wrong with it; `block.fault` then has the line."""
+    """Raises `QueryFault` for whatever is wrong with it; `block.fault` then has the line."""
     if block.fault is not None:
-        raise Fault(block.fault[1])
+        raise QueryFault(block.fault[1])
     said: dict[str, str] = {}
-    parameters: dict[str, Parameter] = {}
+    parameters: dict[str, QueryParameter] = {}
     for number, key, value in block.entries:
         block.fault = (number, "")
         if not value:
-            raise Fault(f"{key}: is empty")
+            raise QueryFault(f"{key}: is empty")
         if key == "parameter":
             parameter = read_parameter(value, dialect)
             if parameter.name in parameters:
-                raise Fault(f"the parameter '{parameter.name}' is declared twice")
+                raise QueryFault(f"the parameter '{parameter.name}' is declared twice")
             parameters[parameter.name] = parameter
             if len(parameters) > _MAX_PARAMETERS:
-                raise Fault(f"there are more than {_MAX_PARAMETERS} parameters")
+                raise QueryFault(f"there are more than {_MAX_PARAMETERS} parameters")
         elif key in said:
-            raise Fault(f"{key}: stands here twice")
+            raise QueryFault(f"{key}: stands here twice")
         else:
             said[key] = value
         _check_entry(key, value, source)
     block.fault = (block.line, "")
     if "description" not in said:
-        raise Fault("description: is missing; it says when to use the query")
+        raise QueryFault("description: is missing; it says when to use the query")
     sql = "\n".join(block.body).strip()
     if not sql:
-        raise Fault("there is no statement below the header")
+        raise QueryFault("there is no statement below the header")
     return NamedQuery(
         name=said["name"],
         title=said.get("title", said["name"].replace("_", " ").capitalize()),
@@ -250,9 +250,9 @@ def _query(block: _Block, source: str, dialect: DialectName, file: str) -> Named
 
 def _check_new(name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
-        raise Fault(f"the name '{name}' is taken by {taken[name]}")
+        raise QueryFault(f"the name '{name}' is taken by {taken[name]}")
     if len(taken) >= _MAX_QUERIES:
-        raise Fault(f"the source has more than {_MAX_QUERIES} queries")
+        raise QueryFault(f"the source has more than {_MAX_QUERIES} queries")
 
 
 def _check_entry(key: str, value: str, source: str) -> None:
@@ -260,15 +260,15 @@ def _check_entry(key: str, value: str, source: str) -> None:
         case "name":
             if not _NAME.match(value) or len(join(source, value)) > MAX_NAME_LENGTH:
                 room = MAX_NAME_LENGTH - len(join(source, ""))
-                raise Fault(
+                raise QueryFault(
                     f"'{value[:60]}' is no name of a query: up to {room} lower-case letters, digits and _, beginning with a letter"
                 )
             if value in OPERATIONS:
-                raise Fault(f"the name '{value}' is that of a tool every database has")
+                raise QueryFault(f"the name '{value}' is that of a tool every database has")
         case "title" if len(value) > _MAX_TITLE_LENGTH:
-            raise Fault(f"title: is longer than {_MAX_TITLE_LENGTH} characters")
+            raise QueryFault(f"title: is longer than {_MAX_TITLE_LENGTH} characters")
         case "description" if len(value) > _MAX_DESCRIPTION_LENGTH:
-            raise Fault(f"description: is longer than {_MAX_DESCRIPTION_LENGTH} characters")
+            raise QueryFault(f"description: is longer than {_MAX_DESCRIPTION_LENGTH} characters")
         case _:
             return
 

@@ -21,20 +21,20 @@ from toolgen.model.call import Statement
 from toolgen.model.database import Power, Rights
 from toolgen.model.database_url import FileLocation, ServerLocation, parse_location
 from toolgen.model.manifest import Problem, SourceInfo
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.sql.declared import declared_queries
 from toolgen.sources.sql.queries import named_tool, read_queries
-from toolgen.sources.sql.schema import Found
+from toolgen.sources.sql.schema import ReadSchema
 from toolgen.sources.sql.sqlite import prepare_sqlite, read_sqlite
 from toolgen.sources.sql.tools import make_tools
 
-__all__ = ["Prepared", "prepare", "read_rights", "read_sql"]
+__all__ = ["EngineCheck", "prepare", "read_rights", "read_sql"]
 
 _BINARY = re.compile(r"blob|bytea|binary|bit varying|^image$", re.IGNORECASE)
 """Column types whose values are bytes, in any engine."""
 
 
-def read_sql(config: SourceConfig, password: str = "") -> Reading:
+def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
     """Reads the schema of the database at `config.location` (toolgen.model.database_url) through a read-only session; never a row.
 
     Its named queries become tools that nobody has held against the database yet; `toolgen.builder.named_queries` does that.
@@ -59,7 +59,7 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
     )
     if config.resource:
         declared, faults, places = declared_queries(config, database.dialect)
-        return Reading(
+        return SourceReading(
             info=info,
             tools=declared,
             problems=(*problems, *faults),
@@ -72,7 +72,7 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
     )
     queries = read_queries(config.name, database.dialect, config.queries)
     named = tuple(named_tool(config.name, database.dialect, query) for query in queries.found)
-    return Reading(
+    return SourceReading(
         info=info,
         tools=(*tools, *named),
         problems=(*problems, *queries.problems),
@@ -81,7 +81,7 @@ def read_sql(config: SourceConfig, password: str = "") -> Reading:
     )
 
 
-def _find(location: FileLocation | ServerLocation, password: str) -> Found:
+def _find(location: FileLocation | ServerLocation, password: str) -> ReadSchema:
     # The engines with a driver of their own are extras, so their readers are imported when there is such a source.
     match location:
         case FileLocation(dialect="sqlite", path=path):
@@ -100,20 +100,20 @@ def _find(location: FileLocation | ServerLocation, password: str) -> Found:
             assert_never(location)
 
 
-def _find_duckdb(path: Path) -> Found:
+def _find_duckdb(path: Path) -> ReadSchema:
     from toolgen.sources.sql.duckdb import read_duckdb  # noqa: PLC0415 - see above
 
     return read_duckdb(path)
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
+class EngineCheck(Struct, frozen=True, kw_only=True):
     """What an engine said of a statement: its columns' types where it tells them (SQLite does not), or why it does not take it."""
 
     types: tuple[str, ...] = ()
     fault: str = ""
 
 
-def prepare(location: str, password: str, statements: Sequence[Statement]) -> tuple[Prepared, ...]:
+def prepare(location: str, password: str, statements: Sequence[Statement]) -> tuple[EngineCheck, ...]:
     """One answer for each statement. Raises `DescriptionError` when the database cannot be reached."""
     if not statements:
         return ()
@@ -136,7 +136,9 @@ def prepare(location: str, password: str, statements: Sequence[Statement]) -> tu
             answers = prepare_mysql(parsed, password, statements)
         case _:
             assert_never(parsed)
-    return tuple(Prepared(fault=answer) if isinstance(answer, str) else Prepared(types=answer) for answer in answers)
+    return tuple(
+        EngineCheck(fault=answer) if isinstance(answer, str) else EngineCheck(types=answer) for answer in answers
+    )
 
 
 def read_rights(config: SourceConfig, password: str = "") -> Rights:

@@ -18,10 +18,10 @@ __all__ = [
     "MAX_SAID",
     "MAX_TABLES",
     "Extras",
-    "Found",
-    "Note",
-    "Reference",
+    "ForeignKeyColumn",
+    "ReadSchema",
     "Relation",
+    "SchemaNote",
     "assembled",
     "plain_default",
 ]
@@ -33,7 +33,7 @@ _CASCADING = "such statements are refused unless the policy says cascades: true 
 MAX_SAID = 200  # characters of what an engine says of a trusted query
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class SchemaNote(Struct, frozen=True, kw_only=True):
     """Something to know about a table, view or function: a Problem without its source."""
 
     origin: str
@@ -42,14 +42,14 @@ class Note(Struct, frozen=True, kw_only=True):
     level: str = "warning"
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ReadSchema(Struct, frozen=True, kw_only=True):
     """A database, what was left out of it or is special about it, and what changes of a table (by its full name) set off."""
 
     database: Database
-    notes: tuple[Note, ...] = ()
+    notes: tuple[SchemaNote, ...] = ()
     cascades: Mapping[str, Sequence[Cascade]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def with_cascades(self) -> Found:
+    def with_cascades(self) -> ReadSchema:
         """For a source that writes: the tables know what changing them sets off, and notes warn of it."""
         tables: list[Table] = []
         notes = [*self.notes]
@@ -63,12 +63,14 @@ class Found(Struct, frozen=True, kw_only=True):
             if told:
                 more = f" and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
                 listed = f"{', '.join(told[:_MAX_TOLD])}{more}"
-                notes.append(Note(origin=name, code="cascades", message=f"changing it sets off {listed}: {_CASCADING}"))
+                notes.append(
+                    SchemaNote(origin=name, code="cascades", message=f"changing it sets off {listed}: {_CASCADING}")
+                )
         if unseen:
             notes.append(
-                Note(origin="", code="cascades", message=f"changing a table may set off {UNSEEN}: {_CASCADING}")
+                SchemaNote(origin="", code="cascades", message=f"changing a table may set off {UNSEEN}: {_CASCADING}")
             )
-        return Found(
+        return ReadSchema(
             database=msgspec.structs.replace(self.database, tables=tuple(tables)),
             notes=tuple(notes),
             cascades=self.cascades,
@@ -106,7 +108,7 @@ class Relation(Struct, frozen=True, kw_only=True):
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
-class Reference(Struct, frozen=True, kw_only=True):
+class ForeignKeyColumn(Struct, frozen=True, kw_only=True):
     """One column of a foreign key."""
 
     table: str  # full name, as of Relation
@@ -135,7 +137,7 @@ def assembled(
     relations: Iterable[Relation],
     columns: Iterable[tuple[str, Column]],
     keys: Iterable[tuple[str, str]],
-    references: Iterable[Reference],
+    references: Iterable[ForeignKeyColumn],
     functions: Iterable[str] = (),
     extras: Extras | None = None,
 ) -> Database:

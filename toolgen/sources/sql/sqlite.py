@@ -17,7 +17,7 @@ from toolgen.errors import DescriptionError
 from toolgen.model.call import Statement
 from toolgen.model.database import Cascade, Column, Database, Index, Table
 from toolgen.sources.sql.labels import with_labels
-from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Extras, Found, Note, plain_default
+from toolgen.sources.sql.schema import MAX_SAID, MAX_TABLES, Extras, ReadSchema, SchemaNote, plain_default
 
 __all__ = ["prepare_sqlite", "read_sqlite"]
 
@@ -93,7 +93,7 @@ def _quoted(name: str) -> str:
 _GENERATED = frozenset({2, 3})  # https://www.sqlite.org/pragma.html#pragma_table_xinfo: virtual and stored
 
 
-def read_sqlite(path: Path) -> Found:
+def read_sqlite(path: Path) -> ReadSchema:
     """Reads the schema of the database at `path` through a read-only connection. Virtual tables are left out, because what reading them
     does is up to a module.
 
@@ -113,9 +113,9 @@ def read_sqlite(path: Path) -> Found:
         ) from error
 
 
-def _read(connection: sqlite3.Connection) -> Found:
+def _read(connection: sqlite3.Connection) -> ReadSchema:
     tables: list[Table] = []
-    notes: list[Note] = []
+    notes: list[SchemaNote] = []
     connection.execute("BEGIN")
     listed = connection.execute("PRAGMA main.table_list").fetchmany(MAX_TABLES)
     for _, name, kind, *_ in sorted(listed, key=lambda row: str(row[1])):
@@ -123,14 +123,14 @@ def _read(connection: sqlite3.Connection) -> Found:
             continue
         if kind == "virtual":
             left_out = "a virtual table is left out: its module decides what reading it does"
-            notes.append(Note(origin=name, code="virtual_table", message=left_out))
+            notes.append(SchemaNote(origin=name, code="virtual_table", message=left_out))
             continue
         try:
             tables.append(_table(connection, name, view=kind == "view"))
         except sqlite3.Error:
             unread = "the columns of this view cannot be read, so it is left out"
-            notes.append(Note(origin=name, code="broken_view", message=unread))
-    return Found(
+            notes.append(SchemaNote(origin=name, code="broken_view", message=unread))
+    return ReadSchema(
         database=Database(dialect="sqlite", tables=tuple(tables)),
         notes=tuple(notes),
         cascades=sqlite_cascades(connection, tables),

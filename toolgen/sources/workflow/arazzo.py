@@ -23,16 +23,16 @@ from toolgen.sources.workflow.draft import (
     MAX_EACH,
     MAX_STEPS,
     MAX_WAIT_S,
-    Draft,
     DraftUse,
     Given,
+    WorkflowDraft,
     checked,
     checked_criterion,
     fault,
     timeout_of,
 )
 from toolgen.sources.workflow.short_form import GivenUse
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["read_arazzo", "sources_of"]
 
@@ -79,7 +79,7 @@ class _More(msgspec.Struct, forbid_unknown_fields=True):
     undo: GivenUse | None = None
 
 
-def sources_of(document: Document) -> dict[str, str]:
+def sources_of(document: YamlDocument) -> dict[str, str]:
     """The URL of each source description by its name. Raises `DescriptionError` for what is no Arazzo 1.0."""
     version = document.data.get("arazzo")
     if not isinstance(version, str) or not _VERSION.match(version):
@@ -95,7 +95,7 @@ def sources_of(document: Document) -> dict[str, str]:
     return found
 
 
-def read_arazzo(document: Document) -> Iterator[tuple[str, Draft | DescriptionError]]:
+def read_arazzo(document: YamlDocument) -> Iterator[tuple[str, WorkflowDraft | DescriptionError]]:
     """Each workflow of a document by its id, or what is wrong with it. Raises `DescriptionError` where there is none."""
     listed = document.data.get("workflows")
     if not isinstance(listed, list) or not listed:
@@ -110,13 +110,13 @@ def read_arazzo(document: Document) -> Iterator[tuple[str, Draft | DescriptionEr
             continue
         seen.add(name)
         try:
-            yield name, _Reader(document, ("workflows", index), one, frozenset(known)).draft()
+            yield name, _ArazzoReader(document, ("workflows", index), one, frozenset(known)).draft()
         except DescriptionError as error:
             yield name, error
 
 
-class _Reader(Struct):
-    document: Document
+class _ArazzoReader(Struct):
+    document: YamlDocument
     path: _Path
     given: dict[str, Any]
     workflows: frozenset[Any]
@@ -124,7 +124,7 @@ class _Reader(Struct):
     undos: dict[str, DraftUse] = {}
     where: dict[str, str] = {}
 
-    def draft(self) -> Draft:
+    def draft(self) -> WorkflowDraft:
         """Raises `DescriptionError` for the first thing that is wrong."""
         here = self.where[""] = self.document.where(*self.path)
         if "dependsOn" in self.given:
@@ -143,7 +143,7 @@ class _Reader(Struct):
         more = decode(self.document, inside, _Whole, DescriptionError) if "x-toolgen" in self.given else _Whole()
         for key in outputs:
             self.where[f"outputs {key}"] = self.document.where(*self.path, "outputs", key)
-        return Draft(
+        return WorkflowDraft(
             id=str(self.given["workflowId"]),
             title=str(self.given.get("summary") or ""),
             description=str(self.given.get("description") or self.given.get("summary") or ""),

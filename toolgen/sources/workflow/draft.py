@@ -20,9 +20,9 @@ __all__ = [
     "MAX_EACH",
     "MAX_STEPS",
     "MAX_WAIT_S",
-    "Draft",
     "DraftUse",
     "Given",
+    "WorkflowDraft",
     "checked",
     "checked_criterion",
     "fault",
@@ -64,7 +64,7 @@ class DraftUse(Struct, frozen=True, kw_only=True):
     body_where: str = ""
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class WorkflowDraft(Struct, frozen=True, kw_only=True):
     """One workflow. Of its steps, `uses` and `undos` say what they call, by the step's id; `where` is the line of each step, of the
     workflow under "", and of its outputs."""
 

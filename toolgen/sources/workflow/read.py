@@ -13,12 +13,12 @@ from toolgen.files import read_file
 from toolgen.model.manifest import Problem, SourceInfo
 from toolgen.model.tool import Effect, Tool, WorkflowBinding
 from toolgen.sources.assigned_names import held_names
-from toolgen.sources.base import Reading, SourceConfig
+from toolgen.sources.base import SourceConfig, SourceReading
 from toolgen.sources.naming import assign, from_identifier, words
 from toolgen.sources.workflow.arazzo import read_arazzo, sources_of
-from toolgen.sources.workflow.draft import Draft
+from toolgen.sources.workflow.draft import WorkflowDraft
 from toolgen.sources.workflow.short_form import read_short_form
-from toolgen.yaml_file import Document, read
+from toolgen.yaml_file import YamlDocument, read
 
 __all__ = ["Drafts", "read_workflow"]
 
@@ -28,11 +28,11 @@ _MAX_SIZE = 4 * 1024 * 1024
 class Drafts(Struct, frozen=True, kw_only=True):
     """The workflows of one source by their ids, and the URLs of the descriptions that it names."""
 
-    workflows: Mapping[str, Draft] = {}
+    workflows: Mapping[str, WorkflowDraft] = {}
     sources: Mapping[str, str] = {}
 
 
-def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
+def read_workflow(config: SourceConfig) -> tuple[SourceReading, Drafts]:
     """Reads a file. The tools in the reading call nothing yet: what their steps call is known where all tools are.
 
     Raises `DescriptionError` for what is neither Arazzo 1.0 nor the short form.
@@ -44,11 +44,11 @@ def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
     arazzo = "arazzo" in document.data
     sources = sources_of(document) if arazzo else {}
     read_all = read_arazzo if arazzo else read_short_form
-    drafts: dict[str, Draft] = {}
+    drafts: dict[str, WorkflowDraft] = {}
     problems: list[Problem] = []
     for name, read_as in read_all(document):
         found = _odd_number(document, name) or read_as
-        if isinstance(found, Draft):
+        if isinstance(found, WorkflowDraft):
             drafts[name] = found
         else:
             problems.append(
@@ -67,7 +67,7 @@ def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
     info = document.data.get("info") if arazzo else None
     told = info if isinstance(info, dict) else {}
     return (
-        Reading(
+        SourceReading(
             info=SourceInfo(
                 kind="workflow",
                 digest=digest,
@@ -85,7 +85,7 @@ def read_workflow(config: SourceConfig) -> tuple[Reading, Drafts]:
     )
 
 
-def _odd_number(document: Document, name: str) -> str:
+def _odd_number(document: YamlDocument, name: str) -> str:
     """What is wrong with a number of a workflow, "" where nothing is."""
     listed = document.data["workflows"]
     keys = (
@@ -101,7 +101,7 @@ def _odd_number(document: Document, name: str) -> str:
     return ""
 
 
-def _tool(config: SourceConfig, draft: Draft, name: str) -> Tool:
+def _tool(config: SourceConfig, draft: WorkflowDraft, name: str) -> Tool:
     title = draft.title or draft.id.replace("_", " ").replace("-", " ").strip().capitalize()
     return Tool(
         name=name,

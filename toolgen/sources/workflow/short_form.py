@@ -17,15 +17,15 @@ from toolgen.sources.workflow.draft import (
     MAX_EACH,
     MAX_STEPS,
     MAX_WAIT_S,
-    Draft,
     DraftUse,
+    WorkflowDraft,
     checked,
     checked_criterion,
     fault,
     timeout_of,
 )
 from toolgen.units import parse_duration
-from toolgen.yaml_file import Document, decode
+from toolgen.yaml_file import YamlDocument, decode
 
 __all__ = ["GivenCriterion", "GivenRetry", "GivenStep", "GivenUse", "GivenWorkflow", "read_short_form"]
 
@@ -83,7 +83,7 @@ class GivenWorkflow(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str = ""
 
 
-def read_short_form(document: Document) -> Iterator[tuple[str, Draft | DescriptionError]]:
+def read_short_form(document: YamlDocument) -> Iterator[tuple[str, WorkflowDraft | DescriptionError]]:
     """Each workflow of a file by its name, or what is wrong with it. Raises `DescriptionError` where there is none."""
     found = document.data.get("workflows")
     if not isinstance(found, dict) or not found:
@@ -92,19 +92,19 @@ def read_short_form(document: Document) -> Iterator[tuple[str, Draft | Descripti
         raise fault(f"unknown key '{min(unknown)}' (valid keys: workflows)", document.where(min(unknown)))
     for name in found:
         try:
-            yield name, _Reader(document, name).draft()
+            yield name, _ShortFormReader(document, name).draft()
         except DescriptionError as error:
             yield name, error
 
 
-class _Reader(Struct):
-    document: Document
+class _ShortFormReader(Struct):
+    document: YamlDocument
     name: str
     uses: dict[str, DraftUse] = {}
     undos: dict[str, DraftUse] = {}
     where: dict[str, str] = {}
 
-    def draft(self) -> Draft:
+    def draft(self) -> WorkflowDraft:
         """Raises `DescriptionError` for the first thing that is wrong."""
         path = ("workflows", self.name)
         given = decode(self.document, path, GivenWorkflow, DescriptionError)
@@ -117,7 +117,7 @@ class _Reader(Struct):
         for key, value in given.outputs.items():
             where = self.where[f"outputs {key}"] = self.document.where(*path, "outputs", key)
             checked(value, where)
-        return Draft(
+        return WorkflowDraft(
             id=self.name,
             title=given.title,
             description=given.description,

@@ -15,7 +15,7 @@ from sqlglot import exp
 from toolgen.policy.sql.marks import CALL
 from toolgen.policy.sql.refusal import refuse
 
-__all__ = ["Selection", "is_selector", "replaced", "selection_of"]
+__all__ = ["ColumnSelection", "is_selector", "replaced", "selection_of"]
 
 _Test: TypeAlias = Callable[[str], bool]
 _SELECTOR: Final = f"{CALL}columns"
@@ -28,7 +28,7 @@ _MAX_REPETITIONS: Final = 3
 _EXAMPLE: Final = "write COLUMNS(['a', 'b']), or name the columns"
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class ColumnSelection(Struct, frozen=True, kw_only=True):
     """The nodes of an item that stand for columns, and which columns these are. `star` has the relation and what it leaves out."""
 
     nodes: tuple[exp.Expr, ...]
@@ -43,11 +43,11 @@ def is_selector(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() == _SELECTOR
 
 
-def selection_of(item: exp.Expr) -> Selection | None:
-    """The columns that an item of a SELECT list stands for, or None for an ordinary item. Raises `Refusal` for a form that is not plain."""
+def selection_of(item: exp.Expr) -> ColumnSelection | None:
+    """Return the columns of a star item of a SELECT list, or None for an ordinary item. Raises `StatementRefusal` for other forms."""
     if (test := _star_pattern(item)) is not None:
         star = next(item.find_all(exp.Star))
-        return Selection(nodes=(item,), star=star, qualifier=None, chosen=test)
+        return ColumnSelection(nodes=(item,), star=star, qualifier=None, chosen=test)
     nodes = tuple(_selectors(item))
     if not nodes:
         return None
@@ -61,25 +61,25 @@ def _selectors(item: exp.Expr) -> Iterator[exp.Expr]:
     return (node for node in item.walk(prune=lambda node: isinstance(node, exp.Query)) if is_selector(node))
 
 
-def _selection(nodes: tuple[exp.Expr, ...]) -> Selection:
+def _selection(nodes: tuple[exp.Expr, ...]) -> ColumnSelection:
     arguments = nodes[0].expressions
     argument = arguments[0] if len(arguments) == 1 else None
     match argument:
         case exp.Star():
-            return Selection(nodes=nodes, star=argument, qualifier=None, chosen=lambda _: True)
+            return ColumnSelection(nodes=nodes, star=argument, qualifier=None, chosen=lambda _: True)
         case exp.Column() if isinstance(argument.this, exp.Star):
             qualifier = argument.args.get("table")
-            return Selection(nodes=nodes, star=argument.this, qualifier=qualifier, chosen=lambda _: True)
+            return ColumnSelection(nodes=nodes, star=argument.this, qualifier=qualifier, chosen=lambda _: True)
         case exp.Array():
             names = tuple(_name(part) for part in argument.expressions)
             folded = frozenset(name.lower() for name in names)
-            return Selection(
+            return ColumnSelection(
                 nodes=nodes, star=exp.Star(), qualifier=None, chosen=lambda name: name.lower() in folded, named=names
             )
         case exp.Literal() if argument.is_string:
-            return Selection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_pattern(argument.name))
+            return ColumnSelection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_pattern(argument.name))
         case exp.Lambda():
-            return Selection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_lambda(argument))
+            return ColumnSelection(nodes=nodes, star=exp.Star(), qualifier=None, chosen=_lambda(argument))
     return _refuse_form()
 
 
@@ -140,7 +140,7 @@ def _refuse_form() -> NoReturn:
     refuse("syntax", "this form of COLUMNS is not supported", _EXAMPLE)
 
 
-def replaced(item: exp.Expr, selection: Selection, column: exp.Column) -> exp.Expr:
+def replaced(item: exp.Expr, selection: ColumnSelection, column: exp.Column) -> exp.Expr:
     """A copy of the item with a column in place of what stands for several."""
     if selection.nodes[0] is item:
         return column

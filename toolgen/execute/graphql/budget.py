@@ -1,4 +1,4 @@
-"""What a service that counts cost has left for us, as its answers say, so that a call it would turn away is not sent."""
+"""Cost budget of a GraphQL service, read from its answers. A request that the service would turn away is not sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _Key = tuple[object, ...]
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
-    """What one answer says: `left` points of `most`, which come back at `rate` a second or (0) all at once in `seconds`."""
+    """Budget that one answer reports: `left` points of `most`. Points come back at `rate` a second or, if `rate` is 0, all at once after
+    `seconds`."""
 
     left: float
     most: float
@@ -62,7 +63,7 @@ class CostBudget(Struct):
         return max(min(known, _longest(report) - age), 0.0)
 
     def affords(self, wait: float) -> bool:
-        """Whether a call may stand in line so long."""
+        """Return True if a call may wait for so many seconds."""
         return wait <= _MAX_WAIT_S
 
     @contextmanager
@@ -81,7 +82,7 @@ class CostBudget(Struct):
                 self._state.spent += cost
 
     def cost(self, request: JsonObject) -> float:
-        """What the same request cost before, with pages of the same sizes."""
+        """Return the cost of the last such request, with the same page sizes."""
         return self.costs.get(_key(request), _MIN)
 
     def _learn(self, request: JsonObject, report: CostReport) -> None:
@@ -114,10 +115,10 @@ def _key(request: JsonObject) -> _Key:
 
 
 def report_of(body: Json, now: float, written: str | None) -> CostReport | None:
-    """What an answer says of the budget: `extensions.cost` (Shopify), or `rateLimit` among its data (GitHub). None for what makes no sense.
+    """Read the budget from an answer: `extensions.cost` (Shopify) or `data.rateLimit` (GitHub). Returns None if the values are not valid.
 
-    `now` is the time of day. `written` is the text of a document that an agent wrote: it may call any field rateLimit, and is then
-    not listened to.
+    `now` is the time of day. `written` is the text of a document that an agent wrote. An agent can give any field the alias `rateLimit`, so
+    the answer to such a document is used only if the field is the real one.
     """
     cost = _below(body, "extensions", "cost")
     status = _below(cost, "throttleStatus")
@@ -146,7 +147,8 @@ def report_of(body: Json, now: float, written: str | None) -> CostReport | None:
 
 
 def _by_name(text: str) -> bool:
-    """Whether `rateLimit` in the answer is the field of that name, and so is what is below it."""
+    """Return True if `rateLimit` in the answer is the field of that name and not an alias, and the fields below it are not aliases
+    either."""
     [operation] = [one for one in parse(text, no_location=True).definitions if isinstance(one, OperationDefinitionNode)]
     nodes = operation.selection_set.selections
     found = [one for one in nodes if isinstance(one, FieldNode) and one.name.value == "rateLimit" and one.alias is None]

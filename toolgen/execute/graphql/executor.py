@@ -340,7 +340,7 @@ def _bound(call: Call) -> _Bound:
 
 
 def _by_default(call: Call) -> bool:
-    """Whether a call reads the default fields of a tool that could be asked for others."""
+    """Return True if a call reads the default fields of a tool whose fields can be chosen."""
     binding = call.tool.binding
     if not isinstance(binding, GraphQLBinding) or binding.type != "query" or not binding.fields:
         return False
@@ -363,7 +363,7 @@ def _document(call: Call) -> JsonObject:
 
 
 def _attribute(principal: Principal, path: str) -> Json:
-    """What of the principal a bound variable is: `principal.id`, `principal.on_behalf_of.attributes.tenant`."""
+    """Return the principal's value for a bound variable: `principal.id`, `principal.on_behalf_of.attributes.tenant`."""
     steps = path.split(".")[1:]
     party: Principal | None = principal
     if steps[0] == "on_behalf_of":

@@ -53,7 +53,8 @@ class FailedFields(Struct):
         return frozenset(path for path, until in known.items() if until > now)
 
     def noted(self, call: Call, outcome: Success | Failed, left_out: frozenset[_Path]) -> Success | Failed:
-        """What the caller is told of a read of default fields, with the fields that were left out. Remembers those that failed."""
+        """Return the outcome of a read of default fields with a message for each field that was left out. Remembers the fields
+        that failed."""
         found = dict.fromkeys(_failed(outcome))
         if found:
             self._remember(_key(call), found)
@@ -101,7 +102,7 @@ def _failed(outcome: Success | Failed) -> Iterator[_Path]:
 
 
 def _is_there(value: Json, path: _Path) -> bool:
-    """Whether something stands at a path, in any item of the lists on the way."""
+    """Return True if a path leads to a value, in any item of the lists on the way."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return any(_is_there(one, path) for one in value)
     if not path:

@@ -1,4 +1,4 @@
-"""What became of a change, as its answer says: whether its root field ran, and why the service refused it."""
+"""Outcome of a mutation, read from its answer: whether its root field ran, and why the service rejected it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INCOMPLETE = re.compile(
 
 
 class ResponseContext(Struct, frozen=True, kw_only=True):
-    """What an answer is read by: the text that was sent, whether it changes something, and of the binding `cursor` and `rejections`."""
+    """Context for reading a response: the query that was sent, whether it is a mutation, and the binding's `cursor` and `rejections`."""
 
     query: str
     mutation: bool = False
@@ -42,15 +42,16 @@ class ResponseContext(Struct, frozen=True, kw_only=True):
 
 
 def present(data: Json, keys: tuple[str, ...]) -> bool:
-    """Whether some root field has a value."""
+    """Return True if some root field has a value."""
     return isinstance(data, Mapping) and any(data.get(key) is not None for key in keys)
 
 
 def effect_of(data: Json, errors: Sequence[Json], query: str) -> str | None:
-    """Whether a root field of a mutation ran: `read` where there is something to read of one, `unread`, or None.
+    """Return `read` if a root field of a mutation ran and returned data, `unread` if one ran without data, or None if none ran.
 
-    A root field ran where an error stands below it, where it answered, and where what its resolver returned could not be completed.
-    Root fields of a mutation run one after the other (spec, section 6.2.2), so beside one that failed others may have run unseen.
+    A root field ran if there is an error below it, if it returned a value, or if the value that its resolver returned could not be
+    completed. Root fields of a mutation run one after the other (spec, section 6.2.2). So if one of them failed, others may have run
+    unseen.
     """
     keys = root_keys(query)
     if present(data, keys):
@@ -100,7 +101,7 @@ def path_of(error: Json) -> Sequence[Json]:
 
 
 def rejection_of(data: JsonObject, asked: ResponseContext) -> Error | None:
-    """What the service says in its payload of why it did not do it, where it says so (`userErrors`, `success: false`)."""
+    """Return the service's reason in the payload for not making the change (`userErrors`, `success: false`), or None if there is none."""
     found: list[Json] = []
     failed: list[Json] = []
     refused: set[str] = set()

@@ -16,9 +16,11 @@ _AnyNode = TypeVar("_AnyNode", bound=Node)
 def with_rejections(
     chosen: SelectionSetNode, stored: SelectionSetNode, paths: Iterable[tuple[str, ...]]
 ) -> SelectionSetNode:
-    """What was chosen, and where the service says why it did not do it: a client that does not ask for that would take it for done.
+    """Add the fields in which the service explains a rejection to a selection. A client that does not select them takes a rejection for
+    success.
 
-    Fields of one name are one (spec, section 5.3.2), so what leads there may stand beside what was chosen of it, unless that has arguments.
+    Fields with the same name are merged (spec, section 5.3.2), so a path may be added beside the selection of the same field, unless that
+    field has arguments.
     """
     there = {one.name.value: one for one in chosen.selections if isinstance(one, FieldNode)}
     added: list[SelectionNode] = []

@@ -1,6 +1,6 @@
-"""What the answer to a GraphQL request means: data, partial data beside errors, a rejection, a wait, or no GraphQL at all.
+"""Interpretation of a response to a GraphQL request: data, partial data with errors, a rejection, a wait, or no GraphQL response.
 
-A change whose root field ran took effect, whatever failed below it: its answer never says that it failed.
+A mutation whose root field ran took effect even if fields below it failed, so its result never says that it failed.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _grouped(errors: Sequence[Json]) -> list[JsonObject]:
 
 
 def _brief(error: JsonObject) -> JsonObject:
-    """What `meta.partial` has of an error: message, path, code and count."""
+    """Return an error as `meta.partial` shows it: message, path, code and count."""
     message, code = error.get("message"), at(error, "extensions", "code") or at(error, "type")
     shown: dict[str, Json] = {
         "message": bounded(message, 300) if isinstance(message, str) else "an error without a message"
@@ -228,7 +228,8 @@ def _told(error: JsonObject) -> str:
 
 
 def _is_foreign(error: Json) -> bool:
-    """Whether it says that the service does not know a field, an argument or a type. What was sent was valid when it was built."""
+    """Return True if an error says that the service does not know a field, an argument or a type. The request was valid when it
+    was built."""
     message = at(error, "message")
     said = isinstance(message, str) and _FOREIGN.search(message[:1000]) is not None
     return said or at(error, "extensions", "code") in _FOREIGN_CODES

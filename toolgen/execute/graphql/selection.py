@@ -56,7 +56,7 @@ _MAX_VALUE_DEPTH = 30
 
 
 def fault_of(graph: Graph, type_: str, value: Any, depth: int = 0) -> str:
-    """What is wrong with the value, as a sentence without its subject; "" for nothing."""
+    """Return the fault of a value as a sentence without its subject; "" if the value is valid."""
     if depth > _MAX_VALUE_DEPTH:
         return f"is nested more than {_MAX_VALUE_DEPTH} levels deep"
     if type_.endswith("!"):

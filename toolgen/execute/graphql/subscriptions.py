@@ -37,7 +37,7 @@ _CONNECT_S = 10.0
 
 
 class _Heard(Struct):
-    """What has come in so far. `ended` says why nothing more is awaited: complete, events, seconds or bytes."""
+    """Events received so far. `ended` is why listening stopped: complete, events, seconds or bytes."""
 
     events: list[Json] = []
     size: int = 0

@@ -20,7 +20,7 @@ _MAX_NAMED: Final = 3  # members of a union
 
 
 def unknown_fields(graph: Graph, type_: str, asked: Sequence[str], possible: Collection[str]) -> str:
-    """What is wrong with a selection that has several fields which its type does not have; "" for any other."""
+    """Describe a selection with two or more fields that its type does not have; "" for any other selection."""
     known = graph.types[type_]
     unknown = [name for name in dict.fromkeys(asked) if name not in known.fields and name != _TYPENAME]
     if len(unknown) < 2 or "pageInfo" in known.fields:
@@ -35,7 +35,7 @@ def unknown_fields(graph: Graph, type_: str, asked: Sequence[str], possible: Col
 
 
 def unknown_field(graph: Graph, type_: str, name: str, possible: Collection[str]) -> str:
-    """What is wrong with one field, and what to ask for in its place. `possible` are the objects that may stand for the type."""
+    """Describe an unknown field and suggest another in its place. `possible` are the object types that the type can stand for."""
     name = bounded(name, _MAX_LENGTH)
     return (
         f"{type_} has no field {name!r}{_instead(graph.types[type_], name)}{_of_members(graph, type_, name, possible)}"
@@ -52,7 +52,7 @@ def _of_members(graph: Graph, type_: str, name: str, possible: Collection[str]) 
 
 
 def _instead(type_: GraphType, name: str) -> str:
-    """What to ask for in place of a field that is not there."""
+    """Suggest fields in place of an unknown one."""
     fields = ", ".join([*type_.fields][:_MAX_NAMES])
     if "pageInfo" in type_.fields:
         inner = next((one for one in ("nodes", "edges") if one in type_.fields), "")

@@ -23,13 +23,13 @@ _PREFLIGHT = HttpParameter(
 
 
 class GraphQLUpload(Struct, frozen=True, kw_only=True):
-    """One file, and where in the request it belongs: `variables.input.files.0`."""
+    """File to upload and its place in the request, such as `variables.input.files.0`."""
 
     path: str
     content: JsonObject
 
     def about(self) -> dict[str, Json]:
-        """What a dry run shows of it."""
+        """Return the description of the file for a dry run."""
         shown: dict[str, Json] = {
             key: value
             for key in ("filename", "media_type", "size", "sha256")

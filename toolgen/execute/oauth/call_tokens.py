@@ -35,7 +35,7 @@ class Renewal(Unprinted, frozen=True, kw_only=True):
     token: str
 
     def mends(self) -> bool:
-        """Whether signing again may help."""
+        """Return True if signing the request again with a new token may help."""
         return self.grant.reject(self.who, self.subject, self.token)
 
 

@@ -66,11 +66,11 @@ class Rotation:
             os.close(lock)
 
     def read(self, name: str) -> str:
-        """What is kept in memory: without a folder, or since the disk did not take it."""
+        """Return the token kept in memory, because there is no folder or writing to it failed; "" if there is none."""
         return self._kept.get(name, "")
 
     def keep(self, name: str, token: str) -> None:
-        """The same, written; "" forgets it."""
+        """Keep a token in memory; "" removes it."""
         self._kept[name] = token
 
 

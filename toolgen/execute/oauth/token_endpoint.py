@@ -1,4 +1,4 @@
-"""One request to a token endpoint, and its answer read strictly (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693, RFC 8705)."""
+"""Token request and strict parsing of its response (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693, RFC 8705)."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class ResolvedSecrets(Unprinted, frozen=True, kw_only=True):
 
 
 class Issued(Unprinted, frozen=True, kw_only=True):
-    """What a token endpoint gave out: a bearer token, how many seconds it lives (0: it is for the call at hand), and the refresh token that
-    takes the place of the old."""
+    """Response of a token endpoint: a bearer token, its lifetime in seconds (0: only for the current call) and the refresh token that
+    replaces the old one."""
 
     token: str
     seconds: float

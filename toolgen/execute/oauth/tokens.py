@@ -50,7 +50,7 @@ class BearerToken(Unprinted, frozen=True, kw_only=True):
 
 
 class _Slot(Struct, kw_only=True):
-    """What is known of one token: that it is there, that it is being asked for, or that it cannot be had for a while."""
+    """State of one token: available, being requested, or not available for a while after a failure."""
 
     token: BearerToken | None = None
     asking: asyncio.Task[BearerToken] | None = None

@@ -35,7 +35,7 @@ class UnreachableError(OutboundError):
 
 
 class TlsMaterial(Unprinted, frozen=True, kw_only=True):
-    """What a connection shows, a certificate with its key, and the authorities it believes besides the usual ones: PEM, "" for none."""
+    """TLS client certificate with its key, and certificate authorities to trust besides the default ones: PEM, "" for none."""
 
     certificate: str = ""
     key: str = ""

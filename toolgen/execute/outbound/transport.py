@@ -38,8 +38,10 @@ __all__ = ["exchange"]
 
 @lru_cache(maxsize=16)
 def context_of(tls: TlsMaterial) -> ssl.SSLContext:
-    """What a connection is made with. The server's own certificate and name are checked as ever. Raises `OutboundError`, with nothing in it
-    of what it was given."""
+    """Return the TLS context of a connection. The server's certificate and name are always checked.
+
+    Raises `OutboundError`, whose message contains nothing of the TLS material.
+    """
     context = ssl.create_default_context()
     if tls.authorities:
         try:
@@ -81,7 +83,7 @@ _MAX_ADDRESSES = 4
 
 
 async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
-    """As `client.ask` says."""
+    """Send one request and return its response, as `client.ask` describes."""
     host = urlsplit(asked.url).hostname or "the host"
     try:
         async with (

@@ -26,7 +26,7 @@ _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, total_s=15.0)
 
 
 class UploadRequest(Struct, frozen=True, kw_only=True):
-    """One request: how and where, its headers (secrets among them are resolved when it is sent) and what it carries."""
+    """Request that uploads a body. Secrets among its headers are resolved when it is sent."""
 
     method: str
     url: str
@@ -37,7 +37,7 @@ class UploadRequest(Struct, frozen=True, kw_only=True):
     aws: Mapping[str, SecretReference] = {}
 
     def request(self, secrets: SecretResolver, now: float) -> HttpRequest:
-        """As it is sent, with its secrets; signed for S3 where it has a region. Raises `SecretError`."""
+        """Return the HTTP request with its secrets, signed for S3 if it has a region. Raises `SecretError`."""
         headers = {name: secrets.resolve(it).reveal() for name, it in self.headers.items()}
         made = HttpRequest(
             method=self.method,

@@ -1,4 +1,4 @@
-"""What is said of a workflow whose step failed."""
+"""Reports about workflows whose step failed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One run of a workflow: its stages in order, what each step comes to, and what is taken back where one fails.
+"""Run of a workflow: its stages in order, the result of each step, and the compensation of steps when one fails.
 
-A run that waited for a person goes through its stages again: what was done before is known and not done again.
+A run that waited for a person goes through its stages again. Steps that are done are not done again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """What a run came to: its outputs, or how it failed."""
+    """Result of a run: its outputs, or its error."""
 
     outputs: dict[str, Any] = {}
     truncated: bool = False
@@ -215,7 +215,7 @@ class Run:
         return max(wait, float(error.get("retry_after_s") or 0.0))
 
     async def _once(self, step: Step, key: str, scope: ExpressionScope) -> dict[str, Any]:
-        """One call of a step: what it came to before, what came of it while the workflow waited, or what comes of it now."""
+        """Call a step once, or return its earlier result: from before, or from a call that ended while the workflow waited."""
         if (known := self._done.get(key)) is not None:
             return known
         if (call_id := self._waits.pop(key, "")) != "":
@@ -280,7 +280,7 @@ class Run:
             raise _OverError(sent=tool is None or tool.effect is not Effect.READ) from None
 
     def _over(self, step: Step, over: _OverError) -> dict[str, Any]:
-        """What a step comes to that there was no time for."""
+        """Return the result of a step for which no time was left."""
         message = f"the workflow's time is over ({self._binding.timeout_s:g} s)"
         if over.sent:
             message += f"; the call of {step.id} had been made, and nobody knows how far it came"
@@ -297,7 +297,7 @@ class Run:
         return await self._inner.call(self._call, use.tool, arguments_of(use, scope))
 
     def _action(self, step: Step, failed: bool) -> Action | None:
-        """What is to follow a step otherwise than the next one."""
+        """Return the action that follows a step in place of the next step; None if there is none."""
         found = self._steps[step.id]
         if found["status"] not in {"ok", "failed"}:
             return None
@@ -306,7 +306,7 @@ class Run:
         return next((one for one in actions if one.does != "retry" and met(one.criteria, scope)), None)
 
     def _outputs(self) -> dict[str, Any]:
-        """What the workflow says it gives; where it says nothing, what its steps give."""
+        """Return the outputs that the workflow declares or, if it declares none, the outputs of its steps."""
         if not self._binding.outputs:
             return {name: one["outputs"] or one["data"] for name, one in self._steps.items() if one["status"] == "ok"}
         scope = self._scope()
@@ -372,7 +372,7 @@ def arguments_of(use: ToolUse, scope: ExpressionScope) -> dict[str, Any]:
 
 
 def _defaults(tool: Tool) -> dict[str, Any]:
-    """What an input is where the caller does not say."""
+    """Return the default values of the inputs."""
     properties = tool.input_schema.get("properties") or {}
     return {name: one["default"] for name, one in properties.items() if isinstance(one, Mapping) and "default" in one}
 

@@ -1,4 +1,4 @@
-"""What expressions and conditions of a workflow come to, given what its steps have come to so far."""
+"""Evaluation of a workflow's expressions and conditions, given the results of its steps so far."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class ExpressionScope(Struct, frozen=True, kw_only=True):
     own: Mapping[str, Any] = {}
 
     def within(self, **own: Any) -> ExpressionScope:
-        """The same with more of the step itself."""
+        """Return a copy of the scope with more values of the current step."""
         return ExpressionScope(inputs=self.inputs, steps=self.steps, own={**self.own, **own})
 
     @property
     def whole(self) -> dict[str, Any]:
-        """What a JSONPath is held against."""
+        """Document that JSONPath expressions are evaluated on."""
         return {"inputs": dict(self.inputs), "steps": dict(self.steps), **self.own}
 
     def look(self, reference: ValueReference) -> tuple[bool, Any]:
-        """Whether there is such a value, and it."""
+        """Look up a referenced value. Returns whether it exists, and the value."""
         match reference.root:
             case "inputs":
                 return followed(self.inputs, reference.path)
@@ -132,7 +132,7 @@ def _shown(value: Any) -> str:
 
 
 def met(criteria: tuple[Criterion, ...], scope: ExpressionScope) -> bool:
-    """Whether all of them hold."""
+    """Return True if all criteria are met."""
     return all(_met(one, scope) for one in criteria)
 
 
@@ -161,7 +161,7 @@ def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def selected(path: str, value: Any) -> list[Any]:
-    """What a JSONPath selects. Raises `MissingError` where that takes too long."""
+    """Return the values that a JSONPath selects. Raises `MissingError` if the evaluation takes too long."""
     from toolgen.json_path import JsonPathError, StepBudget  # noqa: PLC0415 - takes long to import, and many a workflow has no path
 
     try:

@@ -1,6 +1,6 @@
-"""What every executor is: the one thing at the end of the pipeline that touches another system.
+"""Executor protocol and the types that all executors share: an executor sends a call to the system that carries it out.
 
-Also what all of them share: how patient a source is (plain data that toolgen.yaml is read into), and names into addresses.
+Also the resilience settings of a source (plain data that toolgen.yaml is read into) and the system's name resolver.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Permit: TypeAlias = Callable[[Destination], Verdict]
 
 
 class SourcePermit(Protocol):
-    """The same question of all sources: `source` is the one that is called, or "" for what belongs to none."""
+    """`Permit` for all sources. `source` is the name of the source that is called, or "" for a connection that belongs to no source."""
 
     def __call__(self, destination: Destination, source: str = "") -> Verdict: ...
 
@@ -106,7 +106,7 @@ class FileSource(Protocol):
 
 
 class InnerCalls(Protocol):
-    """What an executor makes calls with on behalf of the call it carries out."""
+    """Inner calls that an executor makes on behalf of the call it carries out."""
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
         """A call through the whole pipeline, as itself: the outer call's principal makes it, and the outer call's id is its parent.
@@ -152,12 +152,15 @@ class ChecksFirst(Protocol):
     """An executor that can say of a call what would be wrong with it, before a person is asked to agree to it."""
 
     async def check(self, call: Call) -> Error | None:
-        """What `execute` would refuse, without changing anything; None for nothing that is known now."""
+        """Return the error that `execute` would refuse the call with, without changing anything; None if no such error is known yet."""
 
 
 class FunctionCounts(Struct, frozen=True, kw_only=True):
-    """What runs functions, in numbers: threads that run one, those that run on although their call was given up and how many ever did,
-    event loops that are lost to a function that blocks, and how often one was blocked."""
+    """Counts of the threads and event loops that run functions.
+
+    `threads` run a function now. `threads_lost` still run a function whose call was given up, `threads_abandoned` counts all that ever did.
+    `loops_lost` counts event loops that are lost to a function that blocks, and `loops_blocked` how often a loop was blocked.
+    """
 
     threads: int = 0
     threads_lost: int = 0
@@ -239,9 +242,11 @@ class BreakerConfig(Struct, frozen=True, kw_only=True):
 
 
 class ResilienceConfig(Struct, frozen=True, kw_only=True):
-    """What toolgen.yaml says about failures of one source. `breaker` is None where there is none. `key_header` is the header that
-    makes a repeated request harmless, as far as the description does not name it itself, or `never`.
-    Of an answer at most `largest` bytes are read."""
+    """Settings of toolgen.yaml for failures of one source: timeouts, retries, circuit breaker and concurrency limit.
+
+    `breaker` is None if the source has no circuit breaker. `key_header` is the idempotency key header for operations whose description
+    names none, or `never`. At most `largest` bytes of a response are read.
+    """
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: Retries = field(default_factory=Retries)

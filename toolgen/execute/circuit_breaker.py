@@ -1,4 +1,4 @@
-"""One system behind a source, and its circuit breaker: what is down is left alone, and asked again by one call at a time."""
+"""Circuit breaker of one system behind a source. While the system is down, only one trial call at a time is sent to it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _logger = logging.getLogger(__name__)
 
 
 class Ending(Enum):
-    """What one attempt says about the system: it answered, it failed, it could not be reached (at once, or after the whole
-    timeout), or nothing at all, as where the request was never sent."""
+    """Result of one attempt as the circuit breaker counts it.
+
+    The system answered, failed, refused the connection at once, or was not reached within the whole timeout. `SILENT` says nothing about
+    the system: the request was never sent, for example.
+    """
 
     ANSWERED = auto()
     FAILED = auto()
@@ -78,7 +81,7 @@ class Breaker:
 
     @property
     def state(self) -> Literal["closed", "half-open", "open"]:
-        """What a call would meet now: half-open is where the next one is let through to find out, or is under way."""
+        """State that the next call meets. In `half-open` the next call is let through as a trial, or a trial is in flight."""
         if self._until is None:
             return "closed"
         return "open" if self._until > self._clock.monotonic() else "half-open"
@@ -172,7 +175,7 @@ class Breaker:
 
 
 class System:
-    """One system: its breaker, the places there are, the retries it may still cost, and what became of attempts."""
+    """State of one system: its circuit breaker, its concurrency limit, its retry budget and the counts of its attempts."""
 
     __slots__ = (
         "answered",

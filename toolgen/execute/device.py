@@ -73,7 +73,8 @@ def _binding(call: Call) -> DeviceBinding:
 
 
 def _displayed(text: str, arguments: JsonObject) -> str:
-    """What a person reads. An agent wrote the arguments: nothing in them is invisible, spans lines, or is long."""
+    """Fill arguments into a text that is shown to a person. An agent wrote them, so each is put on one line, without invisible characters,
+    and bounded in length."""
     return PLACEHOLDER.sub(lambda found: _legible(arguments.get(found[1], "")), text)
 
 

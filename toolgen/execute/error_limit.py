@@ -23,7 +23,7 @@ class ErrorLimits:
         self._limits = limits
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """As the inner one."""
+        """Execute the call with the inner executor, and bound the message of its error."""
         result = await self._inner.execute(call)
         limit = self._limits.get(call.tool.name)
         if limit is None or isinstance(result, Success):
@@ -31,7 +31,7 @@ class ErrorLimits:
         return replace(result, error=replace(result.error, message=bounded(result.error.message, limit)))
 
     def preview(self, call: Call) -> JsonObject:
-        """As the inner one."""
+        """Return the preview of the inner executor."""
         return self._inner.preview(call)
 
     async def close(self) -> None:

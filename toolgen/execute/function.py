@@ -44,7 +44,8 @@ _SHARES = Shares()
 
 
 class FunctionRuntime:
-    """One for all functions of a gateway: what they share, a client of a database say, lives on the one loop of them all."""
+    """Runtime for all functions of a gateway. All async functions run on one event loop, so that they can share a database client, for
+    example."""
 
     def __init__(self, shares: Shares = _SHARES, watch: LoopWatch = _WATCH, folder: Path | None = None) -> None:
         self.folders = WorkFolders(folder)
@@ -59,7 +60,7 @@ class FunctionRuntime:
 
     @property
     def counts(self) -> FunctionCounts:
-        """What there is to say of it in numbers."""
+        """Counts of threads and event loops."""
         return FunctionCounts(
             threads=self._threads.running,
             threads_lost=self._threads.lost,
@@ -69,7 +70,10 @@ class FunctionRuntime:
         )
 
     async def run(self, offer: FunctionTool, arguments: dict[str, Any], *, who: str, name: str) -> Any:
-        """What the function answers. Raises what it raises, `Escaped` for what is no error, and `ThreadsBusy`."""
+        """Run the function and return its result.
+
+        Raises what the function raises, `Escaped` in place of an exception that is no `Exception`, and `ThreadsBusy`.
+        """
         work = partial(offer.function, **arguments)
         if offer.is_async:
             return await self._loop_now().run(who, name, work)

@@ -40,9 +40,9 @@ class Escaped(Exception):  # noqa: N818 - wraps what is no error of its own
 
 
 class Job:
-    """One function under way. `home` is the loop that waits for `done`; all but `work` and `told` happens there.
+    """Job that runs one function. `home` is the loop that waits for `done`; everything but `work` and `told` runs on that loop.
 
-    `given_up`: nobody waits for it any more.
+    `given_up` is True if the call no longer waits for the job.
     """
 
     __slots__ = ("context", "done", "given_up", "home", "name", "who", "work")
@@ -86,7 +86,8 @@ class Job:
 
 
 def telling(error: BaseException) -> BaseException:
-    """What can be carried from thread to thread and raised there without ending more than the call."""
+    """Return the exception to raise in the caller's thread, in a form that ends only the call: exceptions that would end more, such as
+    `StopIteration` or `SystemExit`, are wrapped in `Escaped`."""
     if isinstance(error, InputNeeded):
         return error
     if isinstance(error, BaseExceptionGroup) and error.subgroup(InputNeeded) is not None:
@@ -133,7 +134,7 @@ class FunctionThreads:
         return self._lost.total()
 
     async def run(self, who: str, name: str, work: Callable[[], Any]) -> Any:
-        """What `work` comes to, in a thread of its own. Raises `ThreadsBusy` at once where there is none for this principal."""
+        """Run `work` in a thread of its own and return its result. Raises `ThreadsBusy` at once if this principal can get no thread."""
         if self._taken[who] >= self._shares.each or self.running >= self._shares.all:
             raise ThreadsBusy
         job = Job(name=name, who=who, work=work)
@@ -250,11 +251,11 @@ class FunctionLoop:
 
     @property
     def alive(self) -> bool:
-        """Whether its thread has not ended."""
+        """True while the loop's thread runs."""
         return self._thread.is_alive()
 
     async def run(self, who: str, name: str, work: Callable[[], Any]) -> Any:
-        """What the coroutine that `work` makes comes to. Cancelled, it waits a second for the function to put its things in order."""
+        """Run the coroutine that `work` makes and return its result. When cancelled, wait up to a second for the function to clean up."""
         job = Job(name=name, who=who, work=work)
         self._jobs[job] = None
         if not self._watching:

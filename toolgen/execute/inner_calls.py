@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 class UnderWay:
-    """Those of one call, however it makes them: from code, or from threads. None of them outlives it."""
+    """Inner calls in flight of one outer call, made from code or from threads. All of them end with the outer call."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._over = False
 
     async def made(self, making: Coroutine[Any, Any, T]) -> T:
-        """What one comes to. Raises `CancelledError` where the call that makes it is over, or is ended meanwhile."""
+        """Run one inner call and return its result. Raises `CancelledError` if the outer call is over, or ends meanwhile."""
         if self._over:
             making.close()
             raise asyncio.CancelledError

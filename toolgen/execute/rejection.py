@@ -39,7 +39,7 @@ def at(value: Json, *keys: str) -> bool | int | float | str | None:
 
 
 def rejected(errors: Sequence[Json], *, partly: bool) -> Error:
-    """What a service says of why it did not do what was asked, or did not do all of it: equal words once, and counted."""
+    """Return the error for a rejection, complete or partial, by the service. Equal messages are told once, with their count."""
     counts = Counter(map(_said, errors))
     told = "; ".join(f"{said}, {count} times" if count > 1 else said for said, count in [*counts.items()][:MAX_TOLD])
     more = f"; and {len(counts) - MAX_TOLD} more" if len(counts) > MAX_TOLD else ""
@@ -50,7 +50,7 @@ def rejected(errors: Sequence[Json], *, partly: bool) -> Error:
 
 
 def why(payload: JsonObject, key: str) -> str:
-    """What stands beside `success: false`, or that it stands there."""
+    """Return the reason that the payload gives beside `success: false`, or a sentence that `key` is false."""
     told = next((one for name in _REASONS if isinstance(one := payload.get(name), str) and one.strip()), "")
     return told or f"`{key}` is false"
 
@@ -98,7 +98,7 @@ def rejection_in(tool: Tool, answer: Json) -> Error | None:
 
 
 def _is_partial(tool: Tool, answer: JsonObject, errors: JsonObject) -> bool:
-    """Whether a change answers with something beside its errors."""
+    """Return True if the answer to a write call contains data beside its errors."""
     others = [value for name, value in answer.items() if name not in errors]
     return tool.effect is not Effect.READ and any(isinstance(value, dict | list) and value for value in others)
 
@@ -132,7 +132,10 @@ def _is_error(name: str) -> bool:
 
 
 def _declared(schema: Schema, key: str, *, told: bool) -> bool:
-    """Whether false is among what the schema has for the key, beside an error; or is none of it, and the answer has `told` an error."""
+    """Return True if the schema shows that false for `key` means a rejection.
+
+    The schema allows false in an object that has a member for errors; or, where the answer itself has `told` an error, it allows only true.
+    """
     declared = _Declared(schema)
     for members in declared.alternatives(schema):
         flags = [one for part in members.get(key, ()) for one in declared.leaves(part) if _is_flag(one)]
@@ -159,7 +162,7 @@ def _values(schema: Schema) -> set[bool] | None:
 
 
 class _Declared:
-    """What a schema says of the objects that it takes, by alternative; each definition is looked at once."""
+    """Reader of the objects that a schema allows, by alternative. Each definition is read once."""
 
     def __init__(self, root: Schema) -> None:
         self._definitions = root.get("$defs", {})

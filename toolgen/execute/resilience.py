@@ -34,7 +34,7 @@ _DISCONNECTED = Error(code="cancelled", message="its caller disconnected")
 
 
 class Chance(Struct, frozen=True, kw_only=True):
-    """What must not be left to chance in a test: jitter, and waiting."""
+    """Sources of jitter and of waiting, which tests replace."""
 
     draw: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -44,10 +44,10 @@ _CHANCE = Chance()
 
 
 class _Attempt:
-    """One attempt to make a call. At its end its place goes to the next, and the breaker hears how it ended.
+    """Attempt to make a call. When it ends, its concurrency slot goes to the next call, and the breaker records the result.
 
-    `placed` says that it has a place, and `wait` for how many seconds the breaker lets nothing through. It is no coroutine, as one would be
-    there for as long as the call is under way.
+    `placed` is True if the attempt has a slot, and `wait` is for how many seconds the breaker lets nothing through. It is a plain context
+    manager, because a coroutine would take memory for as long as the call is in flight.
     """
 
     __slots__ = ("_began", "_epoch", "_line", "outcome", "placed", "wait")
@@ -63,7 +63,7 @@ class _Attempt:
 
     @property
     def overtaken(self) -> bool:
-        """Whether the breaker has opened or closed since it was let through."""
+        """True if the breaker has opened or closed since the attempt was let through."""
         return self._line.breaker is not None and self._line.breaker.epoch != self._epoch
 
     def __enter__(self) -> _Attempt:
@@ -118,7 +118,7 @@ class ResilientExecutor:
         self._systems: dict[str, System] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """As `inner` does, with what every attempt but the last came to under `retried` in the delivery."""
+        """Execute the call with `inner`, with retries. The delivery lists every attempt but the last under `retried`."""
         address = _address(call)
         if not address:
             return await self._inner.execute(call)
@@ -202,7 +202,7 @@ class ResilientExecutor:
     async def _attempt(
         self, line: System, call: Call, began: float, seconds: float | None
     ) -> Success | Failed | Refused:
-        """One after the first, and no longer than so many seconds."""
+        """Make one retry, which takes no longer than `seconds`."""
         with _Attempt(line, began) as attempt:
             refused = None if attempt.placed else await self._let_on(attempt, line, call)
             attempt.outcome = outcome = refused or await (
@@ -261,14 +261,17 @@ class ResilientExecutor:
 
 
 def transient(failed: Failed) -> bool:
-    """Whether a failure says more of the moment than of the call. What was sent and not answered is none: nobody knows what it is."""
+    """Return True if a failure is temporary: no connection, no complete answer, or a status such as 429 or 503.
+
+    A call that was sent and got no answer counts as temporary, but it may have taken effect.
+    """
     if failed.error.code in {"upstream_timeout", "upstream_unavailable"}:
         return failed.delivery.attempts is not None
     return failed.delivery.broken or failed.delivery.status in _BUSY
 
 
 def _unanswered(outcome: Success | Failed) -> bool:
-    """Whether an attempt was sent and got no answer."""
+    """Return True if an attempt was sent and got no answer."""
     return isinstance(outcome, Failed) and outcome.delivery.broken
 
 
@@ -306,7 +309,7 @@ def _ending(outcome: Failed | Refused) -> Ending:
 
 
 def _entry(failed: Failed, seconds: float) -> Mapping[str, str | float]:
-    """What the record says of an attempt that was made again."""
+    """Return the audit entry of an attempt that was retried."""
     return {"code": failed.error.code, "duration_ms": round(max(0.0, seconds) * 1000, 3)}
 
 
@@ -321,7 +324,7 @@ async def _withheld(call: Call) -> Error | None:
 
 
 def _not_again(failed: Failed, held: Error) -> Failed:
-    """What is known of the call is how it failed before, and why that was its last attempt."""
+    """Return the failure of the last attempt, with the reason why it was not retried."""
     error = replace(
         failed.error,
         message=f"{failed.error.message}; it was not sent again: {held.message}",

@@ -47,5 +47,5 @@ def rotated_tokens(folder: Path) -> tuple[Rotated, ...]:
 
 
 def note_of(source: str, endpoint: str) -> bytes:
-    """What stands in the note beside a token. Of the endpoint only its host, for there may be more in it."""
+    """Return the note that is stored beside a token. It names only the host of the endpoint, because the URL can contain more."""
     return json.dumps({"source": source, "host": urlsplit(endpoint).hostname or ""}).encode()

@@ -78,7 +78,7 @@ class VaultClient:
         return "Vault(***)"
 
     def known(self, locator: str) -> str | None:
-        """What was read of `path#key` not long ago, or None. Raises `SecretError` for what lately could not be."""
+        """Return the cached value of `path#key`, or None if there is none. Raises `SecretError` if reading it failed a short time ago."""
         path, _, key = locator.rpartition("#")
         entry = self._entries.get(path)
         if entry is None or entry.until <= self._clock.monotonic():
@@ -86,7 +86,7 @@ class VaultClient:
         return _field(entry, path, key)
 
     async def read(self, locator: str) -> str:
-        """What is at `path#key`; callers that want it at once share one request. Raises `SecretError`."""
+        """Read the value of `path#key`. Concurrent callers share one request. Raises `SecretError`."""
         path, _, key = locator.rpartition("#")
         task = self._reading.get(path)
         if task is None:
@@ -182,7 +182,7 @@ class VaultClient:
         return await ask(OutboundRequest(method=method, url=f"{base}/v1/{path}", headers=headers, body=body), via)
 
     def _pem(self, name: str) -> str:
-        """What stands in the file that a variable names, read every time: it may have been replaced."""
+        """Read the file that a variable names. It is read every time, because it may have been replaced."""
         file = self._environment.get(name, "")
         try:
             return read_file(file, _MAX_PEM_SIZE).decode("utf-8") if file else ""
@@ -333,7 +333,8 @@ class SecretResolver:
         return Secret(reference.prefix + value)
 
     def resolve(self, reference: SecretReference) -> Secret:
-        """The same for who cannot await: a build, a command. Waits where it has to."""
+        """Return the value of a secret from synchronous code (a build, a command). Blocks while the secret is fetched. Raises
+        `SecretError`."""
         known = self.revealed(reference)
         if known is not None:
             return Secret(known)

@@ -92,7 +92,7 @@ class CallFolder:
             return self._path
 
     def bounded_by(self, full: Callable[[], None]) -> None:
-        """What ends the call."""
+        """Set the callback that ends the call when the folder is too large."""
         self._full = full
 
     async def close(self) -> None:
@@ -122,7 +122,8 @@ def _closed(path: Path) -> bool:
 
 
 def _is_full(path: Path) -> bool:
-    """Whether it holds more than it may. Links are not followed; what vanishes while it is counted counts nothing."""
+    """Return True if the folder exceeds its limit of bytes or files. Links are not followed; a file that vanishes meanwhile counts no
+    bytes."""
     size = files = 0
     for folder, _, names in os.walk(path):
         files += len(names) + 1
@@ -135,7 +136,7 @@ def _is_full(path: Path) -> bool:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether the process that made it still runs."""
+    """Return True if the process that made the folder still runs."""
     try:
         found = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -34,7 +34,7 @@ _ALWAYS = 200
 
 
 class CodeExecutor:
-    """One pool of processes for a source. It starts none before the first call."""
+    """Executor of code in a pool of processes, one pool for each source. No process is started before the first call."""
 
     def __init__(self, inner: InnerCalls | None) -> None:
         self._inner = inner
@@ -78,7 +78,7 @@ class CodeExecutor:
 
 
 class _Functions:
-    """What the code may call. `made` says what it called, and how that ended."""
+    """Functions that the code can call. `made` lists the calls it made and how each of them ended."""
 
     def __init__(self, outer: Call, inner: InnerCalls, most: int) -> None:
         self._outer, self._inner, self._most = outer, inner, most
@@ -93,7 +93,7 @@ class _Functions:
         return {**named, "run_tool": self._run_tool, "call_tool": self._run_tool, "signatures": self._signatures}
 
     def stubs(self, code: str) -> str:
-        """What a type checker is told of them."""
+        """Return the type stubs of the functions that the code names."""
         return stubs(self._tools[name] for name in self._meant(code))
 
     def _meant(self, code: str) -> Sequence[str]:
@@ -141,7 +141,7 @@ class _Functions:
         raise RuntimeError(f"{failure.code}: {failure.message}")
 
     async def _called(self, name: str, given: JsonObject, told: dict[str, Json]) -> Envelope:
-        """One call, which `told` says everything of, also where nobody waits for it any more."""
+        """Make one inner call and record its status in `told`, also if the call is cancelled."""
         try:
             envelope = (await self._inner.call(self._outer, name, given)).envelope
         except asyncio.CancelledError:
@@ -209,7 +209,7 @@ def _limits(limits: CodeBinding) -> dict[str, Any]:
 
 
 def _raised(error: Any) -> str:
-    """What was raised, and on which line of the code."""
+    """Return the type and message of an error that the code raised, with its line number."""
     frames = error.traceback()
     line = f" (line {frames[-1].line})" if frames else ""
     return f"{error.display('type-msg')}{line}"
@@ -242,7 +242,7 @@ def _failed(message: str, printed: Any, functions: _Functions) -> Failed:
 
 
 def _plain(value: object) -> object:
-    """What has a JSON form of its own; raises `TypeError` for all else."""
+    """Convert a set or a tuple to a list, for JSON. Raises `TypeError` for any other type."""
     if isinstance(value, set | frozenset | tuple):
         return list(value)
     raise TypeError(type(value).__name__)

@@ -32,7 +32,7 @@ _OURS = (
 
 
 def is_callable(tool: Tool) -> bool:
-    """Whether the tool's name is one of a function."""
+    """Return True if the tool's name is a valid name of a Python function."""
     return _is_name(tool.name)
 
 
@@ -53,7 +53,7 @@ def signature(tool: Tool) -> str:
 
 
 def stubs(tools: Iterable[Tool]) -> str:
-    """What a type checker is told of the functions that there are."""
+    """Return the type stubs of the functions that the code can call."""
     lines = [f"{signature(tool)}: ..." for tool in tools if is_callable(tool)]
     return "\n".join(("from typing import Any, Literal", *_OURS, *lines)) + "\n"
 

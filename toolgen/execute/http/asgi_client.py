@@ -34,7 +34,7 @@ class AppDialer:
         self._client = _AppClient(local.app, self._origin, timeouts)
 
     async def addresses(self, target: Target) -> tuple[str, ...]:
-        """One, for the application. Raises `EgressRefusal` for any other target."""
+        """Return the one address of the application. Raises `EgressRefusal` for any other target."""
         if target != self._origin:
             reason = "the application led to another place, and its gateway reaches no other"
             raise EgressRefusal(Deny(rule="in_process", reason=reason, code="egress_refused"))
@@ -111,7 +111,7 @@ class _AppClient:
 
 
 class _Exchange:
-    """One request as an application receives it, and its answer."""
+    """Exchange of one request and its response with an ASGI application."""
 
     def __init__(self, body: bytes, limit: int, listener: BodyListener | None) -> None:
         self.reply: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()

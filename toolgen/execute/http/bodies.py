@@ -250,5 +250,5 @@ def _accepts(declared: str | None, offered: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """As browsers do it (WHATWG HTML, multipart/form-data encoding algorithm): no quote and no line break can end the name."""
+    """Escape a name as browsers do (WHATWG HTML, multipart/form-data encoding algorithm), so that no quote or line break can end it."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A").replace("\0", "%00")

@@ -55,11 +55,11 @@ _MAX_KEPT_SIZE = 16_384
 
 
 class OriginClient(Protocol):
-    """What sends the requests to one origin at one address."""
+    """HTTP client for one origin at one address."""
 
     @property
     def idle(self) -> bool:
-        """Whether no request is on its way."""
+        """True if no request is in flight."""
 
     async def send(
         self,
@@ -188,11 +188,11 @@ class Http1Client:
 
 
 def _keeps(body: bytes) -> bool:
-    """Whether its connection may be used again.
+    """Return True if the connection may be reused after a request with this body.
 
-    A server that answers before it has read a body may take what is left of it for the next request, or for its beginning, and answer
-    somebody else's call with it. Nobody can tell from outside which server does. So what could be one is the last thing on a connection,
-    as is what is too long to have left in one piece.
+    A server that answers before it has read the body may take the rest of the body for the next request, or for its beginning, and answer
+    another caller's call with it. A client cannot tell which servers do so. So a body that could contain a request is the last one on its
+    connection, as is a body that is too long to be sent in one piece.
     """
     return not body or (
         len(body) <= _MAX_KEPT_SIZE and b"\n" not in body and b"\r" not in body and _NO_METHOD.match(body) is not None
@@ -229,7 +229,7 @@ def request_bytes(request: HttpRequest, authority: str, *, last: bool = False) -
 
 
 def _target(url: str) -> str:
-    """What stands behind the origin."""
+    """Return the request target: the part of the URL after the origin."""
     _, _, rest = url.partition("://")
     slash, question = rest.find("/"), rest.find("?")
     if 0 <= question < slash or slash < 0:

@@ -1,7 +1,7 @@
-"""One connection to an upstream and one exchange at a time on it: HTTP/1.1 (RFC 9112), framed by llhttp, and refused where it is unclear.
+"""HTTP/1.1 connection to an upstream (RFC 9112), with one exchange at a time. Parsed by llhttp; ambiguous messages are refused.
 
-A message that two readers could frame differently is how the answer to one call becomes the answer to another. So a head is held against
-the grammar before llhttp reads it, and whatever does not belong to the answer that is awaited ends the connection.
+A message that two parsers could frame differently is how the response to one call becomes the response to another. So a head is checked
+against the grammar before llhttp parses it, and any data that does not belong to the expected response ends the connection.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection has not been closed, by either side."""
+        """True if neither side has closed the connection."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def usable(self) -> bool:
-        """Whether the connection is open and idle, has not rested for too long, and nothing has come on it that nobody asked for."""
+        """True if the connection is open and idle, its idle timeout has not passed, and no unexpected data has arrived on it."""
         transport = self._transport
         if self._active or transport is None or transport.is_closing():
             return False
@@ -272,7 +272,8 @@ class ClientConnection(asyncio.Protocol):
             self._end()
 
     def _said_to_end(self) -> bool:
-        """Whether TLS, where it is spoken, was told that nothing follows: else anybody on the way may have cut the answer."""
+        """Return True if TLS announced the end of the data, or the connection has no TLS. Without the announcement, an attacker on the
+        network could have truncated the response."""
         secured = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
         if secured is None:
             return True
@@ -322,7 +323,7 @@ class ClientConnection(asyncio.Protocol):
             raise BrokenError  # it will never be a head
 
     def _read_head(self, data: bytes) -> bool:
-        """Whether it is that of the answer. Raises `BrokenError`."""
+        """Parse a response head. Returns False if it belongs to an interim response. Raises `BrokenError`."""
         head = read_head(data)
         if head is None:
             return False
@@ -369,7 +370,7 @@ class ClientConnection(asyncio.Protocol):
             self._settle(None)
 
     def _ends_with(self, data: bytes) -> bool:
-        """Whether the answer ended where these bytes, its last ones, did: llhttp passes over line breaks behind it."""
+        """Return True if the response ended exactly with its last bytes, `data`. llhttp ignores line breaks behind a response."""
         if self._head is not None and self._head.length is not None:
             return self._received == self._head.length
         return data[-4:] == b"\r\n\r\n" and data[-6:-4] != b"\r\n"

@@ -1,4 +1,4 @@
-"""What the connections to one address have in common: few timers for the limits of all of them, and the question what came on one."""
+"""Shared timeouts of the connections to one address: few timers for all limits, and polling for data that a connection has received."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP_S = 1 / 64
 
 
 class WatchedConnection(Protocol):
-    """What has to be looked at when a limit of its own may have been reached."""
+    """Connection that is checked when one of its limits may have been reached."""
 
     def look(self) -> None:
         """The time has come."""
@@ -40,7 +40,7 @@ class ConnectionWatch:
         return step
 
     def drop(self, one: WatchedConnection, step: int) -> None:
-        """It needs no look any more."""
+        """Cancel a check."""
         if (watched := self._steps.get(step)) is not None:
             watched.discard(one)
 

@@ -133,7 +133,8 @@ class Dialer:
         return literals
 
     def _asked(self, host: str, port: int) -> asyncio.Task[Sequence[str]]:
-        """One question for all who want to know: one that is not answered holds a thread, of which all names together have few."""
+        """Return the DNS lookup of a host, shared by all who wait for it. A lookup without an answer holds a thread, and all names share
+        few threads."""
         key = (host, port)
         asking = self._asking.get(key)
         if asking is None:
@@ -153,9 +154,9 @@ class Dialer:
     def client(
         self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
     ) -> OriginClient:
-        """What connects to this address and no other, and shows this certificate.
+        """Return the client that connects to this address only and presents this certificate.
 
-        `among` so many addresses the time to connect is divided: together they take no longer than one.
+        The connect timeout is divided by `among`, the number of addresses, so that all of them together take no longer than one.
         """
         key = (target, address, among, certificate)
         client = self._clients.get(key)

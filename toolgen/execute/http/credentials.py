@@ -56,7 +56,7 @@ class Signed(Unprinted, frozen=True, kw_only=True):
 
 
 class _Shown(Unprinted, frozen=True, kw_only=True):
-    """One credential where it goes: `place` is header, query or cookie."""
+    """Credential at its place in the request: `place` is header, query or cookie."""
 
     place: str
     name: str
@@ -65,8 +65,10 @@ class _Shown(Unprinted, frozen=True, kw_only=True):
 
 
 class SourceCredentials:
-    """One set of credentials for one source. `auth` maps a scheme's name to what toolgen.yaml or a policy says: a `SecretReference` or a
-    mapping of them. `grants` has the tokens that are asked for; without it none can be.
+    """Credentials for one source. `auth` maps a scheme's name to its value in toolgen.yaml or a policy: a `SecretReference` or a mapping of
+    them.
+
+    `grants` requests OAuth tokens; without it, none can be requested.
     """
 
     def __init__(
@@ -91,7 +93,10 @@ class SourceCredentials:
                 self._forms[name] = form
 
     def choose(self, security: Security) -> tuple[str, ...]:
-        """As `toolgen.model.auth_schemes.chosen`. Raises `SecretError`, naming the schemes, when there is none."""
+        """Choose the first alternative with complete credentials, as `toolgen.model.auth_schemes.chosen` does.
+
+        Raises `SecretError`, which names the schemes, if there is none.
+        """
         option = self._chosen.get(security)
         if option is not None:
             return option
@@ -143,7 +148,7 @@ class SourceCredentials:
         return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal)
 
     def mask(self, request: HttpRequest, option: tuple[str, ...]) -> HttpRequest:
-        """The same request with `***` for every secret; nothing is resolved, and nobody asked for a token."""
+        """Return the request with `***` for every secret. Resolves no secret and requests no token."""
         self._check_names(request)
         shown: list[_Shown] = []
         amazon = False
@@ -267,7 +272,7 @@ def _bearer(secret: str, name: str) -> _Shown:
 
 
 def _inside(secret: str, before: Iterable[int]) -> tuple[str, ...]:
-    """What base64 of a longer text shows of a secret in it, with so many bytes before it: the characters that are made of nothing else."""
+    """Return the base64 characters that encode only bytes of the secret, for each number of bytes that may precede it in a longer text."""
     raw = secret.encode()
     found: list[str] = []
     for shift in {count % 3 for count in before}:
@@ -306,7 +311,7 @@ def _put(request: HttpRequest, shown: _Shown) -> HttpRequest:
 
 
 def _is_taken(credential: str, names: Iterable[str]) -> bool:
-    """Whether one of the names may be the credential's own."""
+    """Return True if one of the names may be the same as the credential's name."""
     owned = NameSet((credential,))
     return any(owned.find(name) is not None for name in names)
 
@@ -323,7 +328,7 @@ def _taken(shown: _Shown) -> UnbindableError:
 
 
 class Provision(Struct, frozen=True, kw_only=True):
-    """What a gateway gives the credentials of a source besides its secrets: tokens that are asked for, and those of its callers."""
+    """OAuth tokens that the gateway requests for a source, and the credentials that the policy assigns to callers."""
 
     grants: OAuthClients
     assigned: Assigned
@@ -355,7 +360,7 @@ class CredentialSelector:
         return credentials.sign(request, credentials.choose(security), principal)
 
     def mask(self, request: HttpRequest, security: Security, principal: Principal) -> HttpRequest:
-        """The same, with `***` for every secret."""
+        """Return the request with `***` for every secret of the caller's credentials."""
         credentials = self._of(principal)
         return credentials.mask(request, credentials.choose(security))
 

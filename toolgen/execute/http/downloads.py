@@ -50,8 +50,10 @@ class AnswerDownload(Struct):
         return self.files.largest
 
     def wants(self, status: int, headers: Mapping[str, str]) -> bool:
-        """Whether an answer with this head may be a file: it succeeded. Data and texts are none, unless they are to be saved as a file, or
-        their bytes are no text."""
+        """Return True if a response with this head may be a file: it succeeded, and it is not data or text.
+
+        Data and text are files only if they are attachments, or if their bytes turn out to be no text.
+        """
         if not 200 <= status < 300 or self.call.storable == "none":
             return False
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -65,7 +67,7 @@ class AnswerDownload(Struct):
         return bool(media_type)
 
     def begin(self, body: bytes) -> bool:
-        """As of `Sink`: texts are left to be read where they are inspected, and where they are not to be saved as a file."""
+        """Begin the file, as `Sink` describes. Text is not taken where texts are inspected, or where it is not an attachment."""
         if self.says_text and not is_binary(body, self.says_text):
             return False
         if self.call.storable == "binary" and begins_as_text(body):
@@ -82,7 +84,7 @@ class AnswerDownload(Struct):
         return True
 
     async def write(self, data: bytes) -> bool:
-        """As of `Sink`."""
+        """Write the next bytes, as `Sink` describes."""
         return self.portions is not None and await self._write(self.portions.feed(data))
 
     async def finish(self, rest: bytes, delivery: Delivery) -> Success | Failed:

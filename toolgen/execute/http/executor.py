@@ -157,7 +157,7 @@ class HttpExecutor:
         return replace(call, arguments=await with_open_files(body, call.arguments, opened))
 
     def _request(self, binding: HttpBinding, call: Call) -> HttpRequest:
-        """What the call says, unsigned. Raises `UnbindableError`."""
+        """Return the unsigned request of a call. Raises `UnbindableError`."""
         request = keyed(bind(binding, call.arguments, call.tool.input_schema), call, self._key_header)
         return traced(request, call) if self._traces else request
 
@@ -172,9 +172,9 @@ class HttpExecutor:
         return further if isinstance(verdict, Allow) else None
 
     async def _once(self, request: HttpRequest, course: _Attempt, *, renewed: bool = False) -> Success | Failed:
-        """One request to where its URL says, with the credentials of its operation.
+        """Send one request to its URL, with the credentials of its operation.
 
-        A token that is not accepted (401: nothing was done) is replaced once, and the request made again with the new one.
+        A token that the server rejects (401: nothing was done) is replaced once, and the request is sent again with the new one.
         """
         prepared = await self._prepared(request, course)
         if isinstance(prepared, Failed):
@@ -246,7 +246,7 @@ class HttpExecutor:
         return await download.finish(reply.body, delivery)
 
     def preview(self, call: Call) -> JsonObject:
-        """What `execute` would send, with `***` for every secret; resolves no secret and touches no network.
+        """Return the request that `execute` would send, with `***` for every secret. Resolves no secret and uses no network.
 
         Raises `UnbindableError` (code `validation`) or `SecretError` where `execute` would return Failed with that code.
         """
@@ -310,7 +310,7 @@ class HttpExecutor:
 
 
 def pieces_of(call: Call, scrubber: Scrubber) -> Pieces | None:
-    """What tells the pieces of the answer to a call; None where nobody listens."""
+    """Return the listener that forwards parts of the response to the caller; None if the caller does not listen for them."""
     return None if call.line is None or not call.line.listens else Pieces(call.line, scrubber)
 
 

@@ -152,7 +152,7 @@ async def _read(
 
 
 def _headers(response: Response) -> dict[str, str]:
-    """Those that can be read; a value beyond ASCII has no text in the library."""
+    """Return the headers that can be read. The library returns no text for a value that is not ASCII."""
     headers: dict[str, str] = {}
     for name in response.headers:
         try:

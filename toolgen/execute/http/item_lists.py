@@ -45,7 +45,7 @@ def items_of(media_type: str, body: bytes, *, cut: bool) -> tuple[Sequence[Item]
 
 
 def _records(parts: Sequence[bytes], *, cut: bool) -> Iterator[Item]:
-    """One JSON value a line, or one behind each record separator (RFC 7464)."""
+    """Yield the JSON values of a response with one value on each line, or one after each record separator (RFC 7464)."""
     for part in parts[:-1] if cut else parts:
         if record := part.strip():
             yield record, ""

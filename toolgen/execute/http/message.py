@@ -1,5 +1,5 @@
-"""What an answer is made of: its head, held against the grammar (RFC 9112), as a message that two readers could frame differently is
-refused; and its body, whose content coding (RFC 9110, section 8.4.1) is undone within a cap while it still streams."""
+"""Response head and body. The head is checked against the grammar (RFC 9112), because a message that two parsers could frame differently is
+refused. The body's content coding (RFC 9110, section 8.4.1) is decoded within a size limit while it streams."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class BodyReader:
 
     @property
     def paused(self) -> bool:
-        """Whether more is held, or still encoded, than a portion."""
+        """True if more data than one portion is buffered or still encoded."""
         return self._portion is not None and (self._held > self._portion or self._left is not None)
 
     def stream(self, limit: int) -> None:
@@ -134,7 +134,7 @@ class BodyReader:
         return part
 
     def news(self) -> bytes:
-        """What was kept since this was last asked."""
+        """Return the data that was read since the last call."""
         fresh = b"".join(self._pieces[self._told :])
         self._told = len(self._pieces)
         return fresh
@@ -204,9 +204,11 @@ async def pass_on(body: BodyReader, sink: Sink) -> bool:
 
 
 class ResponseHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What a head says. Of a header that came more than once the first counts; names are in lower case. `length` is that of the body
-    where it is said, `until_closed` that nothing but the end of the connection ends it, `bodiless` that there is none, and `close` that
-    the server ends the connection."""
+    """Response head. Header names are in lower case, and the first value of a repeated header counts.
+
+    `length` is the length of the body if the head gives it, `until_closed` is True if only the end of the connection ends the body,
+    `bodiless` if there is no body, and `close` if the server closes the connection.
+    """
 
     status: int
     headers: dict[str, str]
@@ -259,5 +261,5 @@ def read_head(head: bytes) -> ResponseHead | None:
 
 
 def could_begin(data: bytes | bytearray, seen: int) -> bool:
-    """Whether these bytes can be the beginning of a head, of which the first `seen` were looked at before."""
+    """Return True if the data can be the beginning of a head. The first `seen` bytes were checked before."""
     return data[: len(_BEGINS)] == _BEGINS[: len(data)] and not _BARE_LF.search(data, max(0, seen - 1))

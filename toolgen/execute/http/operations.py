@@ -1,6 +1,7 @@
-"""What an answer says of an operation that goes on behind it: where its status is, how it stands, and what it came to. Pure.
+"""Long-running operations that a response refers to: the URL of their status, their state and their result. Pure functions.
 
-RFC 9110, section 15.3.3 (202 with a monitor), Azure's `Operation-Location`, Google's AIP-151 and services like them, as toolgen.yaml says.
+RFC 9110, section 15.3.3 (202 with a monitor), Azure's `Operation-Location`, Google's AIP-151 and similar services, as toolgen.yaml
+configures.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def state_of(poll: PollConfig, answer: Success, *, first: bool = False) -> Opera
 
 
 def progress_of(poll: PollConfig, answer: Success) -> OperationProgress:
-    """What the status says of how far the operation has come."""
+    """Read the progress of the operation from its status."""
     said = value_at(answer.data, poll.percent) if poll.percent else None
     if isinstance(said, str) and _NUMBER.match(said.removesuffix("%")):
         said = float(said.removesuffix("%"))
@@ -125,7 +126,7 @@ def progress_of(poll: PollConfig, answer: Success) -> OperationProgress:
 
 
 def value_at(data: Json, path: tuple[str, ...]) -> Json:
-    """What stands at a path of members; None where nothing does."""
+    """Return the value at a path of members; None if there is none."""
     for name in path:
         if not isinstance(data, Mapping):
             return None

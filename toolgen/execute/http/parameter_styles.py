@@ -57,7 +57,8 @@ def percent(text: str, *, keep: str = "") -> str:
 
 
 def reserved(text: str, *, keep: str = _RESERVED) -> str:
-    """As `allowReserved` has it (RFC 6570, section 3.2.3): what is percent-encoded already stays, and so does `keep`."""
+    """Percent-encode a text for `allowReserved` (RFC 6570, section 3.2.3). Triplets that are percent-encoded already and characters in
+    `keep` are not encoded."""
     if "%" not in text:
         return percent(text, keep=keep)
     return "".join(piece if index % 2 else percent(piece, keep=keep) for index, piece in enumerate(_TRIPLE.split(text)))
@@ -180,7 +181,8 @@ def template(parameter: HttpParameter, value: Json) -> str:
 
 
 def _path_reserved(text: str) -> str:
-    """What stays in a path: no `/ ? #` (3.2, section 4.8.2), and no `;`, behind which some servers see a dot segment."""
+    """Percent-encode a text in a path. `/ ? #` are encoded (3.2, section 4.8.2), and so is `;`, after which some servers see a dot
+    segment."""
     return reserved(text, keep=_PATH_RESERVED)
 
 
@@ -195,7 +197,7 @@ def _matrix(name: str, value: Json, explode: bool, encode: Callable[[str], str])
 
 
 def undefined(value: Json) -> bool:
-    """Whether an array or an object has nothing in it that could be sent (RFC 6570, section 2.3)."""
+    """Return True if an array or an object contains nothing that could be sent (RFC 6570, section 2.3)."""
     return not _members(value) if isinstance(value, Mapping) else _list(value) is not None and not value
 
 

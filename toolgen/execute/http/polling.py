@@ -62,13 +62,13 @@ class _HeaderReader:
 
 
 def reader_for(polls: Collection[PollConfig]) -> _HeaderReader:
-    """What the inner executor reads answers with."""
+    """Return the response reader for the inner executor. It keeps the headers that polling needs."""
     places = [place for poll in polls for place in (*poll.url, poll.result_url, poll.cancel_url) if place is not None]
     return _HeaderReader({_RETRY_AFTER, *(place.header for place in places if place.header)})
 
 
 class _Operation(Struct):
-    """One that is followed: where its status is, the answer that began it and the latest one, and how often it was asked about."""
+    """Operation that is polled: the URL of its status, the first and the latest response, and the number of requests."""
 
     url: str
     first: Success
@@ -98,7 +98,7 @@ class PollingExecutor:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """As the inner one, but for an answer that an operation goes on behind: then what that comes to."""
+        """Execute the call with the inner executor. If the response begins a long-running operation, poll it and return its result."""
         outcome = await self._inner.execute(call)
         poll = self._polls.get(call.tool.name, self._default)
         binding = call.tool.binding
@@ -117,11 +117,11 @@ class PollingExecutor:
         return await following.run(outcome, self._ending)
 
     def preview(self, call: Call) -> JsonObject:
-        """As the inner one: what comes after the first request is not known before."""
+        """Return the inner executor's preview. Only the first request is known beforehand."""
         return self._inner.preview(call)
 
     def health(self) -> tuple[SystemHealth, ...]:
-        """As the inner one's."""
+        """Return the health of the inner executor's systems."""
         return self._inner.health() if isinstance(self._inner, Monitored) else ()
 
     async def close(self) -> None:
@@ -133,7 +133,7 @@ class PollingExecutor:
 
 
 class _Following:
-    """One call, from the answer that may have begun an operation to the end of that."""
+    """Polling of one call's operation, from the first response to its end."""
 
     def __init__(
         self, inner: Executor, call: Call, binding: HttpBinding, poll: PollConfig, asked: OperationRequest, clock: Clock
@@ -210,7 +210,7 @@ class _Following:
         return state
 
     def _missed(self, followed: _Operation, answer: Failed | Refused) -> Failed | None:
-        """What the call comes to where its operation cannot be asked about; None where that may be otherwise in a moment."""
+        """Return the failure of a call whose status cannot be read; None if the fault may be temporary and polling continues."""
         followed.misses += 1
         for_the_moment = isinstance(answer, Refused) or transient(answer)
         if for_the_moment and followed.misses <= _MAX_MISSES:
@@ -229,7 +229,7 @@ class _Following:
         return msgspec.structs.replace(latest, data=data, delivery=self._delivery(followed, latest.delivery))
 
     async def _result(self, followed: _Operation, url: str, ends: float | None = None) -> Success | Failed:
-        """What is at the URL of the result of an operation that ended well."""
+        """Read the result of a successful operation from its URL."""
         why = "it is where it may not be asked for"
         loop = asyncio.get_running_loop()
         for number in range(_MAX_MISSES if url else 0):
@@ -255,7 +255,7 @@ class _Following:
         return Failed(error=error, delivery=self._delivery(followed, Delivery()))
 
     def _failed(self, followed: _Operation) -> Failed:
-        """What the service says of why the operation failed."""
+        """Return the failure of the operation with the service's reason."""
         data = value_at(followed.latest.data, self._poll.error) if self._poll.error else None
         data = followed.latest.data if data is None else data
         said = excerpt(data)
@@ -292,7 +292,7 @@ class _Following:
         )
 
     def _hear(self, followed: _Operation, answer: Success | Failed | Refused) -> None:
-        """What an answer says of how long to wait."""
+        """Read the wait that a response asks for."""
         if isinstance(answer, Refused | Failed):
             followed.wait_s = answer.error.retry_after_s or 0.0
         else:
@@ -314,7 +314,7 @@ class _Following:
             line.progress(followed.requests - 1, None, progress.message)
 
     async def _ask(self, followed: _Operation, asking: Call) -> Success | Failed | Refused:
-        """One question, unless the policy has come to withhold the call meanwhile."""
+        """Send one polling request, unless the policy withholds the call by now."""
         if self._call.withheld is not None and (held := await self._call.withheld(self._call)) is not None:
             return Failed(error=held)
         answer = await self._inner.execute(asking)
@@ -374,7 +374,7 @@ class _Following:
 
 
 async def _withheld(call: Call, _: Call) -> Error | None:
-    """What is asked of the policy is about the call itself, and not about a request for it."""
+    """Ask the policy about the call itself, not about its polling request."""
     return None if call.withheld is None else await call.withheld(call)
 
 

@@ -1,4 +1,4 @@
-"""What comes of a request: an answer, or how there came to be none."""
+"""Raw HTTP response, and the errors of a request without one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BodyListener(Protocol):
     """Hears a body while it is read, for answers that may be whole before their body ends."""
 
     def wants(self, headers: Mapping[str, str]) -> bool:
-        """Whether the body of an answer with these headers is to be heard."""
+        """Return True if the listener wants the body of a response with these headers."""
 
     def enough(self, data: bytes) -> bool:
         """Is given the next bytes; whether nothing further is wanted."""
@@ -60,10 +60,10 @@ class Sink(Protocol):
         """The most bytes that are taken."""
 
     def wants(self, status: int, headers: Mapping[str, str]) -> bool:
-        """Whether the answer with this head may be a file."""
+        """Return True if the response with this head may be a file."""
 
     def begin(self, body: bytes) -> bool:
-        """Whether it is taken, by its first bytes. They are given again to `write`."""
+        """Return True if the sink takes the body, judged by its first bytes. They are passed to `write` again."""
 
     async def write(self, data: bytes) -> bool:
         """Takes the next bytes; whether more are wanted."""

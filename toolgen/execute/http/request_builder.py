@@ -267,7 +267,7 @@ def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
 
 
 def _climbs(segment: str) -> bool:
-    """Whether it is a dot segment, also to servers that take a segment's parameters (`..;a`, RFC 3986, section 3.3) off before."""
+    """Return True for a dot segment, also for servers that first remove a segment's parameters (`..;a`, RFC 3986, section 3.3)."""
     return segment.partition(";")[0] in {".", ".."}
 
 
@@ -285,7 +285,7 @@ def _filled(text: str, filled: Mapping[str, str], keep: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _path_pieces(path: str) -> tuple[tuple[str, str | None], ...]:
-    """The same of a whole path, in which no placeholder reaches over a slash."""
+    """Split a path template into pieces, as `_pieces` does. No placeholder extends over a slash."""
     pieces: list[tuple[str, str | None]] = []
     for number, segment in enumerate(path.split("/")):
         if number:
@@ -296,7 +296,7 @@ def _path_pieces(path: str) -> tuple[tuple[str, str | None], ...]:
 
 @lru_cache(maxsize=4096)
 def _pieces(text: str, keep: str) -> tuple[tuple[str, str | None], ...]:
-    """What stands before each placeholder of a template, encoded but for `keep`, with the placeholder's name; None behind the last."""
+    """Split a template into pairs of encoded text and the placeholder that follows it; None after the last text. `keep` is not encoded."""
     pieces: list[tuple[str, str | None]] = []
     last = 0
     for match in _PLACEHOLDER.finditer(text):
@@ -366,7 +366,8 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 
 
 def repeatable(call: Call, configured: str) -> bool:
-    """Whether sending the call twice does what sending it once does: by its method, or because the system knows its key."""
+    """Return True if sending the call twice has the same effect as sending it once: its operation is idempotent, or it takes an idempotency
+    key."""
     return call.tool.idempotent or _key(call.tool.binding, configured) is not None
 
 

@@ -75,10 +75,9 @@ _SUGGESTIONS: Mapping[int, str] = {
 
 
 class HttpResponse(Unprinted, frozen=True, kw_only=True):
-    """What came back. `truncated` says the body went on beyond the cap of `largest` bytes, `rates` what it said of the service's limits
-    (`told`), `location` where a redirect leads, `lifetime_s` for how long it may be kept at most (`lifetime`), `html` that its description
-    has HTML as the type of an answer.
-    """
+    """HTTP response. `truncated` is True if the body is longer than `largest` bytes, `rates` are the rate limits of the service (`told`),
+    and `location` is the target of a redirect. `lifetime_s` is how long the response may be cached at most (`lifetime`), and `html` is
+    True if the description declares HTML as a response type."""
 
     status: int
     content_type: str
@@ -102,7 +101,7 @@ def decode(answer: HttpResponse, scrubber: Scrubber) -> Json:
 
 
 def _decoded(answer: HttpResponse, scrubber: Scrubber) -> tuple[Json, bool]:
-    """As `decode`, and whether there is more of the answer than that."""
+    """Decode the response as `decode` does. Also returns True if the response continues beyond the decoded part."""
     media_type, _, parameters = answer.content_type.partition(";")
     media_type = media_type.strip().lower()
     if not answer.body:
@@ -189,7 +188,7 @@ def _json(body: bytes, scrubber: Scrubber) -> Json:
 
 
 def _unseen(body: bytes, text: str) -> bool:
-    """Whether a text holds what nobody sees; in ASCII, which most answers are, found without looking at every character by itself."""
+    """Return True if a text contains invisible characters. ASCII, as in most responses, is checked without a search of every character."""
     return bool(body.translate(None, _SEEN)) if body.isascii() else INVISIBLE.search(text) is not None
 
 
@@ -323,7 +322,7 @@ def _seconds(reset: float, now: float) -> float:
 
 
 def result(answer: HttpResponse, scrubber: Scrubber, method: str, delivery: Delivery) -> Success | Failed:
-    """What the caller is given for one answer."""
+    """Convert a response to the result of the call."""
     if answer.status != _NOT_MODIFIED and not 200 <= answer.status < 300:
         return _failed(answer, scrubber, delivery)
     if method == "HEAD" or answer.status == _NOT_MODIFIED:
@@ -405,7 +404,7 @@ def excerpt(data: Json) -> str:
 
 
 def _faults(problem: Mapping[str, Json]) -> str:
-    """What is wrong with which part of a request, as extensions of problem details say it (RFC 9457, section 3), and the APIs like it."""
+    """Describe the faults in parts of a request from the extensions of problem details (RFC 9457, section 3) and from similar APIs."""
     listed = next((problem[key] for key in ("errors", "invalid-params", "invalid_params") if problem.get(key)), None)
     said: list[str] = []
     if isinstance(listed, Mapping):

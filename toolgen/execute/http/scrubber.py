@@ -53,7 +53,7 @@ def _echoes(secret: str) -> frozenset[str]:
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """What of bytes is the same in base64 whatever stands around them, at each of the three places where they may begin."""
+    """Yield the base64 characters that encode only these bytes, for each of the three offsets at which they may begin in a longer text."""
     for offset in range(3):
         encoded = base64.b64encode(b"\0" * offset + raw).decode()
         inner = encoded[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6]
@@ -108,7 +108,7 @@ class Scrubber:
         return "Scrubber(***)"
 
     def touches(self, text: str) -> bool:
-        """Whether the text could hold any of them."""
+        """Return True if the text may contain a secret."""
         for secret in self._short:
             if secret in text:
                 return True
@@ -147,7 +147,7 @@ class Scrubber:
         return self.portions().feed(body, last=True)
 
     def portions(self) -> PortionScrubber:
-        """What takes them out of bytes that come in portions."""
+        """Return a scrubber for bytes that arrive in portions."""
         return PortionScrubber(self._bytes)
 
 

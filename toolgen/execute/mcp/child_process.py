@@ -1,11 +1,12 @@
-"""What a command started, however it tried to get away: found and ended on Linux; elsewhere its process group is all that is known.
+"""Processes, error log and output lines of an MCP server's command.
 
-A command is begun as the subreaper of whatever it starts (prctl(2), PR_SET_CHILD_SUBREAPER), so that a process that forked twice or has a
-session of its own is still below it. What outlives the command itself is found by a mark in its environment.
+Descendants: all processes that a command started are found and ended on Linux; on other systems, only its process group is known.
+A command starts as the subreaper of its descendants (prctl(2), PR_SET_CHILD_SUBREAPER), so that a process that forked twice or has a
+session of its own is still below it. Processes that outlive the command itself are found by a mark in their environment.
 
-The standard error of a server's command, for the gateway's log: whose it is, and without what it was told in confidence.
+Error log: the command's standard error goes to the gateway's log, with the name of the source and without secrets.
 
-The lines that a command writes: each read whole up to a bound, or skipped to its end when it is longer.
+Output lines: each line is read whole up to a size limit; the rest of a longer line is skipped.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def begun_as_subreaper(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Descendants:
-    """What one command started. `mark` belongs into its environment."""
+    """Processes that one command started. `mark` belongs into its environment."""
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(16)

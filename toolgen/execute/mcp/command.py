@@ -35,7 +35,7 @@ NOT_SENT: Final = Delivery(attempts=1, unsent=True)
 
 
 class CommandSpec(Struct, frozen=True, kw_only=True):
-    """What a source says of its command: its words, the folder it is started in, the variables it is given and how long a line may be."""
+    """Command of a source: its words, its working folder, its environment variables and the maximum length of a line in bytes."""
 
     source: str = ""
     words: tuple[str, ...]
@@ -67,7 +67,7 @@ class Command(Protocol):
         """Sends a notification."""
 
     def stale(self) -> bool:
-        """Whether it has said since the last question that its tools are others now."""
+        """Return True if the server has announced a changed tool list since the last call."""
 
     async def close(self) -> None: ...
 
@@ -93,7 +93,7 @@ class LocalCommand:
         self._pings = 0  # downwards: the numbers above are those of the callers
 
     def ready(self) -> int | None:
-        """As long as it runs and nobody doubts that it answers."""
+        """Return the number of the process while it runs and its liveness is not in doubt; otherwise None."""
         doubted = self._doubting is not None and not self._doubting.done()
         return self.epoch if self._running is not None and self._running.alive and not doubted else None
 
@@ -189,7 +189,7 @@ class LocalCommand:
             self._running.send(message)
 
     def stale(self) -> bool:
-        """Whether the server has said since it was last asked that its tools are others now."""
+        """Return True if the server has announced a changed tool list since the last call."""
         running = self._running
         if running is None or not running.changed:
             return False
@@ -207,7 +207,8 @@ class LocalCommand:
 
 
 def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
-    """Whether there is such a program to start: what starts it could only say so in its errors."""
+    """Return True if the program exists. Without this check, a missing program would be reported only in the standard error of its
+    starter."""
     place = os.path.join(folder, program) if os.path.dirname(program) else program
     return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
 

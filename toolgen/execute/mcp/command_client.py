@@ -75,14 +75,15 @@ class CommandClient:
         self._frames.send(said)
 
     def number(self) -> int:
-        """One that no other question has."""
+        """Return a unique request number."""
         self._number += 1
         return self._number
 
     async def answer(
         self, asked: Begin | RequestFrame | SessionRequest, line: ClientChannel | None = None
     ) -> _Answered | None:
-        """What answers a question; None where nothing will. Raises `ValueError` for what is too large, which was not sent."""
+        """Send a request and return its answer; None if no answer will come. Raises `ValueError` for a request that is too large and was
+        not sent."""
         if self._frames.transport is None:
             await self._open()
         if not self._frames.is_open:

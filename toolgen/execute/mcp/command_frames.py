@@ -1,4 +1,4 @@
-"""What workers and the process that holds their commands say to each other, in frames of MessagePack."""
+"""Frames in MessagePack between workers and the process that runs their commands."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RequestFrame(_Said, frozen=True, kw_only=True):
 
 
 class Forget(_Said, frozen=True, kw_only=True):
-    """Nobody waits for this answer any more."""
+    """Cancellation of a request: the worker no longer waits for its answer."""
 
     number: int
 
@@ -123,8 +123,8 @@ class SessionRequest(_Said, frozen=True, kw_only=True):
 
 
 class SessionReply(_Said, frozen=True, kw_only=True):
-    """What was agreed on in the session `epoch`, and after which number this worker's requests are counted, so that no two workers use
-    one. With no `version` it is this worker that has to begin the session, and to settle it."""
+    """Negotiated result of the session `epoch`. This worker's request numbers start after `above`, so that no two workers use the same
+    number. With no `version`, this worker has to begin the session and report it with `SessionReady`."""
 
     number: int
     key: str
@@ -136,7 +136,7 @@ class SessionReply(_Said, frozen=True, kw_only=True):
 
 
 class SessionReady(_Said, frozen=True, kw_only=True):
-    """What came of beginning a session; no `version` where it failed."""
+    """Result of beginning a session; no `version` if it failed."""
 
     number: int
     key: str
@@ -146,7 +146,7 @@ class SessionReady(_Said, frozen=True, kw_only=True):
 
 
 class SessionDropped(_Said, frozen=True, kw_only=True):
-    """Nobody is to use this session any more."""
+    """End of a session: no worker may use it any more."""
 
     key: str
     epoch: int

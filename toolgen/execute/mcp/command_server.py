@@ -79,7 +79,8 @@ class CommandServer:
 
 
 class _SharedCommand:
-    """One command: its requests are numbered for all workers together, and its handshake is made once for each of its processes."""
+    """Command shared by all workers. Their requests are numbered together, and the handshake is made once for each process of the
+    command."""
 
     def __init__(self, spec: CommandSpec, sessions: Iterable[_WorkerConnection]) -> None:
         self._source = spec.source

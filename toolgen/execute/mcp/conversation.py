@@ -1,4 +1,4 @@
-"""One conversation with a server: agreeing on a revision, listing its tools, asking for one."""
+"""Conversation with an MCP server: negotiates a protocol revision, lists tools and calls them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ Parts: TypeAlias = dict[str, dict[str, str]]
 
 
 class Conversation:
-    """What was agreed on with a server for one caller, and what its tools are there. Questions run side by side.
+    """Conversation with an MCP server for one caller: the negotiated revision and session, and the server's tools. Requests run
+    concurrently.
 
-    `total_s` is how long getting ready may take: agreeing and listing are done once for all who wait for them, each for its own time.
-    `shared` is what other workers know of the same conversation.
+    `total_s` is the time limit of negotiating and listing. Both are done once for all callers that wait for them, each with its own time
+    limit. `shared` is the session that several workers share.
     """
 
     def __init__(self, wire: Wire, clock: Clock, total_s: float, shared: SharedSession | None = None) -> None:
@@ -140,11 +141,12 @@ class Conversation:
         return listing
 
     async def call(self, method: str, params: JsonObject, call: Call, until: float) -> Success | Failed | None:
-        """What the server answers to a request of a caller's by `until` (the loop's time). None where the server does not know the session
-        any more: nothing was done, and `parts` begins again.
+        """Send a caller's request and return the server's answer, until `until` (the loop's time).
 
-        A caller that leaves is told to the server. What may change something is waited for a little longer all the same, to know how
-        it ended.
+        Returns None if the server no longer knows the session: nothing was done, and `parts` begins a new one.
+
+        If the caller disconnects, the server is sent a cancellation. A request that may change something is then awaited for a little
+        longer, so that its outcome is known.
         """
         agreed, number = self._agreed, self._next()
         if call.line is not None and call.line.listens:
@@ -199,7 +201,7 @@ class Conversation:
         return request(method, modern(params) if self._agreed.version == MODERN else params, number)
 
     def _lost(self, outcome: Success | Failed, agreed: Agreed) -> bool:
-        """Whether the server does not know the session that it was asked in, which is forgotten then."""
+        """Return True if the server no longer knows the session of the request, and forget that session."""
         if not _is_lost(outcome, agreed):
             return False
         if self._agreed is agreed:
@@ -306,8 +308,10 @@ class Conversation:
 
 
 def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:
-    """Whether a server does not know the session that it was asked in (MCP 2025-11-25, basic/transports, Session Management): it has to
-    say 404, and many say 400 with an error of JSON-RPC."""
+    """Return True if a server does not know the session of a request (MCP 2025-11-25, basic/transports, Session Management).
+
+    The server must answer 404; many answer 400 with a JSON-RPC error.
+    """
     status = outcome.delivery.status
     if not agreed.session or status not in {400, 404}:
         return False
@@ -329,7 +333,7 @@ def _unanswered(call: Call, method: str, what: str, *, broken: bool) -> Failed:
 
 
 def _is_other_era(answer: Success | Failed) -> bool:
-    """Whether a handshake was turned down for what it is: with an error of JSON-RPC, or with a status that is about the request."""
+    """Return True if the server rejected the handshake itself: with a JSON-RPC error, or with a 4xx status other than 401 and 403."""
     if isinstance(answer, Success):
         return isinstance(answer.data, dict) and "error" in answer.data
     status = answer.delivery.status

@@ -108,9 +108,9 @@ def answered(outcome: Success) -> Success | Failed:
 
 
 def contents(outcome: Success) -> Success | Failed:
-    """What a resource holds: a document, a file, or a list of those where it is several (MCP 2025-11-25, server/resources).
+    """Return the contents of a resource: a document, a file, or a list of them (MCP 2025-11-25, server/resources).
 
-    A file that is text is a document, so that whatever looks at answers reads it.
+    A file that is text becomes a document, so that checks of answers read it.
     """
     result, delivery = outcome.data, outcome.delivery
     assert isinstance(result, Mapping)  # noqa: S101 - as `result_of` gives it

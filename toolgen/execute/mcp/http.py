@@ -79,7 +79,7 @@ class EventReader:
         return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
 
     def enough(self, data: bytes) -> bool:
-        """Whether an answer has come, be it one that cannot be read."""
+        """Return True if the answer has arrived, even if it cannot be read."""
         looked = max(0, len(self._held) - MAX_EVENT_ENDING_LENGTH)
         self._held += data
         while ending := EVENT_ENDING.search(self._held, looked):
@@ -135,7 +135,7 @@ _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )\Z")
 
 
 class HttpWire:
-    """One server at a URL. `auth` are its credentials, as for a GraphQL source: all of them are shown with every message."""
+    """Wire to an MCP server at a URL. `auth` are its credentials, as for a GraphQL source: every message carries all of them."""
 
     def __init__(  # noqa: PLR0913 - what a source may say
         self,
@@ -310,7 +310,7 @@ def _answer(outcome: Success | Failed, number: Json) -> Success | Failed:
 
 
 def _is_unfinished(outcome: Success | Failed) -> bool:
-    """Whether the connection ended, in good order or not, before the answer came."""
+    """Return True if the connection ended, cleanly or not, before the answer arrived."""
     if isinstance(outcome, Failed):
         return outcome.delivery.broken
     return outcome.data is None and not outcome.truncated

@@ -52,7 +52,7 @@ _MAX_AMOUNT = 2**53
 
 
 class Agreed(Struct, frozen=True, kw_only=True):
-    """What was agreed on with a server: a revision ("" before), and a session where it gave one."""
+    """Negotiated state with a server: the protocol revision ("" before) and the session id if the server gave one."""
 
     version: str = ""
     session: str = ""
@@ -77,11 +77,11 @@ class SharedSession(Protocol):
         """The session; another than `lost`, which the server does not know any more."""
 
     def settle(self, agreed: Agreed | None, server: tuple[str, str]) -> None:
-        """What came of beginning it."""
+        """Report the result of beginning the session; None if it failed."""
 
 
 class Wire(Protocol):
-    """One way to a server. `ask` and `tell` never raise for what it does; what `ask` brings is the whole answer, errors included."""
+    """Wire to an MCP server. `ask` and `tell` never raise for what the server does; `ask` returns the whole answer, errors included."""
 
     def ready(self) -> int | None:
         """The number of the server that can be asked now; None where `begin` has to see to that first."""
@@ -99,7 +99,7 @@ class Wire(Protocol):
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None: ...
 
     def stale(self) -> bool:
-        """Whether the server has said since the last question that its tools are others now."""
+        """Return True if the server has announced a changed tool list since the last call."""
 
     async def close(self) -> None: ...
 
@@ -145,7 +145,7 @@ def _is_amount(value: Json) -> TypeGuard[int | float]:
 
 
 def harmless(call: Call, method: str) -> bool:
-    """Whether a request may be given up, or made twice, and nothing has happened."""
+    """Return True if a request can be abandoned or repeated without an effect."""
     return method != "tools/call" or call.tool.idempotent or call.tool.effect is Effect.READ
 
 
@@ -200,7 +200,7 @@ def _unclear(outcome: Failed) -> bool:
 
 
 def _said(data: Json) -> str:
-    """What an error answer says."""
+    """Return the message of an error answer."""
     error = data.get("error") if isinstance(data, Mapping) else None
     if not isinstance(error, Mapping):
         return ""

@@ -88,12 +88,12 @@ class ServerProcess(asyncio.BaseProtocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """True if requests can be sent to the process."""
         return not self._ended and self._stdin is not None and not self._stdin.is_closing() and self._is_running()
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for it."""
+        """True if no request waits for an answer."""
         return not self._waiting
 
     def ask(self, message: JsonObject, line: ClientChannel | None) -> asyncio.Future[CommandReply]:
@@ -107,19 +107,19 @@ class ServerProcess(asyncio.BaseProtocol):
         return answer
 
     def send(self, message: JsonObject) -> bool:
-        """Whether the command reads; what it has no time for waits, and so does its caller."""
+        """Send a message. Returns False if the command no longer reads. A message that the command has not read yet is buffered."""
         if self._ended or self._stdin is None or self._stdin.is_closing():
             return False
         self._stdin.write(encode_json(message) + b"\n")
         return not self._stdin.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It reads no more. What it still has to say is waited for a little."""
+        """Handle the end of the command's standard input. Its remaining output is awaited for a short time."""
         if not self._ended:
             asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._lines.end, "")
 
     def _end(self, reason: str) -> None:
-        """It says no more, or nobody listens."""
+        """Handle the end of the command's output, or of reading it. All requests that wait for an answer end."""
         self._ended, self._reason = True, reason or self._reason
         if self._gone is None:  # otherwise it is given time to end, and then ended, by `stop`
             self._kill()

@@ -55,7 +55,7 @@ class SessionTable:
         self._bound()
 
     def settle(self, worker: Worker, said: SessionReady) -> None:
-        """What came of beginning a session; somebody else's word counts for nothing."""
+        """Record the result of beginning a session. Results from another worker than the one that began it are ignored."""
         session = self._sessions.get(said.key)
         if session is None or session.beginner != (worker, said.number):
             return

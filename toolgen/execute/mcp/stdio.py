@@ -23,10 +23,11 @@ _TIMEOUTS = Timeouts()
 
 
 class StdioWire:
-    """One command, started with little else than what its source says. Calls of all callers share it.
+    """Wire to an MCP server that runs as a command, shared by the calls of all callers. Its environment has little else than the source
+    declares.
 
-    It is offered no sampling, no elicitation and no folders; what it asks for all the same is answered with an error. `command` is a
-    way to one that another process holds; by itself this one starts it.
+    The server is offered no sampling, no elicitation and no roots; requests for them are answered with an error. `command` is used if
+    another process runs the command; without it, this process starts the command.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class StdioWire:
         self._command = command or LocalCommand(spec)
 
     def ready(self) -> int | None:
-        """As long as it runs and nobody doubts that it answers."""
+        """Return the number of the process while it runs and its liveness is not in doubt; otherwise None."""
         return self._command.ready()
 
     async def begin(self) -> int | Failed:
@@ -93,11 +94,11 @@ class StdioWire:
                 await self._command.tell(message)
 
     def stale(self) -> bool:
-        """Whether the server has said since it was last asked that its tools are others now."""
+        """Return True if the server has announced a changed tool list since the last call."""
         return self._command.stale()
 
     def preview(self, message: JsonObject, call: Call) -> JsonObject:
-        """What would be written to the command."""
+        """Return the command and the message that would be written to it."""
         return {"command": list(self._spec.words), "message": message}
 
     async def close(self) -> None:

@@ -55,12 +55,12 @@ C = TypeVar("C")
 
 
 class Driver(Protocol[C]):
-    """What a pool needs to know of an engine's connections.
+    """Driver of an engine's connections for a pool.
 
-    `open` raises whatever says that the server cannot be reached. `begin` makes a connection ready for one statement, and raises
-    `LostConnectionError` when it is dead. `end` takes back all that a statement may have left; when it fails, the connection is thrown
-    away. `abandon` closes a connection whose state is unclear, and asks the server to stop what still runs over it; True when nothing
-    does. `gone` asks the server whether what ran over an abandoned connection is gone.
+    `open` raises the engine's own error if the server cannot be reached. `begin` prepares a connection for one statement, and raises
+    `LostConnectionError` if the connection is dead. `end` undoes everything that a statement may have left; if it fails, the pool discards
+    the connection. `abandon` closes a connection whose state is unclear and asks the server to stop the statement that still runs on it; it
+    returns True if none does. `gone` asks the server whether the statement of an abandoned connection has ended.
     """
 
     async def open(self) -> C: ...
@@ -252,7 +252,8 @@ class SessionPool(Generic[C]):
     async def run(
         self, statement: Statement, work: Callable[[C], Awaitable[Success | Failed]], lost: tuple[type[Exception], ...]
     ) -> Success | Failed:
-        """What `work` makes of a session. An exception among `lost` that leaves `work` means the session is gone."""
+        """Run `work` with a session from the pool and return its result. An exception in `lost` that `work` raises means that the session
+        is lost."""
         connect_s = self._location.connect_timeout_s
         try:
             async with asyncio.timeout(self._wait_s + connect_s + statement.timeout_s + 2 * _GRACE_S):

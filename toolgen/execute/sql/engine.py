@@ -1,10 +1,10 @@
-"""What an engine is to the executor: something that runs one statement, or explains it, and is closed.
+"""Engine protocol (run or explain one statement, close) and what all engines share.
 
-When a statement has to stop: its time is up. Asked by engines that look now and then, told to those that do not.
+Statement timeouts: engines that poll ask whether the time is up; the others are told to stop.
 
-One change of one table on its way to its commit: rows are counted before it, and an answer that was lost is called what it is.
+Commits of a change to one table: rows are counted before the commit, and a lost answer to it becomes `outcome_unknown`.
 
-What a server's error codes mean, in our own words: the texts of engines quote the data, so their codes are all that is read.
+Error messages: a server's own texts quote data, so only its error codes are read, and each code has a message of ours.
 """
 
 from __future__ import annotations

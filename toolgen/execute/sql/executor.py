@@ -111,7 +111,7 @@ def _fits(asked: Iterable[str], texts: Iterable[str]) -> Iterator[bool]:
 
 
 def _is_part(word: str, other: str) -> bool:
-    """Whether one begins with the other: `cust` and `customer`."""
+    """Return True if one word begins with the other: `cust` and `customer`."""
     shorter, longer = (word, other) if len(word) <= len(other) else (other, word)
     return len(shorter) >= _MIN_PART and longer.startswith(shorter)
 
@@ -196,7 +196,10 @@ class SqlExecutor:
                 return failed("internal", "this tool does something with a database that is not known", "")
 
     async def check(self, call: Call) -> Error | None:
-        """As `ChecksFirst`: how many rows a change concerns is counted by a query. A count that nobody has is no reason against it."""
+        """Count the rows of a change with a query, and return an error if there are too many, as `ChecksFirst` describes.
+
+        A count that fails is no reason to refuse the change, except for the errors `sql_failed` and `egress_refused`.
+        """
         statement = call.statement
         if statement is None or statement.counting is None:
             return None

@@ -240,7 +240,7 @@ def _length(number: int) -> bytes:
 
 
 class _PacketReader:
-    """One packet, read from front to back."""
+    """Reader of one packet, from front to back."""
 
     __slots__ = ("_data", "_place")
 

@@ -210,7 +210,7 @@ class _Context(Struct, frozen=True):
 
 
 def _ignore(_: psycopg.errors.Diagnostic) -> None:
-    """What the server says by the way may quote the data; nobody needs it."""
+    """Ignore the server's notices. They may quote data, and nothing needs them."""
 
 
 async def _confine(session: _PostgresSession, statement: Statement) -> None:

@@ -1,10 +1,12 @@
-"""What a change of a PostgreSQL table sets off, and how many rows of all tables it changed: asked inside of its transaction.
+"""PostgreSQL protocol details of a session.
 
-How much a PostgreSQL server has sent: libpq keeps a whole result before anybody sees a byte of it, so it is stopped on the way.
+Cascades: what a change of a table triggers, and how many rows of all tables it changed, asked inside its transaction.
 
-What a PostgreSQL session begins with: what its role and its database are, and the settings a statement depends on.
+Size limit: libpq keeps a whole result before it returns any of it, so the bytes that the server sends are metered as they arrive.
 
-PostgreSQL's values as they come over the wire, in text: what Python has an exact type for, and the rest as the server wrote it.
+Session start: the session's role and database, and the settings that a statement depends on.
+
+Values: the text format of the protocol, converted to exact Python types where there is one; other values stay as the server wrote them.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ _THERE: Final = (
 
 
 async def cascades(connection: _Connection, statement: Statement) -> list[Cascade]:
-    """As the catalog has it now. Raises what psycopg raises, also for a table that is gone."""
+    """Return the cascades of a change, read from the current catalog. Raises psycopg's errors, also for a table that no longer exists."""
     names = [
         sql.Identifier(schema or "public", table).as_string(connection)
         for name in statement.tables
@@ -104,9 +106,10 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     most: int = 0
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
-        """What every exchange with the server goes through. Raises `AnswerTooLargeError`; the connection is then of no use.
+        """Wait for an exchange with the server. Raises `AnswerTooLargeError`; the connection is unusable afterwards.
 
-        psycopg's own, when it is cancelled, asks the server to stop and waits until it does; ours leaves that to the pool, which goes on.
+        psycopg's own method, when cancelled, asks the server to stop and waits until it does. This one leaves that to the pool, which does
+        not wait.
         """
         metered = self._metered(gen) if self.most else gen
         if not arguments:
@@ -179,7 +182,7 @@ SELECT current_setting('is_superuser') = 'on',
 
 
 class SessionRole(Struct, frozen=True, kw_only=True):
-    """What was found about a session's role and its database when it was opened."""
+    """Role and database of a session, as found when it was opened."""
 
     superuser: bool
     lowers: bool  # a superuser can become pg_read_all_data
@@ -202,7 +205,7 @@ async def role_of(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> Se
 
 
 def begin(role: SessionRole, timeout_s: float, mode: str = "REPEATABLE READ READ ONLY") -> bytes:
-    """One message: the transaction and every setting the guard's reading of SQL, or the bounds of a statement, depend on."""
+    """Return one message that begins the transaction with every setting that the SQL guard's parsing or a statement's limits depend on."""
     milliseconds = max(1, int(timeout_s * 1000))
     settings = [
         f"statement_timeout = {milliseconds}",

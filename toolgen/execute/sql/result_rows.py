@@ -1,6 +1,6 @@
-"""What a statement gives back: rows taken one by one until a cap is reached, every cell as JSON that loses nothing unsaid.
+"""Rows of a statement's result, fetched one by one up to a limit. Every cell becomes JSON, and any loss is stated.
 
-What is shown of a table's values: their shapes, and whole values only where the policy says so and many rows share each.
+Also samples of a table's values: their shapes, or whole values only if the policy allows it and many rows share each value.
 """
 
 from __future__ import annotations
@@ -252,7 +252,8 @@ def iso_duration(months: int, days: int, microseconds: int) -> str:
 
 
 def iso_interval(text: str) -> str:
-    """The same out of what PostgreSQL (`intervalstyle` postgres) and DuckDB write: `1 year 2 mons 3 days 04:05:06.5`."""
+    """Convert an interval to an ISO 8601 duration, from the format of PostgreSQL (`intervalstyle` postgres) and DuckDB: `1 year 2 mons 3
+    days 04:05:06.5`. Any other text is returned unchanged."""
     months = days = microseconds = end = 0
     for found in _INTERVAL.finditer(text):
         if found.start() != end:
@@ -268,7 +269,7 @@ def iso_interval(text: str) -> str:
 
 
 def iso_timestamp(text: str) -> str:
-    """What an engine writes, with six digits of a fraction when there is one and minutes in every offset."""
+    """Normalize an engine's timestamp: six digits for a fraction if there is one, and minutes in every offset."""
     written = _FRACTION.sub(lambda found: f".{found[1]:0<6}", text)
     return _SHORT_ZONE.sub(r"\1:00\2", written) if ":" in written else written
 

@@ -56,7 +56,7 @@ class _BrokeError(Exception):
 
 
 class _Child:
-    """One process. Used by one statement at a time, on its event loop; killed and ended by anybody."""
+    """Sandbox process. It runs one statement at a time, on the event loop of that statement; any thread may kill or end it."""
 
     def __init__(self, dialect: DialectName, clock: Clock) -> None:
         """Waits until it is ready. Raises `OSError` when no process can be started, `_BrokeError` when it does not get ready."""
@@ -114,7 +114,7 @@ class _Child:
         return kind, data
 
     def spoke(self) -> bool:
-        """Whether it said something that was not read, or is gone."""
+        """Return True if the process has written data that was not read, or has ended."""
         return bool(self._unread) or self._speaks(0)
 
     def kill(self) -> None:
@@ -148,7 +148,7 @@ class _Child:
         return bool(poll.poll(1000 * seconds))
 
     def _answered(self) -> bool:
-        """Whether an answer, and not only that it commits, stands in what was not read."""
+        """Return True if the unread data contains an answer, not only the notice that the process commits."""
         at = 0
         while len(self._unread) - at >= HEAD.size:
             kind, length = HEAD.unpack_from(self._unread, at)
@@ -326,7 +326,7 @@ class FileEngine:
         return await self._in_thread(child.end)
 
     async def _in_thread(self, work: Callable[..., _T], *given: object) -> _T:
-        """It goes on when nobody waits for it any more."""
+        """Run `work` in a thread and return its result. The thread continues if the caller is cancelled."""
         return await asyncio.shield(asyncio.wrap_future(self._threads.submit(work, *given)))
 
 
@@ -357,7 +357,7 @@ def _end(idle: list[_Child]) -> None:
 
 
 def _read(data: bytes) -> Success | Failed:
-    """What a child wrote. Raises `_BrokeError` for what is no answer."""
+    """Parse the answer of a child process. Raises `_BrokeError` if the data is no answer."""
     try:
         told = msgspec.json.decode(data)
         if "error" in told:

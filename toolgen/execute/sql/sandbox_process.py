@@ -51,14 +51,14 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """One statement and what is to be done with it: query, explain or change."""
+    """Order for a sandbox process: a statement and the operation to perform (query, explain or change)."""
 
     statement: Statement
     operation: str
     path: Path
 
     def packed(self) -> bytes:
-        """As it is sent: its values alone, which is quicker than an object."""
+        """Serialize the order. Only the values are sent, which is faster than pickling an object."""
         data = pickle.dumps((self.operation, str(self.path), astuple(self.statement)))
         return _LENGTH.pack(len(data)) + data
 

@@ -58,7 +58,7 @@ _PRAGMAS = (
 
 
 class _Footprint(Struct):
-    """What reading a view reads below it."""
+    """Columns, tables, functions and views that reading a view accesses."""
 
     columns: set[tuple[str, str]] = set()
     tables: set[str] = set()
@@ -200,9 +200,9 @@ def _confine(connection: sqlite3.Connection, statement: Statement, kinds: Mappin
 
 
 def _around(connection: sqlite3.Connection, statement: Statement) -> frozenset[_Asked]:
-    """What the database itself does around a change, whatever the statement says beside its kind, table and columns.
+    """Return the actions that SQLite itself performs with a change, independent of the statement beyond its kind, table and columns.
 
-    Foreign keys, CHECK and triggers read; what would write, is in here only where the policy opens that.
+    Foreign keys, CHECK constraints and triggers read. Actions that write are included only if the policy allows cascades.
     """
     asked: set[_Asked] = set()
 

@@ -1,4 +1,4 @@
-"""What toolgen.yaml may say about a GraphQL source besides where it is."""
+"""Options of a GraphQL source in toolgen.yaml, except its location."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class SubscriptionOptions(Struct, frozen=True, kw_only=True):
 
 
 class ChosenSelection(Struct, frozen=True, kw_only=True):
-    """What the tool of a root field reads by default, as toolgen.yaml says it; `where` is its file and line."""
+    """Default selection of a root field's tool, as toolgen.yaml gives it. `where` is its file and line."""
 
     text: str
     where: str
@@ -115,7 +115,8 @@ class GraphOptions(Struct, frozen=True, kw_only=True):
     selections: Mapping[str, ChosenSelection] = field(default_factory=lambda: _NO_SELECTIONS)
 
     def to_dict(self) -> dict[str, object]:
-        """What is said, as JSON; nothing of what is not said, so that what a build was told stays what it was."""
+        """Return the options that are set, as JSON. Options that are not set are left out, so that a new option does not change an earlier
+        build."""
         said: dict[str, object] = {}
         if self.operations:
             said["operations"] = list(self.operations)

@@ -54,7 +54,7 @@ class SchemaDescription(Struct, frozen=True, kw_only=True):
 
 
 def is_url(location: str) -> bool:
-    """Whether a location is asked over the network rather than opened."""
+    """Return True if a location is a URL rather than a file."""
     return urlsplit(location).scheme in {"http", "https"}
 
 
@@ -171,7 +171,7 @@ def graph_of(schema: GraphQLSchema, scalars: Mapping[str, Schema]) -> Graph:
 
 
 def _is_secret(schema: object) -> bool:
-    """Whether a schema calls its value, or something in it, secret."""
+    """Return True if a schema marks its value, or a part of it, as secret."""
     if isinstance(schema, Mapping):
         return (
             schema.get("format") == "password"
@@ -182,7 +182,7 @@ def _is_secret(schema: object) -> bool:
 
 
 def _named(types: Mapping[str, GraphType], secret: frozenset[str]) -> set[str]:
-    """What arguments and input fields of these scalars are called."""
+    """Return the names of arguments and input fields whose type is one of these scalars."""
     members = [
         members
         for one in types.values()

@@ -70,7 +70,7 @@ class VariableNotes(Struct, frozen=True, kw_only=True):
 
 
 def operation_notes(operation: OperationDefinitionNode) -> OperationNotes:
-    """What `@tool` says. Raises `DirectiveError`."""
+    """Read the `@tool` directive of an operation. Raises `DirectiveError`."""
     found = _own(operation.directives or (), frozenset({"tool"}))
     if "tool" not in found:
         return OperationNotes()
@@ -91,7 +91,7 @@ def operation_notes(operation: OperationDefinitionNode) -> OperationNotes:
 
 
 def variable_notes(variable: VariableDefinitionNode) -> VariableNotes:
-    """What a variable's directives say. Raises `DirectiveError`."""
+    """Read the directives of a variable. Raises `DirectiveError`."""
     found = _own(variable.directives or (), OWN - {"tool"})
     if "bind" in found:
         node, said = found["bind"]

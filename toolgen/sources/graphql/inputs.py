@@ -69,7 +69,7 @@ def _references(schema: Schema) -> Iterator[str]:
 
 
 def _returns(name: str, definitions: Mapping[str, Schema]) -> bool:
-    """Whether a definition leads back to itself."""
+    """Return True if a definition refers to itself, directly or through others."""
     seen: set[str] = set()
     waiting = [name]
     while waiting:

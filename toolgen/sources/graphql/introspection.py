@@ -35,7 +35,7 @@ class _TooLargeError(Exception):
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
-    """What an endpoint said to one question. `data` and `errors` are what is left of a body that is no GraphQL response: nothing."""
+    """Response of an endpoint to one query. `data` and `errors` are empty if the body is no GraphQL response."""
 
     status: int
     media_type: str
@@ -92,7 +92,7 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
 
 
 def _asked(client: httpx.Client, url: str, question: str, headers: Mapping[str, str], largest: int) -> _Answer:
-    """One question over HTTP (GraphQL over HTTP, section 5). Raises `_TooLargeError` and what httpx raises."""
+    """Send one query over HTTP (GraphQL over HTTP, section 5). Raises `_TooLargeError` and httpx's errors."""
     body, until = bytearray(), monotonic() + _WHOLE
     asked = {"query": question}
     with client.stream("POST", url, json=asked, headers={**headers, **_ACCEPT}) as response:
@@ -106,7 +106,7 @@ def _asked(client: httpx.Client, url: str, question: str, headers: Mapping[str, 
 
 
 def _refused(answer: _Answer, shown: bool) -> str:
-    """What an endpoint did instead of answering, without a word of what it said: a page may hold anything."""
+    """Describe a response that is no introspection result, without quoting it: a page may contain anything."""
     status = answer.status
     if status in {401, 403}:
         wanted = (

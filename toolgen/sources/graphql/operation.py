@@ -143,7 +143,7 @@ def _page_info(definition: GraphQLField) -> Iterator[Selected]:
 
 
 def faults_of(schema: GraphQLSchema, operation: str) -> list[str]:
-    """What graphql-core has against an operation: nothing, for one that may be stored."""
+    """Return graphql-core's validation errors for an operation; empty for one that may be stored."""
     try:
         return [error.message for error in validate(schema, parse(operation, no_location=True))]
     except (GraphQLError, TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""One GraphQL description in, a `SourceReading` out: a tool for every query and mutation, or a problem that says why not."""
+"""Reads a GraphQL description into a `SourceReading`: a tool for every query and mutation, or a problem that explains why there is none."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _assigned(config: SourceConfig, candidates: Mapping[str, Sequence[Sequence[s
 
 
 def _definitions(tools: Iterable[Tool]) -> dict[str, Schema]:
-    """What tools whose schemas are stored in parts take, by origin, and the types that these share, by name."""
+    """Return the input schemas that are stored in parts, by tool origin, and the types that they share, by name."""
     found: dict[str, Schema] = {}
     for tool in tools:
         if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
@@ -198,8 +198,11 @@ def _filter(config: SourceConfig) -> Callable[[RootField], bool]:
 def _document_names(
     config: SourceConfig, schema: GraphQLSchema, *, described: bool
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """What these tools may be called, best first, by origin: none where toolgen.yaml does not open the schema, and the one that shows
-    types where it is open, or root fields are tools (`described`), whose answers can be chosen from."""
+    """Return the candidate names of the tools that run documents, by origin, best first.
+
+    There are none if toolgen.yaml does not allow documents. The tool that shows types is there if it does, or if root fields are tools
+    (`described`), because callers can choose fields of their answers.
+    """
     names: dict[str, tuple[tuple[str, ...], ...]] = {_TYPES: (("describe", "types"), ("describe", "schema", "types"))}
     if config.graph.queries is None or schema.query_type is None:
         return names if described else {}

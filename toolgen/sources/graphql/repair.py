@@ -281,7 +281,7 @@ class _Pruner:
 
 
 def _with(node: _AnyNode, **changes: object) -> _AnyNode:
-    """The same node with some of its parts replaced."""
+    """Return a copy of a node with some of its parts replaced."""
     return type(node)(**{**{key: getattr(node, key) for key in node.keys if hasattr(node, key)}, **changes})
 
 

@@ -1,6 +1,6 @@
-"""What a trusted operation answers with, and what of it is a page: read from its tree and the schema.
+"""Output schemas and pagination of trusted operations, read from their syntax tree and the schema.
 
-Pages: which arguments size them, and where in an answer the next one begins.
+Pagination: the arguments that set the page size, and the place of the next cursor in an answer.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def page_arguments(field: GraphQLField, kind: str, sizing: frozenset[str]) -> tu
 
 
 def is_size(name: str, argument: GraphQLArgument | GraphQLInputField) -> bool:
-    """Whether an argument, or a member of an input object, is a number of items."""
+    """Return True if an argument, or a member of an input object, is a page size."""
     type_ = get_nullable_type(argument.type)
     return name in PAGE_SIZES and isinstance(type_, GraphQLScalarType) and type_.name not in _NO_NUMBERS
 
@@ -143,7 +143,7 @@ def default_page(field: GraphQLField, max_page: int | None) -> int:
 
 
 def holds_file(schema: Any) -> bool:
-    """Whether some argument below a schema is a file."""
+    """Return True if an argument in a schema is a file."""
     if isinstance(schema, Mapping):
         return schema.get("contentEncoding") == "base64" or any(map(holds_file, schema.values()))
     return isinstance(schema, list) and any(map(holds_file, schema))
@@ -154,7 +154,7 @@ _PAGE_INFO = "pageInfo"
 
 
 class _ResponseField(Struct):
-    """One response name of an object: its type, what is selected below it, and whether it is always there."""
+    """Response name of an object: its type, the selection below it, and whether it is always present."""
 
     definition: GraphQLField | None  # None for __typename
     name: str = ""
@@ -211,7 +211,7 @@ class _ResultReader:
         return fields.get(name)
 
     def _fits(self, outer: GraphQLNamedType, inner: GraphQLNamedType) -> bool:
-        """Whether every value of the outer type is one of the inner."""
+        """Return True if every value of the outer type is a value of the inner one."""
         if outer is inner:
             return True
         if not isinstance(inner, GraphQLInterfaceType | GraphQLUnionType):

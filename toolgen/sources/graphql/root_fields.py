@@ -1,4 +1,4 @@
-"""One tool for each root field: its static operation, what it takes and what it answers with."""
+"""Tools for root fields, one for each: its static operation, its input schema and its output schema."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ _MAX_FIELD = 200
 
 
 class RootField(Struct, frozen=True, kw_only=True):
-    """One root field: what may become a tool."""
+    """Root field that may become a tool."""
 
     kind: str  # query | mutation | subscription
     coordinate: str
@@ -114,7 +114,7 @@ class RootField(Struct, frozen=True, kw_only=True):
 
     @property
     def effect(self) -> Effect:
-        """What a call does: a mutation whose name begins or ends with a verb of adding or changing writes, any other may destroy."""
+        """Effect of a call. A mutation whose name begins or ends with a verb of adding or changing is a write; any other is destructive."""
         return mutation_effect(self.field) if self.kind == "mutation" else Effect.READ
 
 
@@ -355,7 +355,7 @@ class _RootFieldTools:
         return prose("\n".join(lines), limit=MAX_DESCRIPTION_LENGTH)
 
     def _selectable(self, one: RootField) -> str:
-        """What the argument is called that asks for other fields; nothing, where there is nothing to choose from."""
+        """Return the name of the argument that selects fields; "" if there are no fields to select."""
         named = get_named_type(one.definition.type)
         if is_leaf_type(named) or self._selector.is_root(named):
             return ""

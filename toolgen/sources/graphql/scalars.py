@@ -55,12 +55,12 @@ UPLOAD: Schema = {**FILE_SCHEMA, "type": ["object", "string"]}
 
 
 def is_upload(name: str) -> bool:
-    """Whether values of this scalar are files."""
+    """Return True if values of this scalar are files."""
     return name == graphql_schema.UPLOAD
 
 
 def input_scalar(name: str, configured: Mapping[str, Schema]) -> Schema:
-    """What a value of this scalar may be in variables; never null."""
+    """Return the JSON Schema of a scalar in variables; never null."""
     own = _OWN.get(name, configured.get(name))
     if own is not None:
         return own
@@ -68,7 +68,7 @@ def input_scalar(name: str, configured: Mapping[str, Schema]) -> Schema:
 
 
 def output_scalar(name: str) -> Schema:
-    """What a service answers with, as far as the spec promises anything: custom scalars may be any JSON value."""
+    """Return the JSON Schema of a scalar in answers, as far as the spec promises anything. A custom scalar may be any JSON value."""
     match name:
         case "Int":
             return {"type": "integer"}

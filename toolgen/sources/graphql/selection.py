@@ -1,4 +1,4 @@
-"""What a tool reads when nobody says what it should: the fields near the root, within a budget of leaves and depth."""
+"""Default selection of a tool: the fields near the root, within a budget of leaves and depth."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ _Members: TypeAlias = tuple[list[_Member], list[_Member]]
 
 
 class Selected(Struct, frozen=True, kw_only=True):
-    """One field. `alias` is "" when it answers under its own name; `type` is None for `__typename`. `arguments` are as they are sent."""
+    """Selected field. `alias` is "" if the response uses the field's own name; `type` is None for `__typename`. `arguments` are GraphQL
+    text."""
 
     name: str
     type: GraphQLOutputType | None
@@ -109,9 +110,9 @@ class Selector:
         self._possible: dict[str, list[GraphQLObjectType]] = {}
 
     def below(self, field: GraphQLField, kind: str = "query") -> tuple[Selection, ...]:
-        """What to select below a root field of this kind: nothing for a leaf, `__typename` of a root that a mutation leads to.
+        """Select fields below a root field of this kind: none for a leaf, `__typename` for a root type that a mutation returns.
 
-        Of a mutation little is read: what fails below its root field cannot undo it, and makes its answer harder to understand.
+        Few fields of a mutation are selected: a failure below its root field cannot undo it, and makes its answer harder to understand.
         """
         named = get_named_type(field.type)
         if is_leaf_type(named):
@@ -123,11 +124,11 @@ class Selector:
         return self._composite(named, place, _Budget())
 
     def is_root(self, type_: GraphQLNamedType) -> bool:
-        """Whether a type is one that operations begin at."""
+        """Return True for a root type: query, mutation or subscription."""
         return type_.name in self._roots
 
     def withheld(self, field: GraphQLField, below: tuple[Selection, ...]) -> bool:
-        """Whether nothing is read below a root field because what it returns is a root, or may turn out to be one."""
+        """Return True if nothing below a root field is selected because its type is, or may be, a root type."""
         named = get_named_type(field.type)
         members = named.types if isinstance(named, GraphQLUnionType) else (named,)
         fronted = any(one.name in self._fronts for one in members)
@@ -289,7 +290,7 @@ class _Budget(Struct):
         return given
 
     def open(self) -> bool:
-        """Whether one more object may be looked into; counted, because objects without leaves would cost nothing otherwise."""
+        """Return True if one more object may be read. Objects are counted, because those without leaves would cost nothing otherwise."""
         self.objects -= 1
         return self.left > 0 and self.objects >= 0
 
@@ -308,7 +309,7 @@ class _SelectionPosition(Struct, frozen=True, kw_only=True):
         return replace(self, path=(*self.path, type_.name), connection=False)
 
     def below(self, type_: GraphQLNamedType, *, empty: bool) -> _SelectionPosition:
-        """One object further down; an object without leaves of its own costs no level."""
+        """Return the position one object deeper. An object without leaves of its own costs no level."""
         levels = self.levels if empty else self.levels - 1
         share = self.share if empty else _MAX_NESTED
         return replace(self, levels=levels, share=share, path=(*self.path, type_.name))
@@ -328,7 +329,7 @@ def is_connection(type_: object) -> bool:
 
 
 def _is_usable(field: GraphQLField) -> bool:
-    """Whether a field can be asked for without arguments, and nobody was told to leave it."""
+    """Return True if a field needs no arguments and is not deprecated."""
     return field.deprecation_reason is None and not any(map(is_required, field.args.values()))
 
 
@@ -344,12 +345,12 @@ def _tells(one: Selected) -> bool:
 
 
 def _tells_change(name: str) -> bool:
-    """Whether a leaf says what an object is called or which state it is in."""
+    """Return True if a leaf holds an object's name or state."""
     return name in _CHANGING or name.lower().endswith(("name", "title", "state", "status"))
 
 
 def _is_error(name: str) -> bool:
-    """Whether a field of a payload says why something was not done."""
+    """Return True if a field of a payload explains why a change was not made."""
     return name.lower().endswith(("error", "errors"))
 
 

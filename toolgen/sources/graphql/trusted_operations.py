@@ -86,7 +86,7 @@ class Collected(Struct):
     files: dict[str, str] = {}
 
     def names(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """What each operation's tool may be called, best first, by origin."""
+        """Return the candidate names of each operation's tool, best first, by origin."""
         return {one.origin: _names(one) for one in self.operations}
 
     def identifiers(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class Collected(Struct):
 
 
 class _FaultError(Exception):
-    """What keeps an operation from becoming a tool, and the node it is about."""
+    """Fault that keeps an operation from becoming a tool, and the node that it is about."""
 
     def __init__(self, code: str, message: str, node: Node | None = None) -> None:
         super().__init__(message)

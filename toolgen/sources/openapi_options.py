@@ -1,4 +1,4 @@
-"""What toolgen.yaml may say about an OpenAPI source besides where it is: credentials, constants and formats."""
+"""Options of an OpenAPI source in toolgen.yaml, except its location: credentials, constants and formats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True):
     loose: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """What is said, as JSON; nothing of what is not said, so that what a build was told stays what it was. No credential is in it."""
+        """Return the options that are set, as JSON and without credentials. Options that are not set are left out, so that a new option
+        does not change an earlier build."""
         said: dict[str, object] = {}
         # What is no more than a scheme's name is held against the built schemes instead, wherever a gateway starts.
         if shaped := {name: way for name, way in self.ways.items() if SCHEMES.get(name) != way}:

@@ -233,7 +233,7 @@ def _without(path: str, name: str, operation: Operation) -> str:
 
 
 def _offered(one: Parameter, operation: Operation, schemes: Mapping[str, SecurityScheme], note: Note) -> bool:
-    """Whether an argument may say it: not what belongs to HTTP itself and not what a security scheme sends."""
+    """Return True if a parameter becomes an argument: it does not belong to HTTP itself, and no security scheme sends it."""
     if one.in_ in {"header", "cookie"} and not _TOKEN.match(one.name):
         if one.required:
             raise FaultError("bad_parameter", operation.origin, f"{one.name[:80]!r} is not a {one.in_} name")
@@ -350,7 +350,7 @@ def _spread(
 
 
 def _alone(raw: Any, schemas: Schemas) -> bool:
-    """Whether nothing that constrains a value stands beside the references that lead to a schema."""
+    """Return True if no keyword that constrains a value is beside the references that lead to a schema."""
     while isinstance(raw, dict) and isinstance(raw.get("$ref"), str):
         if schemas.siblings and any(key not in _WORDS and not key.startswith("x-") for key in raw):
             return False
@@ -359,7 +359,7 @@ def _alone(raw: Any, schemas: Schemas) -> bool:
 
 
 def _spreads(raw: Any, body: RequestBody, schemas: Schemas) -> bool:
-    """Whether a body's properties may become arguments of their own, so that nothing the schema says is lost."""
+    """Return True if a body's properties can become arguments of their own without loss of anything that the schema says."""
     if not isinstance(raw, dict) or not isinstance(raw.get("properties"), dict) or not raw["properties"]:
         return False
     if any(key not in _FLAT and not key.startswith("x-") for key in raw) or raw.get("nullable") is True:

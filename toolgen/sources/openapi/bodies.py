@@ -33,7 +33,7 @@ _MAX_SCHEMAS = 5_000
 
 
 def is_file(schema: Any) -> bool:
-    """Whether a schema as written stands for raw bytes: `format: binary`, `type: file` (2.0), or a `contentMediaType` alone (3.1)."""
+    """Return True if a schema as written means raw bytes: `format: binary`, `type: file` (2.0), or a `contentMediaType` alone (3.1)."""
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "file":
@@ -204,7 +204,7 @@ class _FileSchemaCopier:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Whether nothing below was replaced."""
+    """Return True if nothing below was replaced."""
     if isinstance(before, list) and isinstance(after, list):
         return all(one is other for one, other in zip(before, after, strict=True))
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
@@ -225,7 +225,7 @@ def _file(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bytes(content_type: str) -> bool:
-    """Whether an Encoding Object's contentType can only mean raw bytes."""
+    """Return True if an Encoding Object's contentType can only mean raw bytes."""
     first = content_type.partition(",")[0].partition(";")[0].strip().lower()
     return bool(first) and not JSON.match(first) and not first.startswith("text/") and not first.endswith(TEXTUAL)
 
@@ -275,7 +275,7 @@ def sendable(operation: Operation, schemas: Schemas, note: Callable[[str, str], 
 
 
 def is_empty(raw: Any) -> bool:
-    """Whether a body's schema is an object that has no properties, and says so."""
+    """Return True if a body's schema declares an object without properties."""
     return (
         isinstance(raw, dict)
         and raw.get("properties") == {}
@@ -320,7 +320,7 @@ def _names_parts(written: Any, schemas: Schemas) -> bool:
 
 
 def _open_parts(raw: dict[str, Any]) -> bool:
-    """Whether an object may have members that it does not name, and says so."""
+    """Return True if a schema explicitly allows members that it does not name."""
     return bool(raw.get("patternProperties")) or raw.get("additionalProperties") not in (None, False)
 
 

@@ -153,7 +153,7 @@ def _without(text: str, needless: Callable[[str], bool]) -> str:
 
 
 def _points_elsewhere(sentence: str) -> bool:
-    """Whether a sentence only sends the reader to another page: a model cannot open it, and pays for every word."""
+    """Return True if a sentence only refers the reader to another page. A model cannot open it, and pays for every word."""
     if not _POINTER.match(sentence):
         return False
     around = _LINKED.sub("", sentence)
@@ -161,17 +161,18 @@ def _points_elsewhere(sentence: str) -> bool:
 
 
 def _idle(sentence: str) -> bool:
-    """Whether a sentence asks nothing of the model and tells it nothing."""
+    """Return True if a sentence contains no information and no instruction for the model."""
     return _points_elsewhere(sentence) or _ANY_CASE.match(sentence) is not None
 
 
 def _settled(sentence: str) -> bool:
-    """Whether a sentence is idle, or about what the gateway does by itself."""
+    """Return True if a sentence contains no information, or is about something that the gateway does by itself."""
     return _idle(sentence) or (_may_match(sentence, _SETTLED_WORDS) and _SETTLED.match(sentence) is not None)
 
 
 def _may_match(text: str, needed: tuple[str, ...]) -> bool:
-    """Whether one of these stands in a text, in either case; of letters beyond ASCII nobody knows which are the same."""
+    """Return True if a text contains one of these words in either case, or a character beyond ASCII, for which case folding is
+    uncertain."""
     if not text.isascii():
         return True
     lower = text.lower()
@@ -180,7 +181,7 @@ def _may_match(text: str, needed: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4_096)
 def suspicion(text: str) -> str:
-    """What about a text looks meant for the model and not for its reader, or ""."""
+    """Return the reason why a text looks meant for the model and not for its reader, or ""."""
     if holds_invisible(text):
         return "holds characters that cannot be seen"
     if _may_match(text, _ORDER_WORDS) and _ORDERS.search(text):
@@ -268,7 +269,7 @@ def _purpose(text: str) -> str:
 
 
 def _says(longer: str, shorter: str) -> bool:
-    """Whether every word of one text that carries a meaning stands in the other, whatever its ending: `List pets`, `Lists all pets.`"""
+    """Return True if one text contains every meaningful word of the other, whatever its ending: `List pets`, `Lists all pets.`"""
     return bool(shorter) and _stems(shorter) <= _stems(longer)
 
 

@@ -1,4 +1,4 @@
-"""What of a request is no argument, because the gateway fills it in: constants, credentials, and the header of idempotency keys."""
+"""Parameters that the gateway fills in and that are no arguments: constants, credentials, and the idempotency key header."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Note = Callable[[str, str], None]
 
 
 class Constants:
-    """What `constants:` of a source says, by name: of headers in any case, as HTTP has them."""
+    """Values of `constants:` of a source, by name. Names of headers match in any case, as in HTTP."""
 
     def __init__(self, given: Mapping[str, Constant]) -> None:
         self._given = given
@@ -100,7 +100,7 @@ NO_CONSTANTS = Constants({})
 
 
 def carries(scheme: SecurityScheme, one: Parameter) -> bool:
-    """Whether a parameter says what the gateway sends for a security scheme."""
+    """Return True if a parameter carries the credential that the gateway sends for a security scheme."""
     if scheme.type == "apiKey" and scheme.in_ == one.in_ and may_be_one(scheme.name, one.name):
         return True
     if one.in_ not in {"query", "header", "cookie"} or sent(scheme) != ("header", "authorization"):
@@ -110,7 +110,7 @@ def carries(scheme: SecurityScheme, one: Parameter) -> bool:
 
 
 def signs(scheme: SecurityScheme, one: Parameter) -> bool:
-    """Whether a parameter is a part of the signature that the gateway makes for a security scheme."""
+    """Return True if a parameter is a part of the signature that the gateway makes for a security scheme."""
     return (
         one.in_ in {"header", "query"}
         and one.name.lower() in _SIGNATURE
@@ -175,7 +175,7 @@ def _found(parameters: Sequence[Parameter], configured: str) -> Parameter | None
 
 
 def _form(one: Parameter, schemas: Schemas) -> str | None:
-    """What the header's schema takes: `text`, `uuid`, or neither."""
+    """Return the kind of key that the header's schema accepts: `text`, `uuid`, or None."""
     if one.content_type:
         return None
     whole = {"type": "object", "properties": {"key": schemas.convert(one.schema, Direction.INPUT)}}

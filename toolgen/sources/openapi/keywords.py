@@ -44,7 +44,7 @@ def _count(value: Any) -> bool:
 
 
 def _carried(value: Any) -> bool:
-    """Whether a value can stand in a manifest: it has a digest, so no absurd integer, and is not absurdly deep."""
+    """Return True if a manifest can contain a value. The manifest has a digest, so integers and nesting must not be absurdly large."""
     if isinstance(value, (str, bool)) or value is None:
         return True
     try:
@@ -152,7 +152,7 @@ def _bounded(value: Any) -> Any:
 
 
 def modernise(built: dict[str, Any], raw: dict[str, Any]) -> None:
-    """What 3.0 and 2.0 say in words of their own: `nullable`, and `exclusiveMinimum: true`."""
+    """Convert keywords of OpenAPI 3.0 and 2.0 to JSON Schema: `nullable`, and `exclusiveMinimum: true`."""
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if raw.get(exclusive) is True and (bound in built or exclusive in built):
             del built[bound if bound in built else exclusive]
@@ -197,7 +197,7 @@ def shared(schema: dict[str, Any], taken: Collection[str]) -> tuple[dict[str, An
 
 
 class _Sharing:
-    """One schema being taken apart."""
+    """Sharing of one schema's repeated parts as definitions."""
 
     def __init__(self, taken: Collection[str]) -> None:
         self.counts: Counter[bytes] = Counter()

@@ -177,7 +177,7 @@ def lines_of(text: str) -> str:
 
 
 def single_line(text: str) -> str:
-    """What `lines_of` returned as one line, with the signs of code in their places."""
+    """Join the result of `lines_of` to one line and restore the characters of code."""
     text = text.replace("`", "").replace(OPEN, "").replace(CLOSE, "")
     return _SPACE.sub(" ", _CELL.sub(" ", text) if "|" in text else text).translate(_OUT_OF_CODE)
 

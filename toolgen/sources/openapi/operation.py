@@ -164,7 +164,7 @@ class RequestBody(Struct, frozen=True, kw_only=True):
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """One operation, its path item's share included. `security` is an OR of ANDs of scheme names."""
+    """Operation with its path item's share. `security` is an OR of ANDs of scheme names."""
 
     origin: str
     method: str

@@ -90,7 +90,7 @@ class Outputs:
 
 
 def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same schema without the keywords that would refuse what an opened part newly accepts."""
+    """Return a copy of a schema without the keywords that would reject values that a relaxed part now accepts."""
     built: dict[str, Any] = {}
     for keyword, value in schema.items():
         match keyword:
@@ -122,7 +122,7 @@ _OBJECTS = frozenset({"properties", "allOf", "anyOf", "oneOf", "$ref"})
 
 
 class Direction(Enum):
-    """Whether a schema says what is sent or what comes back: readOnly belongs to the second alone, writeOnly to the first."""
+    """Direction of a schema: readOnly members belong to the output only, writeOnly members to the input only."""
 
     INPUT = "readOnly"
     OUTPUT = "writeOnly"
@@ -141,7 +141,8 @@ class Visibility:
         self._demanded: dict[str, frozenset[str]] = {}
 
     def hidden(self, raw: Any, direction: Direction, depth: int = 0) -> bool:
-        """Whether a property takes no part: it says so itself, or what it refers to or is composed of does."""
+        """Return True if a property is hidden in this direction: by its own keyword, or by that of a schema it refers to or is
+        composed of."""
         if not isinstance(raw, dict) or depth > _MAX_DEPTH:
             return False
         if raw.get(direction.value) is True:
@@ -186,10 +187,10 @@ class Visibility:
         return frozenset(found)
 
     def demanded(self, raw: Any, depth: int = 0) -> frozenset[str]:
-        """What an object's composition requires where it does not itself describe it as read-only.
+        """Return the properties that an object's composition requires, except those that the same schema describes as read-only.
 
-        Required beside its own description, what is read-only is required of answers alone (3.0.4, section 4.7.24.2); required from
-        elsewhere, as of a reference to something that exists, it has to be sent.
+        A property that is read-only and required in the same schema is required of responses only (3.0.4, section 4.7.24.2). A property
+        that is required elsewhere, as for a reference to something that exists, must be sent.
         """
         if not isinstance(raw, dict) or depth > _MAX_DEPTH:
             return _NONE

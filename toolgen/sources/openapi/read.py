@@ -79,7 +79,8 @@ def open_documents(config: SourceConfig) -> Documents:
 
 
 def overlaid_documents(config: SourceConfig, warn: Callable[[str, str, str], None] = lambda *_: None) -> Documents:
-    """The same with the source's overlays applied. `warn` is told origin, code and message of what in them fits nothing."""
+    """Open the description of a source and apply its overlays. `warn` gets the origin, code and message of each overlay part without a
+    match."""
     documents = open_documents(config)
     if config.overlay:
         from toolgen.sources.openapi.overlay import apply_overlays  # noqa: PLC0415 - JSONPath takes long to import, and few need it
@@ -124,7 +125,7 @@ def _check(config: SourceConfig) -> None:
 
 
 class _DescriptionReader:
-    """One reading in progress."""
+    """Reader of one OpenAPI description."""
 
     def __init__(self, config: SourceConfig, documents: Documents, version: str) -> None:
         self._config = config
@@ -356,7 +357,8 @@ class _DescriptionReader:
         return {name: one for name, one in self._schemes.items() if name in self._declared or name in asked}
 
     def _fault(self, fault: FaultError, origin: str) -> None:
-        """One for each operation that has no tool, at the operation or in it, so that skips can be counted."""
+        """Add the problem of an operation that has no tool, at the operation or below it. There is one for each such operation, so that
+        skipped operations can be counted."""
         place, elsewhere = fault.origin or origin, ""
         if place != origin and not place.startswith(f"{origin}/"):
             place, elsewhere = origin, f" (at {place[:300]})"

@@ -43,7 +43,7 @@ class Route(Struct, frozen=True, kw_only=True):
         return "/".join(self.origin.split("/", 3)[:3])
 
     def opened(self, documents: Documents) -> Route:
-        """The same with every reference of the operation followed but those of its schemas. Raises `FaultError`."""
+        """Return the route with every reference of its operation followed, except those of schemas. Raises `FaultError`."""
         raw = opened_object(documents, self.raw, "operation", self.origin)
         return replace(self, item=opened_object(documents, self.item, "path", self.above), raw=raw)
 
@@ -246,7 +246,7 @@ class OperationFilter:
             raise ConfigError(f"{side}.effects: {wrong[0]!r} is not read, write or destructive", where=where)
 
     def wants(self, route: Route) -> bool:
-        """Whether an operation is to become a tool."""
+        """Return True if an operation passes the filter and becomes a tool."""
         said = _said(route)
         for kind, values in said.items():
             self._seen[kind] |= dict.fromkeys(values)

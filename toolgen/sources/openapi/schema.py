@@ -109,9 +109,10 @@ class Schemas:
     def convert(
         self, raw: Any, direction: Direction, *, optional: bool = False, nested: bool = False
     ) -> dict[str, Any]:
-        """One schema, its references as `#/$defs/…`. What of an `optional` one leads nowhere is told, and open. `nested`: of a member.
+        """Convert one schema, with its references as `#/$defs/…`. `nested` is True for the schema of a member.
 
-        Raises `FaultError` (unresolved_ref, limit, schema_too_deep).
+        In an `optional` schema, a part with an unresolved reference is reported and accepts any value. Raises `FaultError` (unresolved_ref,
+        limit, schema_too_deep).
         """
         return self._object(raw, _SchemaPosition(direction=direction, optional=optional, root=not nested))
 
@@ -189,7 +190,7 @@ class Schemas:
             raise FaultError(error.code, "", str(error)) from error
 
     def target(self, raw: dict[str, Any]) -> Any:
-        """What the `$ref` of a schema leads to, which may be a `$ref` again. Raises `FaultError`."""
+        """Return the target of a schema's `$ref`, which may contain a `$ref` again. Raises `FaultError`."""
         self.resolve(raw)  # a chain that is a circle, or that leads nowhere, is refused before it is followed
         found = self._documents.lookup(raw["$ref"])
         return self._held(found) if isinstance(found, dict) else found
@@ -200,11 +201,11 @@ class Schemas:
 
     @property
     def siblings(self) -> bool:
-        """Whether what stands beside a `$ref` counts, as it does from 3.1 on."""
+        """True if keywords beside a `$ref` count, as they do from 3.1 on."""
         return not self._old
 
     def hidden(self, raw: Any, direction: Direction) -> bool:
-        """Whether a property takes no part in this direction (readOnly in an input, writeOnly in an output)."""
+        """Return True if a property is hidden in this direction (readOnly in an input, writeOnly in an output)."""
         return self._visibility.hidden(raw, direction)
 
     def _drain(self) -> None:
@@ -245,7 +246,7 @@ class Schemas:
         return found
 
     def _object(self, raw: Any, place: _SchemaPosition) -> dict[str, Any]:
-        """As an object, where a boolean schema will not do."""
+        """Convert a schema to an object, for places where a boolean schema is not allowed."""
         built = self._schema(raw, place)
         if isinstance(built, bool):
             return {} if built else {"not": {}}
@@ -457,7 +458,8 @@ class Schemas:
         return kind
 
     def _compiles(self, pattern: str) -> bool:
-        """Whether the engine that will check arguments understands a pattern; one that it does not could only refuse every call."""
+        """Return True if the engine that validates arguments can compile a pattern. A pattern that it cannot compile would reject every
+        call."""
         known = self._patterns.get(pattern)
         if known is None:
             try:

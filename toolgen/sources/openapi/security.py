@@ -84,7 +84,7 @@ def requirements(written: Any, origin: str) -> tuple[tuple[str, ...], ...]:
 
 
 def scopes(written: Any) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-    """The same alternatives with the scopes (3.1: or roles) each scheme needs; nothing where none needs any."""
+    """Return the security alternatives with the scopes (3.1: or roles) that each scheme needs; empty if no scheme needs any."""
     options = written if isinstance(written, list) else []
     found = [
         {str(name): tuple(map(str, needed)) if isinstance(needed, list) else () for name, needed in option.items()}

@@ -188,7 +188,7 @@ def _part(raw: dict[str, Any], *, styled: bool) -> Part:
 
 
 def _check_querystring(parameters: list[Parameter], origin: str) -> None:
-    """One parameter can be the whole query string, and then no other is in it (3.2.0, section 4.12.1)."""
+    """Check that a parameter that is the whole query string is the only parameter in the query (3.2.0, section 4.12.1)."""
     places = [one.in_ for one in parameters]
     if places.count("querystring") > 1 or ("querystring" in places and "query" in places):
         message = "a parameter is the whole querystring, and another stands in the query too"

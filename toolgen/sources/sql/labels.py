@@ -85,7 +85,7 @@ def _named(column: exp.Expr, values: Iterable[exp.Expr]) -> _Values | None:
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
-    """What stands within brackets, casts and the names of character sets, as servers write them into checks."""
+    """Remove brackets, casts and character set names, which servers add to checks, from an expression."""
     while isinstance(node, (exp.Paren, exp.Cast, exp.Introducer)):
         node = node.expression if isinstance(node, exp.Introducer) else node.this
     return node

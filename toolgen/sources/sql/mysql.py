@@ -118,7 +118,7 @@ def read_mysql(location: ServerLocation, password: str) -> ReadSchema:
 
 
 def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]) -> T:
-    """What `work` makes of a session of the source's user that only reads. Raises as `read_mysql` does."""
+    """Run `work` in a read-only session of the source's user and return its result. Raises as `read_mysql` does."""
     failure, is_open = 0, False
     try:
         connection = _connect(location, password)

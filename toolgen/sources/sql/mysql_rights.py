@@ -1,4 +1,4 @@
-"""What a user of MySQL or MariaDB may do, roles it may take included: read from the GRANTs the server writes out for it."""
+"""Rights of a MySQL or MariaDB user, including roles it may take, read from the server's GRANT statements."""
 
 from __future__ import annotations
 

@@ -12,8 +12,11 @@ __all__ = ["no_session"]
 
 
 def no_session(location: ServerLocation, code: str = "") -> DescriptionError:
-    """Whether anything answers at the location is asked once more, to tell a server that is not there from one that refuses.
-    `code` is the server's own for its refusal."""
+    """Return the error for a session that could not be opened.
+
+    Connects to the location once more, to tell a server that is not there from one that refuses the user. `code` is the server's own code
+    for its refusal.
+    """
     place = location.socket or f"{location.host}:{location.port}"
     try:
         _dial(location)

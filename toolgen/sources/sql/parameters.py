@@ -60,11 +60,11 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 class QueryFault(Exception):  # noqa: N818  a Problem on its way
-    """What is wrong with a query, for the person who wrote it."""
+    """Fault of a query, for the person who wrote it."""
 
 
 class QueryParameter(Struct, frozen=True, kw_only=True):
-    """One declared parameter. `schema` has its type, bounds, default and description."""
+    """Declared parameter of a query. `schema` has its type, bounds, default and description."""
 
     name: str
     schema: Schema

@@ -250,7 +250,10 @@ def prepare_postgres(
 
 
 def _prepared(connection: _Connection, statement: Statement) -> tuple[str, ...] | str:
-    """As the executor will send it: the same types for the same values. Parse and Describe, and nothing else, in the extended protocol."""
+    """Prepare a statement with the parameter types that the executor will send. Returns its column types, or a fault.
+
+    Only Parse and Describe of the extended protocol are used.
+    """
     connection.execute(_BEGIN)
     connection.execute(b"SET LOCAL search_path = pg_catalog, public")
     try:

@@ -1,4 +1,4 @@
-"""What a PostgreSQL role may do, its memberships and what everybody may do included."""
+"""Rights of a PostgreSQL role, including its memberships and the rights of PUBLIC."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Queries(Struct):
 
 
 class _Block(Struct):
-    """One query as written: header entries as (line, key, value), the statement's lines, and a fault where there is one."""
+    """Query as written: header entries as (line, key, value), the statement's lines, and a fault if there is one."""
 
     line: int
     entries: list[tuple[int, str, str]] = []
@@ -124,7 +124,7 @@ def _problem(source: str, origin: str, message: str) -> Problem:
 
 
 def _paths(files: tuple[QueryFiles, ...]) -> Iterator[tuple[Path, str]]:
-    """What the globs match, each file once, in an order that depends on names alone."""
+    """Yield the files that the globs match, each once, in an order that depends on names alone."""
     seen: set[Path] = set()
     for glob in files:
         root = Path(glob.root)
@@ -309,7 +309,7 @@ def named_tool(source: str, dialect: DialectName, query: NamedQuery) -> Tool:
 
 
 def finished(tool: Tool, parameters: tuple[str, ...], columns: Sequence[ResultColumn], *, pages: bool) -> Tool:
-    """The same tool with its parameters in the statement's order, the columns of its result, and a cursor when it has pages."""
+    """Return the tool with its parameters in the statement's order, the columns of its result, and a cursor if it has pages."""
     assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
     return msgspec.structs.replace(
         tool,

@@ -107,14 +107,15 @@ def _find_duckdb(path: Path) -> ReadSchema:
 
 
 class EngineCheck(Struct, frozen=True, kw_only=True):
-    """What an engine said of a statement: its columns' types where it tells them (SQLite does not), or why it does not take it."""
+    """Result of preparing a statement: the types of its columns if the engine gives them (SQLite does not), or the reason for its
+    rejection."""
 
     types: tuple[str, ...] = ()
     fault: str = ""
 
 
 def prepare(location: str, password: str, statements: Sequence[Statement]) -> tuple[EngineCheck, ...]:
-    """One answer for each statement. Raises `DescriptionError` when the database cannot be reached."""
+    """Prepare each statement and return one result for each. Raises `DescriptionError` if the database cannot be reached."""
     if not statements:
         return ()
     parsed = parse_location(location)

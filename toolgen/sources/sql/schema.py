@@ -1,4 +1,4 @@
-"""What every reader of a schema finds, and how what a server answers is put together into tables."""
+"""Result types of all schema readers, and the assembly of a server's catalog rows into tables."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Relation(Struct, frozen=True, kw_only=True):
 
 
 class ForeignKeyColumn(Struct, frozen=True, kw_only=True):
-    """One column of a foreign key."""
+    """Column of a foreign key."""
 
     table: str  # full name, as of Relation
     column: str

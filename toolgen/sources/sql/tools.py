@@ -262,7 +262,7 @@ class _Tools:
 
 
 def with_cursor(schema: Schema) -> Schema:
-    """The same arguments with a cursor, for a tool that gives its rows page by page."""
+    """Return the input schema with a cursor argument, for a tool that returns its rows in pages."""
     cursor = {
         "type": "string",
         "maxLength": 64,

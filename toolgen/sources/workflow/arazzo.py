@@ -232,7 +232,7 @@ class _ArazzoReader(Struct):
         return DraftUse(where=where, tool=given.call, arguments=given.arguments, places=places)
 
     def _parameters(self, given: dict[str, Any], path: _Path) -> tuple[Given, ...]:
-        """Those of the step, and those of the workflow that it does not give another value."""
+        """Return the parameters of a step, and those of the workflow that the step does not override."""
         found: dict[tuple[str, str], Given] = {}
         for holder, at in ((self.given, self.path), (given, path)):
             for index, one in enumerate(self._list(holder, "parameters", at)):

@@ -38,7 +38,8 @@ MIN_TIMEOUT_S, MAX_TIMEOUT_S = 0.1, 86_400.0
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """One value of an Arazzo step, by the name and place that it has in a request. One of all steps need not fit each of them."""
+    """Parameter value of an Arazzo step, by its name and place in a request. A `common` one belongs to all steps, and need not fit each of
+    them."""
 
     name: str
     place: str  # path | query | header | cookie, or "" for an input of a workflow
@@ -65,8 +66,10 @@ class DraftUse(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowDraft(Struct, frozen=True, kw_only=True):
-    """One workflow. Of its steps, `uses` and `undos` say what they call, by the step's id; `where` is the line of each step, of the
-    workflow under "", and of its outputs."""
+    """Workflow as it was read. `uses` and `undos` give the calls of its steps, by step id.
+
+    `where` is the line of each step, of the workflow under "", and of its outputs.
+    """
 
     id: str
     title: str
@@ -91,7 +94,7 @@ def timeout_of(text: str, where: str) -> float:
 
 
 def fault(message: str, where: str, suggestion: str = "") -> DescriptionError:
-    """What is wrong with a workflow, which then has no tool."""
+    """Return the error of a workflow that gets no tool."""
     return DescriptionError(message, where=where, suggestion=suggestion)
 
 

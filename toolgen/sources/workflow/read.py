@@ -86,7 +86,7 @@ def read_workflow(config: SourceConfig) -> tuple[SourceReading, Drafts]:
 
 
 def _odd_number(document: YamlDocument, name: str) -> str:
-    """What is wrong with a number of a workflow, "" where nothing is."""
+    """Return the fault of a number in a workflow; "" if there is none."""
     listed = document.data["workflows"]
     keys = (
         [name]

@@ -32,11 +32,11 @@ Assignments = Mapping[str, AssignedName]
 
 
 def identity_of(kind: str, origin: str, name: str) -> str:
-    """What makes an operation the same in the next version of its description.
+    """Return the identity of an operation: the key under which the next version of its description finds it again.
 
-    Method and path of an OpenAPI operation, where another name of a parameter makes another operation: its tool has other arguments. Root
-    field, operation, workflow or tool of a server where names are made from these. The name itself where the author of a tool has written
-    it (`name`, without the source's prefix).
+    An OpenAPI operation has its method and path; another name of a path parameter makes another operation, because its tool has other
+    arguments. A GraphQL root field or operation, a workflow and an MCP tool have the name that they have there. A tool whose author wrote
+    its name has that name (`name`, without the source's prefix).
     """
     if kind == "openapi" and origin.startswith("#/paths/"):
         path, *_, method = origin.removeprefix("#/paths/").split("/")
@@ -54,7 +54,7 @@ def held_names(names: Assignments, identities: Mapping[str, str]) -> dict[str, s
 
 
 def merged(old: Assignments, new: Assignments) -> dict[str, AssignedName]:
-    """What is kept after a build: `new`, and the names of operations that it has no tool for."""
+    """Return the names to keep after a build: `new`, and the old names of operations that have no tool in it."""
     given = {one.name for one in new.values()}
     gone = {
         identity: msgspec.structs.replace(one, digest="")

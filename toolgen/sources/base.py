@@ -1,4 +1,4 @@
-"""What every source returns, and the options every source is given."""
+"""Options and result of reading a source's description."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class QueryFiles(Struct, frozen=True, kw_only=True):
 
 
 class SourceConfig(Struct, frozen=True, kw_only=True):
-    """One entry of `sources:` in toolgen.yaml, as far as a build needs it; credentials are not among it.
+    """Entry of `sources:` in toolgen.yaml, as far as a build needs it; without credentials.
 
-    `location` is a path (already resolved against the project's folder) or a URL; `pin` is the accepted copy of what a URL leads to.
+    `location` is a path (already resolved against the project's folder) or a URL; `pin` is the accepted copy of the document at the URL.
     `include` and `exclude` filter by `tags`, `operations` (globs), `methods` and `effects`.
     """
 
@@ -90,12 +90,12 @@ class SourceConfig(Struct, frozen=True, kw_only=True):
 
 
 class SourceReading(Struct, frozen=True, kw_only=True):
-    """What became of one description. `operations` counts everything it offered: tools plus skips, each skip with its Problem.
+    """Result of reading one description. `operations` counts everything in it: tools and skipped operations, each of which has a Problem.
 
-    `identifiers` gives the description's own word (operationId, field) by tool origin. `files` are all that was read, as
-    path -> `sha256:…`; `complete` says that nothing else was looked for. `references` are the remote documents it was made of, and
-    `wanted` those that it may have and that are not pinned, both as canonical URLs. `places` gives `file:line` by tool origin, for tools
-    whose description stands in a file of its own.
+    `identifiers` gives the description's own name (operationId, field) by tool origin. `files` are all files that were read, as path ->
+    `sha256:…`; `complete` is True if these are all the files that it refers to. `references` are the remote documents that were used, and
+    `wanted` are allowed remote documents that are not pinned, both as canonical URLs. `places` gives `file:line` by tool origin, for tools
+    whose description is in a file of its own.
     """
 
     info: SourceInfo
@@ -111,14 +111,14 @@ class SourceReading(Struct, frozen=True, kw_only=True):
 
 
 def is_remote(config: SourceConfig) -> bool:
-    """Whether a description is fetched, and so pinned, rather than opened."""
+    """Return True if a description is fetched, and so pinned, rather than opened as a file."""
     if config.kind == "mcp":
         return True
     return config.kind in {"openapi", "graphql"} and config.location.startswith(("http://", "https://"))
 
 
 def is_networked(config: SourceConfig) -> bool:
-    """Whether a build may have to fetch something for it."""
+    """Return True if a build may have to fetch documents for the source."""
     return is_remote(config) or bool(config.refs)
 
 
@@ -133,7 +133,7 @@ def check_sql_extra(config: SourceConfig) -> None:
 
 
 def is_served(config: SourceConfig) -> bool:
-    """Whether a database is behind a server, whose name is the same on every machine, rather than a file."""
+    """Return True for a database behind a server, whose name is the same on every machine; False for a file."""
     return config.kind == "sql" and not config.location.startswith(("sqlite:", "duckdb:"))
 
 

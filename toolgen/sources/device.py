@@ -36,7 +36,7 @@ _MAX_DISPLAY = 500
 
 
 class _FaultError(Exception):
-    """What is wrong with one tool, and below which of its keys."""
+    """Fault of one tool, and the path of the key that it is about."""
 
     def __init__(self, message: str, *path: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class _Device(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Given(msgspec.Struct, forbid_unknown_fields=True):
-    """One tool as it is written."""
+    """Tool as it is written in the file."""
 
     method: str
     description: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
@@ -121,7 +121,7 @@ def _text(data: bytes, name: str) -> str:
 
 
 def _tool(config: SourceConfig, key: str, given: _Given, common: float) -> Tool:
-    """One tool. Raises `_FaultError`."""
+    """Build one tool. Raises `_FaultError`."""
     name = join(config.name, key)
     if not _KEY.match(key) or not TOOL_NAME.match(name):
         raise _FaultError(
@@ -220,7 +220,7 @@ def _check_references(schema: Schema, key: str) -> None:
 
 
 def _remarks(config: SourceConfig, document: YamlDocument, key: str, given: _Given) -> Iterator[Problem]:
-    """What a person should know of a tool that there is."""
+    """Yield warnings about a valid tool for the person who wrote it."""
     if given.result is None:
         message = f"{document.where('tools', key)}: it has no result: schema, so whatever the device answers is taken"
         yield _problem(config, "warning", key, "unchecked_result", message)

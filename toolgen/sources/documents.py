@@ -52,11 +52,11 @@ class LimitError(UnresolvedRefError):
 
 
 class Documents:
-    """One description and the files it refers to, all below the folder of the first.
+    """Description and the files it refers to, all below the folder of the first.
 
-    References are written in one form: `#/…` in the first file, `folder/file.yaml#/…`, relative to it, in any other. Files that are
-    referred to are rewritten to that form as they are read, so that a reference means the same wherever it is copied to. A remote
-    document's form is its URL, and whatever it refers to is remote too: nothing that was fetched can point at a file.
+    References have one form: `#/…` in the first file, `folder/file.yaml#/…`, relative to it, in any other. References in other files are
+    rewritten to that form as the files are read, so that a reference means the same wherever it is copied to. A remote document is named by
+    its URL, and everything it refers to is remote too: no fetched document can point at a file.
     """
 
     def __init__(self, path: Path, remote: Remote = _NO_REMOTE) -> None:
@@ -124,7 +124,7 @@ class Documents:
 
     @property
     def complete(self) -> bool:
-        """Whether every file that was referred to could be read; one that could not may be there tomorrow."""
+        """True if every file that was referred to could be read. A file that could not may exist tomorrow."""
         return not self._lacking
 
     @property
@@ -157,7 +157,7 @@ class Documents:
         raise UnresolvedRefError(ref, "leads in circles")
 
     def opened(self, node: Any) -> Any:
-        """As `follow`, with what stands beside a reference laid over the object it leads to, as bundlers do."""
+        """Follow a reference, as `follow` does, and merge the keys beside it into the object it leads to, as bundlers do."""
         found = self.follow(node)
         if found is node or not isinstance(found, dict) or len(node) == 1:
             return found
@@ -186,7 +186,7 @@ class Documents:
         return schema if not references else {**schema, **{key: self.opened(schema[key]) for key in references}}
 
     def lookup(self, ref: str) -> Any:
-        """What one reference points at, without following it further. Raises `UnresolvedRefError`."""
+        """Return the target of one reference, without following it further. Raises `UnresolvedRefError`."""
         found = self._resolved.get(ref, self)
         if found is self:
             # A pointer can lead through a node that is a reference itself, and that one through the first.
@@ -369,7 +369,8 @@ def _canonical_or_none(url: str) -> str | None:
 
 
 def _real(path: Path) -> Path:
-    """As `Path.resolve`, for any name: one that is none, or a loop of links, fails when it is opened, with a sentence of its own."""
+    """Resolve a path as `Path.resolve` does, without an error for an invalid name or a loop of links: opening it fails with its own
+    message."""
     try:
         return Path(os.path.realpath(path))
     except ValueError:

@@ -73,7 +73,7 @@ _JOINING = frozenset({"or", "and"})
 
 
 class _Route(NamedTuple):
-    """What an operation is asked by: method and path, and the segments of the path that are no parameters."""
+    """Route of an operation: method, path, tags, and the path segments that are not parameters."""
 
     method: str
     path: str
@@ -99,7 +99,7 @@ def framework_names(identifier: str, method: str, path: str, tags: Iterable[str]
 
 
 def _other_words(identifier: str, found: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """What an identifier itself says beside those of the same name: the group and the version of Kubernetes, the order of Azure."""
+    """Yield longer names from an identifier, to tell equal names apart: Kubernetes' group and version, Azure's word order."""
     if (said := _KUBERNETES.fullmatch(identifier)) and found == (said[1], *words(said[4])):
         yield (*found, *words(said[2]))
         yield (*found, *words(said[2]), said[3].lower())
@@ -283,7 +283,7 @@ def _of_handler(does: tuple[str, ...], thing: tuple[str, ...], route: _Route) ->
 
 
 def _verb_noun(does: tuple[str, ...], thing: tuple[str, ...]) -> tuple[str, ...]:
-    """What is done to what: the noun behind the verbs, where they are followed by none."""
+    """Return a name of verb and noun: the noun is added after the verbs if none follows them."""
     end = 0
     while end < len(does) and (does[end] in VERBS or (end and does[end] in _JOINING)):
         end += 1
@@ -294,7 +294,7 @@ def _verb_noun(does: tuple[str, ...], thing: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _thing(route: _Route) -> tuple[str, ...]:
-    """What a route is about: the last segment of its path that is no parameter, or its tag."""
+    """Return the subject of a route: the last segment of its path that is not a parameter, or its tag."""
     plain = _plain(route.fixed)
     if plain:
         return plain[-1]

@@ -373,9 +373,9 @@ def _told_apart(
     telling: Mapping[str, Sequence[str]],
     taken: Collection[str],
 ) -> dict[str, tuple[str, ...]]:
-    """The same words, with one to three more for all who want equal ones, or words that are `taken`.
+    """Add one to three words to each of the names that are equal or already `taken`.
 
-    The first that has no word of its own keeps the name as it is; the others that have none get a number.
+    The first name that has no word of its own stays as it is; the others without one get a number.
     """
     holders = _holders({key: wanted[key] for key in order})
     used = {*holders, *taken}
@@ -484,7 +484,7 @@ def _fit(
 
 
 def _idle(word: str, following: Sequence[str]) -> bool:
-    """Whether a word is a filler or comes again, perhaps as its singular (`customers_customer`)."""
+    """Return True if a word is a filler or is repeated later, perhaps in the singular (`customers_customer`)."""
     return word in _FILLERS or word in following or singular(word) in following
 
 

@@ -1,4 +1,4 @@
-"""What the owner of toolgen.yaml decides about single tools: their name, title, description and effect, and whether they are shown."""
+"""Overrides of single tools in toolgen.yaml: name, title, description, effect, and whether the tool is hidden."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["ToolOverride", "override"]
 
 
 class ToolOverride(Struct, frozen=True, kw_only=True):
-    """One entry of `tools:`. `key` is a tool's generated name, its origin, or the description's own word for it (operationId, field).
+    """Entry of `tools:`. `key` is a tool's generated name, its origin, or the description's own name for it (operationId, field).
 
-    `None` leaves as it is. `where` is its file and line, for messages.
+    `None` leaves a value as it is. `where` is the entry's file and line, for messages.
     """
 
     key: str

@@ -29,7 +29,7 @@ _MAX_LOCK_SIZE = 64 * 1024 * 1024
 
 
 class Pin(Struct, frozen=True, kw_only=True):
-    """One accepted description: the digest of its bytes, and the file that holds them."""
+    """Accepted copy of one description: the digest of its bytes, and the file that contains them."""
 
     url: str
     digest: str  # sha256:…

@@ -34,7 +34,10 @@ class UnsafeUrlError(ValueError):
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """What one description may pull in. `base` is its own URL, empty for a file; `pins` are the accepted documents by canonical URL."""
+    """Remote documents that one description may refer to.
+
+    `base` is the description's own URL, empty for a file. `pins` are the accepted documents by canonical URL.
+    """
 
     base: str = ""
     allowed: tuple[str, ...] = ()
@@ -81,7 +84,8 @@ def joined(base: str, target: str) -> str:
 
 
 def is_below(url: str, allowed: Iterable[str]) -> bool:
-    """Whether a canonical URL is one of the canonical `allowed`, or below it: the same origin, and its path's whole segments first."""
+    """Return True if a canonical URL equals one of the canonical URLs in `allowed` or is below it: the same origin, and the same first path
+    segments."""
     parts = urlsplit(url)
     segments = parts.path.split("/")
     for prefix in allowed:
@@ -93,7 +97,7 @@ def is_below(url: str, allowed: Iterable[str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, whatever a resolver says."""
+    """Return True if a host is always this machine, independent of DNS."""
     if host == "localhost":
         return True
     try:
@@ -204,7 +208,7 @@ class _Inside(Enum):
 
 
 def _inside(node: Any, is_schema: bool) -> Iterator[tuple[Any, Any, _Inside]]:
-    """What is in a node, by key or index, and what each is."""
+    """Yield the members of a node: key or index, value, and the kind of the value."""
     if isinstance(node, list):
         yield from ((index, item, _Inside.SCHEMA) for index, item in enumerate(node))
         return

@@ -36,7 +36,7 @@ _STATUS_ADVICE = {401: _LOGIN, 403: _LOGIN, 404: _WRONG_PLACE, 405: _WRONG_PLACE
 
 
 class Fetched(Struct, frozen=True, kw_only=True):
-    """What a description said when it was asked. `filename` says what kind of text it is."""
+    """Fetched description. The extension of `filename` tells its format."""
 
     filename: str
     data: bytes
@@ -121,10 +121,10 @@ def _introspection(url: str, headers: Mapping[str, str]) -> Fetched:
 
 
 def _in_time(work: Callable[[], _Result], where: str, seconds: float) -> _Result:
-    """What `work` returns or raises, or a `DescriptionError` when its time is over.
+    """Run `work` in a thread and return its result or raise its error. Raises `DescriptionError` when the time is over.
 
-    A client's timeouts are for one read each, and a server that sends a line of its headers every few seconds meets all of them. What
-    is still read then is read by a thread that keeps nothing from ending, and that nobody listens to any more.
+    A client's timeouts apply to a single read, and a server that sends a header line every few seconds never exceeds them. A read that is
+    still running when the time is over continues in a daemon thread, whose result is ignored.
     """
     ending: SimpleQueue[tuple[_Result] | BaseException] = SimpleQueue()
 

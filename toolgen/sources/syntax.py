@@ -34,7 +34,7 @@ class Repeated(Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """One sentence for a person."""
+        """Message for a person."""
         what = f"the key {self.key[:80]!r} stands" if self.key else "a key stands"
         return f"{what} twice in it (line {self.line}); the last one counts"
 
@@ -361,5 +361,5 @@ def _scan(data: bytes, found: list[Repeated]) -> bool:
 
 
 def escape(token: str) -> str:
-    """One token of a JSON pointer (RFC 6901, section 3)."""
+    """Escape one token of a JSON pointer (RFC 6901, section 3)."""
     return token.replace("~", "~0").replace("/", "~1")

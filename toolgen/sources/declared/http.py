@@ -125,7 +125,7 @@ class _Binding:
             yield HttpParameter(argument=name, in_="path", name=name, style="simple", explode=False, required=True)
 
     def query(self, request: RequestTemplate) -> Iterator[HttpParameter | HttpConstant]:
-        """What stands behind the question mark."""
+        """Yield the parameters and constants of the query string."""
         for name, value in request.query.items():
             yield self._placed("query", "form", name, value)
 

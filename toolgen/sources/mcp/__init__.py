@@ -1,4 +1,4 @@
-"""What MCP servers say of their tools -> Tools and Problems."""
+"""Reader of MCP servers' tool lists: makes Tools and Problems."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _made(config: SourceConfig, listing: ServerTools) -> tuple[list[Tool], list[
 
 
 def _remarks(config: SourceConfig, origin: str, tool: ListedTool, hidden: bool) -> Iterator[Problem]:
-    """What a person should read before an agent does."""
+    """Yield warnings that a person should read before an agent uses the tool."""
     if hidden:
         message = "its texts held characters that nobody sees, which were taken out; read them, somebody may have hidden something"
         yield _problem(config, "warning", origin, "hidden_text", message)
@@ -149,7 +149,7 @@ def _tool(config: SourceConfig, listed: ListedTool, name: str) -> tuple[Tool, bo
 
 
 def _effect(annotations: Mapping[str, object], *, trusted: bool) -> Effect:
-    """As the protocol's defaults have it: what says nothing may destroy. Only a server that is trusted is believed to read."""
+    """Return the effect by the protocol's defaults: a tool without hints is destructive. A tool is a read only if the server is trusted."""
     if annotations.get("readOnlyHint") is True:
         return Effect.READ if trusted else Effect.WRITE
     return Effect.WRITE if annotations.get("destructiveHint") is False else Effect.DESTRUCTIVE

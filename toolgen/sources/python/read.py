@@ -86,7 +86,7 @@ def _unread(config: SourceConfig, error: DescriptionError) -> SourceReading:
 
 
 def tool_of(source: str, module: str, offer: FunctionTool, name: str, origin: str) -> Tool:
-    """What a function offers as a tool of this name; not sealed."""
+    """Return the tool of a function, with this name; not sealed."""
     effect = Effect(offer.mark.effect)
     idempotent = offer.mark.idempotent
     return Tool(

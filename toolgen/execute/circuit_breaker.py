@@ -26,8 +26,8 @@ _logger = logging.getLogger(__name__)
 class Ending(Enum):
     """Result of one attempt as the circuit breaker counts it.
 
-    The system answered, failed, refused the connection at once, or was not reached within the whole timeout. `SILENT` says nothing about
-    the system: the request was never sent, for example.
+    The system answered, failed, refused the connection at once, or was not reached within the whole timeout. `SILENT` tells nothing about
+    the system, for example because the request was never sent.
     """
 
     ANSWERED = auto()

@@ -73,8 +73,7 @@ def _binding(call: Call) -> DeviceBinding:
 
 
 def _displayed(text: str, arguments: JsonObject) -> str:
-    """Fill arguments into a text that is shown to a person. An agent wrote them, so each is put on one line, without invisible characters,
-    and bounded in length."""
+    """Fill arguments into a text for a person. An agent wrote them: each is put on one line, without invisible characters, and bounded."""
     return PLACEHOLDER.sub(lambda found: _legible(arguments.get(found[1], "")), text)
 
 

@@ -44,8 +44,7 @@ _SHARES = Shares()
 
 
 class FunctionRuntime:
-    """Runtime for all functions of a gateway. All async functions run on one event loop, so that they can share a database client, for
-    example."""
+    """Runtime for all functions of a gateway. All async functions run on one event loop and can share a database client, for example."""
 
     def __init__(self, shares: Shares = _SHARES, watch: LoopWatch = _WATCH, folder: Path | None = None) -> None:
         self.folders = WorkFolders(folder)

@@ -39,7 +39,7 @@ def at(value: Json, *keys: str) -> bool | int | float | str | None:
 
 
 def rejected(errors: Sequence[Json], *, partly: bool) -> Error:
-    """Return the error for a rejection, complete or partial, by the service. Equal messages are told once, with their count."""
+    """Return the error for a complete or partial rejection by the service. Equal messages are shown once, with their count."""
     counts = Counter(map(_said, errors))
     told = "; ".join(f"{said}, {count} times" if count > 1 else said for said, count in [*counts.items()][:MAX_TOLD])
     more = f"; and {len(counts) - MAX_TOLD} more" if len(counts) > MAX_TOLD else ""

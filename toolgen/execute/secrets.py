@@ -333,8 +333,7 @@ class SecretResolver:
         return Secret(reference.prefix + value)
 
     def resolve(self, reference: SecretReference) -> Secret:
-        """Return the value of a secret from synchronous code (a build, a command). Blocks while the secret is fetched. Raises
-        `SecretError`."""
+        """Return a secret's value to synchronous code (a build, a command). Blocks while it is fetched. Raises `SecretError`."""
         known = self.revealed(reference)
         if known is not None:
             return Secret(known)

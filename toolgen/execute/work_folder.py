@@ -122,8 +122,7 @@ def _closed(path: Path) -> bool:
 
 
 def _is_full(path: Path) -> bool:
-    """Return True if the folder exceeds its limit of bytes or files. Links are not followed; a file that vanishes meanwhile counts no
-    bytes."""
+    """Return True if the folder exceeds its limit of bytes or files. Links are not followed; a file that vanishes has no bytes."""
     size = files = 0
     for folder, _, names in os.walk(path):
         files += len(names) + 1

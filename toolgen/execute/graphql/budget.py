@@ -25,8 +25,7 @@ _Key = tuple[object, ...]
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
-    """Budget that one answer reports: `left` points of `most`. Points come back at `rate` a second or, if `rate` is 0, all at once after
-    `seconds`."""
+    """Budget that one answer reports: `left` points of `most`, which return at `rate` a second or (0) all at once after `seconds`."""
 
     left: float
     most: float
@@ -147,8 +146,7 @@ def report_of(body: Json, now: float, written: str | None) -> CostReport | None:
 
 
 def _by_name(text: str) -> bool:
-    """Return True if `rateLimit` in the answer is the field of that name and not an alias, and the fields below it are not aliases
-    either."""
+    """Return True if neither `rateLimit` in the answer nor any field below it is an alias."""
     [operation] = [one for one in parse(text, no_location=True).definitions if isinstance(one, OperationDefinitionNode)]
     nodes = operation.selection_set.selections
     found = [one for one in nodes if isinstance(one, FieldNode) and one.name.value == "rateLimit" and one.alias is None]

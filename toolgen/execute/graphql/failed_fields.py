@@ -53,8 +53,7 @@ class FailedFields(Struct):
         return frozenset(path for path, until in known.items() if until > now)
 
     def noted(self, call: Call, outcome: Success | Failed, left_out: frozenset[_Path]) -> Success | Failed:
-        """Return the outcome of a read of default fields with a message for each field that was left out. Remembers the fields
-        that failed."""
+        """Return the outcome of a read of default fields, with a message for each omitted field. Remembers the fields that failed."""
         found = dict.fromkeys(_failed(outcome))
         if found:
             self._remember(_key(call), found)

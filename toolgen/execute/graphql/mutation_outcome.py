@@ -49,9 +49,8 @@ def present(data: Json, keys: tuple[str, ...]) -> bool:
 def effect_of(data: Json, errors: Sequence[Json], query: str) -> str | None:
     """Return `read` if a root field of a mutation ran and returned data, `unread` if one ran without data, or None if none ran.
 
-    A root field ran if there is an error below it, if it returned a value, or if the value that its resolver returned could not be
-    completed. Root fields of a mutation run one after the other (spec, section 6.2.2). So if one of them failed, others may have run
-    unseen.
+    A root field ran if there is an error below it, if it returned a value, or if its resolver's value could not be completed.
+    Root fields of a mutation run one after the other (spec, section 6.2.2). So if one of them failed, others may have run unseen.
     """
     keys = root_keys(query)
     if present(data, keys):

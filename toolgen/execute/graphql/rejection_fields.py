@@ -16,8 +16,7 @@ _AnyNode = TypeVar("_AnyNode", bound=Node)
 def with_rejections(
     chosen: SelectionSetNode, stored: SelectionSetNode, paths: Iterable[tuple[str, ...]]
 ) -> SelectionSetNode:
-    """Add the fields in which the service explains a rejection to a selection. A client that does not select them takes a rejection for
-    success.
+    """Add the fields that explain a rejection to a selection. Clients that do not select them take a rejection for success.
 
     Fields with the same name are merged (spec, section 5.3.2), so a path may be added beside the selection of the same field, unless that
     field has arguments.

@@ -228,8 +228,7 @@ def _told(error: JsonObject) -> str:
 
 
 def _is_foreign(error: Json) -> bool:
-    """Return True if an error says that the service does not know a field, an argument or a type. The request was valid when it
-    was built."""
+    """Return True if the service does not know a field, an argument or a type of a request that was valid when it was built."""
     message = at(error, "message")
     said = isinstance(message, str) and _FOREIGN.search(message[:1000]) is not None
     return said or at(error, "extensions", "code") in _FOREIGN_CODES

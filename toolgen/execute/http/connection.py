@@ -272,8 +272,7 @@ class ClientConnection(asyncio.Protocol):
             self._end()
 
     def _said_to_end(self) -> bool:
-        """Return True if TLS announced the end of the data, or the connection has no TLS. Without the announcement, an attacker on the
-        network could have truncated the response."""
+        """Return True if TLS announced the end of the data, or the connection has no TLS. Otherwise an attacker could have truncated it."""
         secured = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
         if secured is None:
             return True

@@ -133,8 +133,7 @@ class Dialer:
         return literals
 
     def _asked(self, host: str, port: int) -> asyncio.Task[Sequence[str]]:
-        """Return the DNS lookup of a host, shared by all who wait for it. A lookup without an answer holds a thread, and all names share
-        few threads."""
+        """Return the DNS lookup of a host, shared by all callers. A lookup without an answer holds one of the few resolver threads."""
         key = (host, port)
         asking = self._asking.get(key)
         if asking is None:

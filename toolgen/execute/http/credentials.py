@@ -65,8 +65,7 @@ class _Shown(Unprinted, frozen=True, kw_only=True):
 
 
 class SourceCredentials:
-    """Credentials for one source. `auth` maps a scheme's name to its value in toolgen.yaml or a policy: a `SecretReference` or a mapping of
-    them.
+    """Credentials for one source. `auth` maps a scheme's name to a `SecretReference`, or a mapping of them, from toolgen.yaml or a policy.
 
     `grants` requests OAuth tokens; without it, none can be requested.
     """

@@ -1,7 +1,7 @@
 """Long-running operations that a response refers to: the URL of their status, their state and their result. Pure functions.
 
-RFC 9110, section 15.3.3 (202 with a monitor), Azure's `Operation-Location`, Google's AIP-151 and similar services, as toolgen.yaml
-configures.
+Supports RFC 9110, section 15.3.3 (202 with a monitor), Azure's `Operation-Location`, Google's AIP-151 and similar services, as
+configured in toolgen.yaml.
 """
 
 from __future__ import annotations

@@ -57,8 +57,7 @@ def percent(text: str, *, keep: str = "") -> str:
 
 
 def reserved(text: str, *, keep: str = _RESERVED) -> str:
-    """Percent-encode a text for `allowReserved` (RFC 6570, section 3.2.3). Triplets that are percent-encoded already and characters in
-    `keep` are not encoded."""
+    """Percent-encode a text for `allowReserved` (RFC 6570, section 3.2.3), except percent-encoded triplets and characters in `keep`."""
     if "%" not in text:
         return percent(text, keep=keep)
     return "".join(piece if index % 2 else percent(piece, keep=keep) for index, piece in enumerate(_TRIPLE.split(text)))
@@ -181,8 +180,7 @@ def template(parameter: HttpParameter, value: Json) -> str:
 
 
 def _path_reserved(text: str) -> str:
-    """Percent-encode a text in a path. `/ ? #` are encoded (3.2, section 4.8.2), and so is `;`, after which some servers see a dot
-    segment."""
+    """Percent-encode a text in a path, also `/ ? #` (3.2, section 4.8.2) and `;`, after which some servers see a dot segment."""
     return reserved(text, keep=_PATH_RESERVED)
 
 

@@ -366,8 +366,7 @@ _TRACE = frozenset({"traceparent", "tracestate"})
 
 
 def repeatable(call: Call, configured: str) -> bool:
-    """Return True if sending the call twice has the same effect as sending it once: its operation is idempotent, or it takes an idempotency
-    key."""
+    """Return True if sending the call twice has the effect of sending it once: it is idempotent or has an idempotency key."""
     return call.tool.idempotent or _key(call.tool.binding, configured) is not None
 
 

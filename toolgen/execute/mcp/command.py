@@ -207,8 +207,7 @@ class LocalCommand:
 
 
 def _exists(program: str, folder: str, environment: Mapping[str, str]) -> bool:
-    """Return True if the program exists. Without this check, a missing program would be reported only in the standard error of its
-    starter."""
+    """Return True if the program exists. Otherwise only the standard error of its starter would report it as missing."""
     place = os.path.join(folder, program) if os.path.dirname(program) else program
     return shutil.which(place, path=environment.get("PATH", os.defpath)) is not None
 

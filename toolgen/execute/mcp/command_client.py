@@ -82,8 +82,7 @@ class CommandClient:
     async def answer(
         self, asked: Begin | RequestFrame | SessionRequest, line: ClientChannel | None = None
     ) -> _Answered | None:
-        """Send a request and return its answer; None if no answer will come. Raises `ValueError` for a request that is too large and was
-        not sent."""
+        """Send a request and return its answer; None if no answer will come. Raises `ValueError` for a request too large to be sent."""
         if self._frames.transport is None:
             await self._open()
         if not self._frames.is_open:

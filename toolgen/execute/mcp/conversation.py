@@ -45,8 +45,7 @@ Parts: TypeAlias = dict[str, dict[str, str]]
 
 
 class Conversation:
-    """Conversation with an MCP server for one caller: the negotiated revision and session, and the server's tools. Requests run
-    concurrently.
+    """Conversation with an MCP server for one caller: negotiated revision and session, and the server's tools. Requests run concurrently.
 
     `total_s` is the time limit of negotiating and listing. Both are done once for all callers that wait for them, each with its own time
     limit. `shared` is the session that several workers share.

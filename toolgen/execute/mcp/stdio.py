@@ -23,8 +23,7 @@ _TIMEOUTS = Timeouts()
 
 
 class StdioWire:
-    """Wire to an MCP server that runs as a command, shared by the calls of all callers. Its environment has little else than the source
-    declares.
+    """Wire to an MCP server that runs as a command, shared by all callers. Its environment has little besides what the source declares.
 
     The server is offered no sampling, no elicitation and no roots; requests for them are answered with an error. `command` is used if
     another process runs the command; without it, this process starts the command.

@@ -67,8 +67,7 @@ class ResolvedSecrets(Unprinted, frozen=True, kw_only=True):
 
 
 class Issued(Unprinted, frozen=True, kw_only=True):
-    """Response of a token endpoint: a bearer token, its lifetime in seconds (0: only for the current call) and the refresh token that
-    replaces the old one."""
+    """Token response: a bearer token, its lifetime in seconds (0: only for the current call) and the new refresh token, if any."""
 
     token: str
     seconds: float

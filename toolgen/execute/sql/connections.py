@@ -252,8 +252,7 @@ class SessionPool(Generic[C]):
     async def run(
         self, statement: Statement, work: Callable[[C], Awaitable[Success | Failed]], lost: tuple[type[Exception], ...]
     ) -> Success | Failed:
-        """Run `work` with a session from the pool and return its result. An exception in `lost` that `work` raises means that the session
-        is lost."""
+        """Run `work` with a session from the pool and return its result. A session is lost if `work` raises an exception in `lost`."""
         connect_s = self._location.connect_timeout_s
         try:
             async with asyncio.timeout(self._wait_s + connect_s + statement.timeout_s + 2 * _GRACE_S):

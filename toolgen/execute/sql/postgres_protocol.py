@@ -108,8 +108,7 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     async def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
         """Wait for an exchange with the server. Raises `AnswerTooLargeError`; the connection is unusable afterwards.
 
-        psycopg's own method, when cancelled, asks the server to stop and waits until it does. This one leaves that to the pool, which does
-        not wait.
+        psycopg's own method, when cancelled, asks the server to stop and waits for that. This one leaves both to the pool.
         """
         metered = self._metered(gen) if self.most else gen
         if not arguments:

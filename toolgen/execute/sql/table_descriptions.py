@@ -59,7 +59,7 @@ def _is_like(pattern: str, name: str) -> bool:
 
 
 def _listed(table: Table) -> dict[str, Json]:
-    """Return a table's entry in the list of tables. The defaults are left out: a table that is no view, and no comment."""
+    """Return a table's entry in the list of tables. Defaults are omitted: a table that is no view, and no comment."""
     told: dict[str, Json] = {"name": _name(table), "columns": len(table.columns)}
     if table.view:
         told["kind"] = "view"
@@ -73,8 +73,7 @@ def _listed(table: Table) -> dict[str, Json]:
 
 
 def describe_table(database: Database | None, asked: Json) -> Success | Failed:
-    """Describe a table, or several whose names are separated by commas. A table that the caller may not see is answered like one that does
-    not exist."""
+    """Describe a table, or several with commas between their names. A table that the caller may not see is answered as missing."""
     if database is None:
         return failed("internal", "nothing said which tables may be seen", "")
     if isinstance(asked, str) and "," in asked and isinstance(one := _one_table(database, asked), Failed):

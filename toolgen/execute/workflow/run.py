@@ -280,7 +280,7 @@ class Run:
             raise _OverError(sent=tool is None or tool.effect is not Effect.READ) from None
 
     def _over(self, step: Step, over: _OverError) -> dict[str, Any]:
-        """Return the result of a step for which no time was left."""
+        """Return the result of a step that the workflow has no time for."""
         message = f"the workflow's time is over ({self._binding.timeout_s:g} s)"
         if over.sent:
             message += f"; the call of {step.id} had been made, and nobody knows how far it came"

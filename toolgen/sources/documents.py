@@ -369,8 +369,7 @@ def _canonical_or_none(url: str) -> str | None:
 
 
 def _real(path: Path) -> Path:
-    """Resolve a path as `Path.resolve` does, without an error for an invalid name or a loop of links: opening it fails with its own
-    message."""
+    """Resolve a path as `Path.resolve` does. An invalid name or a loop of links raises no error here; opening the file fails later."""
     try:
         return Path(os.path.realpath(path))
     except ValueError:

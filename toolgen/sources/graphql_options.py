@@ -115,8 +115,7 @@ class GraphOptions(Struct, frozen=True, kw_only=True):
     selections: Mapping[str, ChosenSelection] = field(default_factory=lambda: _NO_SELECTIONS)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the options that are set, as JSON. Options that are not set are left out, so that a new option does not change an earlier
-        build."""
+        """Return the options that are set, as JSON. Unset options are omitted, so that a new option does not change an earlier build."""
         said: dict[str, object] = {}
         if self.operations:
             said["operations"] = list(self.operations)

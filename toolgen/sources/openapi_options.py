@@ -40,8 +40,8 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True):
     loose: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """Return the options that are set, as JSON and without credentials. Options that are not set are left out, so that a new option
-        does not change an earlier build."""
+        """Return the options that are set, as JSON, without credentials. Unset options are omitted, so that a new option does not change an
+        earlier build."""
         said: dict[str, object] = {}
         # What is no more than a scheme's name is held against the built schemes instead, wherever a gateway starts.
         if shaped := {name: way for name, way in self.ways.items() if SCHEMES.get(name) != way}:

@@ -84,8 +84,7 @@ def joined(base: str, target: str) -> str:
 
 
 def is_below(url: str, allowed: Iterable[str]) -> bool:
-    """Return True if a canonical URL equals one of the canonical URLs in `allowed` or is below it: the same origin, and the same first path
-    segments."""
+    """Return True if a canonical URL equals one in `allowed` or is below it: same origin, same first path segments."""
     parts = urlsplit(url)
     segments = parts.path.split("/")
     for prefix in allowed:

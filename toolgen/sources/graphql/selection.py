@@ -72,8 +72,8 @@ _Members: TypeAlias = tuple[list[_Member], list[_Member]]
 
 
 class Selected(Struct, frozen=True, kw_only=True):
-    """Selected field. `alias` is "" if the response uses the field's own name; `type` is None for `__typename`. `arguments` are GraphQL
-    text."""
+    """Selected field. `alias` is "" if the response uses the field's own name; `type` is None for `__typename`.
+    `arguments` are GraphQL text."""
 
     name: str
     type: GraphQLOutputType | None

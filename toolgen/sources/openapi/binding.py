@@ -359,7 +359,7 @@ def _alone(raw: Any, schemas: Schemas) -> bool:
 
 
 def _spreads(raw: Any, body: RequestBody, schemas: Schemas) -> bool:
-    """Return True if a body's properties can become arguments of their own without loss of anything that the schema says."""
+    """Return True if a body's properties can become arguments of their own without loss of any information in the schema."""
     if not isinstance(raw, dict) or not isinstance(raw.get("properties"), dict) or not raw["properties"]:
         return False
     if any(key not in _FLAT and not key.startswith("x-") for key in raw) or raw.get("nullable") is True:

@@ -171,8 +171,7 @@ def _settled(sentence: str) -> bool:
 
 
 def _may_match(text: str, needed: tuple[str, ...]) -> bool:
-    """Return True if a text contains one of these words in either case, or a character beyond ASCII, for which case folding is
-    uncertain."""
+    """Return True if a text contains one of these words in either case, or a non-ASCII character, whose case folding is uncertain."""
     if not text.isascii():
         return True
     lower = text.lower()
@@ -269,7 +268,7 @@ def _purpose(text: str) -> str:
 
 
 def _says(longer: str, shorter: str) -> bool:
-    """Return True if one text contains every meaningful word of the other, whatever its ending: `List pets`, `Lists all pets.`"""
+    """Return True if one text contains every meaningful word of the other, in any form: `List pets`, `Lists all pets.`"""
     return bool(shorter) and _stems(shorter) <= _stems(longer)
 
 

@@ -141,8 +141,7 @@ class Visibility:
         self._demanded: dict[str, frozenset[str]] = {}
 
     def hidden(self, raw: Any, direction: Direction, depth: int = 0) -> bool:
-        """Return True if a property is hidden in this direction: by its own keyword, or by that of a schema it refers to or is
-        composed of."""
+        """Return True if a property is hidden in this direction, by itself or by a schema that it refers to or is composed of."""
         if not isinstance(raw, dict) or depth > _MAX_DEPTH:
             return False
         if raw.get(direction.value) is True:

@@ -202,8 +202,7 @@ def _merge(
 
 
 def _extends(extends: str, overlay: Path, location: str) -> bool:
-    """Return True if an overlay extends this description: the same URL, or the same file relative to the overlay's folder (RFC 3986,
-    section 5)."""
+    """Return True if an overlay extends this description: same URL, or same file relative to the overlay's folder (RFC 3986, section 5)."""
     parts = urlsplit(extends)
     if parts.scheme in {"http", "https"}:
         return extends.partition("#")[0] == location.partition("#")[0]

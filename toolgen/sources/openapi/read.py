@@ -79,8 +79,7 @@ def open_documents(config: SourceConfig) -> Documents:
 
 
 def overlaid_documents(config: SourceConfig, warn: Callable[[str, str, str], None] = lambda *_: None) -> Documents:
-    """Open the description of a source and apply its overlays. `warn` gets the origin, code and message of each overlay part without a
-    match."""
+    """Open the description of a source and apply its overlays. `warn` gets origin, code and message of each part without a match."""
     documents = open_documents(config)
     if config.overlay:
         from toolgen.sources.openapi.overlay import apply_overlays  # noqa: PLC0415 - JSONPath takes long to import, and few need it
@@ -357,8 +356,7 @@ class _DescriptionReader:
         return {name: one for name, one in self._schemes.items() if name in self._declared or name in asked}
 
     def _fault(self, fault: FaultError, origin: str) -> None:
-        """Add the problem of an operation that has no tool, at the operation or below it. There is one for each such operation, so that
-        skipped operations can be counted."""
+        """Add the problem of an operation without a tool, at or below the operation. Skipped operations are counted by these problems."""
         place, elsewhere = fault.origin or origin, ""
         if place != origin and not place.startswith(f"{origin}/"):
             place, elsewhere = origin, f" (at {place[:300]})"

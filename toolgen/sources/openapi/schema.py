@@ -458,8 +458,7 @@ class Schemas:
         return kind
 
     def _compiles(self, pattern: str) -> bool:
-        """Return True if the engine that validates arguments can compile a pattern. A pattern that it cannot compile would reject every
-        call."""
+        """Return True if the engine that validates arguments can compile a pattern. Any other pattern would reject every call."""
         known = self._patterns.get(pattern)
         if known is None:
             try:

@@ -12,10 +12,9 @@ __all__ = ["no_session"]
 
 
 def no_session(location: ServerLocation, code: str = "") -> DescriptionError:
-    """Return the error for a session that could not be opened.
+    """Return the error for a session that could not be opened. `code` is the server's own code for its refusal.
 
-    Connects to the location once more, to tell a server that is not there from one that refuses the user. `code` is the server's own code
-    for its refusal.
+    Connects to the location once more, to tell a server that is not there from one that refuses the user.
     """
     place = location.socket or f"{location.host}:{location.port}"
     try:

@@ -107,8 +107,7 @@ def _find_duckdb(path: Path) -> ReadSchema:
 
 
 class EngineCheck(Struct, frozen=True, kw_only=True):
-    """Result of preparing a statement: the types of its columns if the engine gives them (SQLite does not), or the reason for its
-    rejection."""
+    """Result of preparing a statement: its column types if the engine gives them (SQLite does not), or the reason why it was rejected."""
 
     types: tuple[str, ...] = ()
     fault: str = ""

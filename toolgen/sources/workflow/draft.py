@@ -38,8 +38,7 @@ MIN_TIMEOUT_S, MAX_TIMEOUT_S = 0.1, 86_400.0
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """Parameter value of an Arazzo step, by its name and place in a request. A `common` one belongs to all steps, and need not fit each of
-    them."""
+    """Parameter value of an Arazzo step, by name and place in a request. A `common` value is for all steps; it need not fit each."""
 
     name: str
     place: str  # path | query | header | cookie, or "" for an input of a workflow

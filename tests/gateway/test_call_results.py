@@ -24,7 +24,7 @@ RESULT = "get_call_result"
 MAIL = {"name": "orders__send_mail", "arguments": {"to": "x"}}
 ASKS: dict[str, Any] = {
     "rules": [
-        {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail", "own__draw"], "verdict": "ask"},
+        {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail", "own__*"], "verdict": "ask"},
         {"id": "reads", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "allow"},
     ],
     "approvals": {"approvers": ["user"], "text": "ask in #ops"},
@@ -37,6 +37,11 @@ import toolgen
 def draw() -> toolgen.Image:
     """Draws a picture."""
     return toolgen.Image(data=__import__("base64").b64decode("{PIXEL}"), media_type="image/png")
+
+@toolgen.tool(effect="write")
+def measure() -> dict[str, int]:
+    """Measures something."""
+    return {{"width": 3}}
 '''
 
 Steps = Callable[[Gateway, str, Upstream], Awaitable[None]]
@@ -143,6 +148,25 @@ def test_the_answer_is_what_the_tool_itself_would_have_answered(tmp_path: Path, 
         await answer(gateway, call_id)
         result = await read(peer, call_id=call_id, wait_s=60)
         assert result["content"] == [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]
+
+    play(tmp_path, ASKS, steps)
+
+
+@pytest.mark.parametrize("kind", [Peer, OldPeer])
+def test_the_end_of_a_call_is_text_though_its_tool_lists_a_schema(tmp_path: Path, kind: type[Peer]) -> None:
+    """Structured content goes with the schema that the called tool lists, and `get_call_result` lists none."""
+
+    async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
+        peer = await peer_of(kind, url)
+        listed = {tool["name"]: tool.get("outputSchema") for tool in (await peer.ask("tools/list"))["tools"]}
+        assert listed["own__measure"] is not None
+        assert listed[RESULT] is None
+        await peer.ask("tools/call", name="own__measure", arguments={})
+        call_id = await waiting(gateway)
+        await answer(gateway, call_id)
+        result = await read(peer, call_id=call_id, wait_s=60)
+        assert result["content"] == [{"type": "text", "text": '{"width":3}'}]
+        assert "structuredContent" not in result
 
     play(tmp_path, ASKS, steps)
 

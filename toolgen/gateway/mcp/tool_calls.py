@@ -367,9 +367,7 @@ class ToolCalls:
             envelope=request.envelope,
             links=self._gateway.tool_calls.files.resource_links,
         )
-        # What is read of another call has the shape of that call's tool.
-        name = envelope.tool if request.name == GET_CALL_RESULT else request.name
-        return tool_result(envelope, name, rendering)
+        return tool_result(envelope, request.name, rendering)
 
 
 async def _set(news: asyncio.Event, within: float) -> None:

@@ -1,4 +1,4 @@
-"""What every adapter does alike: whose tools these are, what its framework is shown of them, and how an ending reads."""
+"""Common base of the framework adapters: the calling principal, tool metadata, and the text of results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _GONE = Error(
 
 
 class AdapterCaller(Struct, frozen=True, kw_only=True):
-    """One principal at a gateway, by whichever policy is in force: an agent may live longer than the policy it began under.
+    """Principal that an agent calls tools as. It is looked up in the policy in force, because an agent can outlive a policy.
 
     `session` is the conversation its calls belong to, whose turns are counted; "" for none.
     """
@@ -64,13 +64,13 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         return found
 
     def offered(self) -> tuple[Tool, ...]:
-        """What this principal is listed: its catalog, or the tools that search a long one. Raises `ConfigError`."""
+        """Return the tools listed to this principal: its catalog, or the search tools in place of a long one. Raises `ConfigError`."""
         return self.gateway.tool_calls.offered(self.principal(), self.session)
 
     async def call(self, name: str, arguments: JsonObject, *, connection: str = "", key: str = "") -> Envelope:
-        """One call, through every stage. `connection` is what rules about earlier calls go by where there is no session.
+        """Call a tool through all pipeline stages. Without a session, rules about earlier calls use `connection`.
 
-        Raises `ConfigError` where the program did not open the gateway: then nobody acts on a revocation, or makes an approved call.
+        Raises `ConfigError` if the program did not open the gateway: revocations and approved calls would not be processed.
         """
         if not self.gateway.entered:
             raise ConfigError(
@@ -106,7 +106,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         await self.gateway.tool_calls.approvals.cancel(call_id, self.principal())
 
     def changes_or_waits(self, name: str) -> bool:
-        """Whether a call of this tool could change something, or have to wait for somebody: then doing it twice is no small thing."""
+        """Return True if a call of this tool may change something or may have to wait, so that repeating it is not harmless."""
         governance = self.gateway.current.governance
         tool = governance.tool(name)
         if tool is None or tool.effect is not Effect.READ or isinstance(tool.binding, DeviceBinding):
@@ -123,12 +123,12 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
 
 
 def waits_for_person(envelope: Envelope) -> bool:
-    """Whether a call waits until a person agrees to it."""
+    """Return True if the call waits for approval by a person."""
     return envelope.status == "pending" and envelope.error is not None and envelope.error.code == "approval_required"
 
 
 def waits_for_somebody(envelope: Envelope) -> bool:
-    """The same, or until the user's device has answered."""
+    """Return True if the call waits for approval by a person or for the answer of the user's device."""
     return waits_for_person(envelope) or (
         envelope.status == "pending" and envelope.error is not None and envelope.error.code == "deferred"
     )
@@ -141,7 +141,7 @@ def schema_of(tool: Tool) -> dict[str, Any]:
 
 
 def metadata_of(tool: Tool) -> dict[str, Any]:
-    """What a framework may filter tools by, and no model is shown."""
+    """Return the tool metadata that a framework can filter by; models do not see it."""
     return {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
 
 
@@ -159,7 +159,7 @@ class MediaPart(Struct, frozen=True, kw_only=True):
 
 
 def text_of(envelope: Envelope) -> str:
-    """What the model reads of an ending, in the same words as over MCP and REST."""
+    """Return the text of a result for the model, identical to that over MCP and REST."""
     return whole_text(envelope)
 
 

@@ -40,9 +40,9 @@ def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s:
 
 
 class GatewayTool(BaseTool):
-    """One tool. Its artifact is the envelope; what is no success is a message with the status `error` that says what to do.
+    """LangChain tool that calls the gateway. Its artifact is the envelope; a failed call gives a message with status `error` and a remedy.
 
-    No `StructuredTool`, which gives arguments to a function by their names: one called `config` would never arrive.
+    It is no `StructuredTool`: that class passes arguments to a function by name, and an argument named `config` would be lost.
     """
 
     _caller: AdapterCaller = PrivateAttr()
@@ -72,7 +72,7 @@ class GatewayTool(BaseTool):
         raise NotImplementedError("the gateway's tools are asynchronous: use ainvoke, or astream")
 
     async def _arun(self, arguments: dict[str, Any], tool_call_id: str) -> tuple[Any, dict[str, object]]:
-        """One governed call. Raises `ToolException` for what is no success, which becomes the tool's message."""
+        """Call the tool through the gateway. Raises `ToolException` if the call fails; its text becomes the tool's message."""
         thread, task = _place()
         key = ""
         if thread and self._caller.changes_or_waits(self.name):
@@ -94,7 +94,7 @@ def _content(envelope: Envelope) -> str | list[dict[str, str]]:
 
 
 def _block(part: str | MediaPart) -> dict[str, str]:
-    """One content block. LangChain takes no audio block from a tool: it would write the whole content as one JSON text."""
+    """Return a content block. Audio becomes text, because LangChain writes all content of a tool as one JSON text if a block is audio."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if part.kind == "image":
@@ -113,7 +113,7 @@ def _place() -> tuple[str, str]:
 
 
 def _question(envelope: Envelope, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What the program that runs the graph is told of a call that waits."""
+    """Return the interrupt value that tells the program running the graph about a waiting call."""
     error = envelope.error
     return {
         "call_id": envelope.call_id,

@@ -29,7 +29,7 @@ def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s:
 
 def _tool(caller: AdapterCaller, tool: GatewayTool, wait_s: float) -> FunctionTool:
     async def invoke(_context: ToolContext[Any], text: str) -> str | list[ToolOutputText | ToolOutputImage]:
-        """One governed call. Never raises: that would end the run."""
+        """Call the tool through the gateway. Never raises, because an exception would end the run."""
         try:
             arguments = written_arguments(text)
         except Malformed as error:
@@ -50,7 +50,7 @@ def _tool(caller: AdapterCaller, tool: GatewayTool, wait_s: float) -> FunctionTo
 
 
 def _shown(envelope: Envelope) -> str | list[ToolOutputText | ToolOutputImage]:
-    """What the model is given: a text, or texts and pictures in their order. The SDK has no form for recordings, which are named."""
+    """Return the result for the model: a text, or texts and images in order. Recordings are only named; the SDK has no form for them."""
     parts = media_in(envelope)
     return [_output(part) for part in parts] if parts else text_of(envelope)
 

@@ -80,7 +80,7 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
 
     @property
     def id(self) -> str | None:
-        """What tells this toolset from others of the same agent."""
+        """Identifier that distinguishes this toolset from others of the same agent."""
         return self._id
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
@@ -96,8 +96,8 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> ToolReturn[Any]:
-        """One governed call. Raises `ApprovalRequired` and `CallDeferred` for one that waits, `ModelRetry` for what other arguments can
-        put right, `ToolFailed` for what they cannot."""
+        """Call a tool through the gateway. Raises `ApprovalRequired` and `CallDeferred` if the call waits, `ModelRetry` if other arguments
+        can succeed, `ToolFailed` if they cannot."""
         caller = self._caller(ctx)
         told = _resumed(ctx)
         if told is not None and (told.get("tool"), told.get("arguments")) == (name, tool_args):
@@ -136,10 +136,10 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
     async def answers(
         self, requests: DeferredToolRequests, *, principal: Party | None = None, wait_s: float | None = None
     ) -> DeferredToolResults:
-        """What the run is resumed with once devices have answered (`requests.calls`). Each is waited for up to `wait_s` seconds.
+        """Return the results to resume a run with after devices answered (`requests.calls`). Waits up to `wait_s` seconds for each.
 
-        `principal` is whose calls they are, where the toolset finds it in a run's context. What no device has answered yet is not in the
-        results (`requests.remaining`). Raises `ConfigError` where nobody says whose calls they are.
+        `principal` is the caller, needed if the toolset reads it from the run's context. Requests without an answer are left out of the
+        results (`requests.remaining`). Raises `ConfigError` if the caller is not known.
         """
         whose = self._principal if principal is None else principal
         if callable(whose):
@@ -179,7 +179,7 @@ def _ended(envelope: Envelope, metadata: Mapping[str, Any]) -> ToolReturn[Any] |
 
 
 def _shown(envelope: Envelope) -> Any:
-    """What the model is given: the data, or texts and files in their order where there are pictures or recordings."""
+    """Return the result for the model: the data, or texts and files in order if the result has images or recordings."""
     parts = media_in(envelope)
     if not parts:
         return whole_data(envelope)
@@ -192,7 +192,7 @@ def _shown(envelope: Envelope) -> Any:
 
 
 def _told(envelope: Envelope, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What the application is told of a call that waits, for the person who is asked."""
+    """Return what the application can show the person who is asked about a waiting call."""
     error = envelope.error
     return {
         "call_id": envelope.call_id,
@@ -204,12 +204,12 @@ def _told(envelope: Envelope, name: str, arguments: Mapping[str, Any]) -> dict[s
 
 
 def _resumed(ctx: RunContext[Any]) -> Mapping[str, Any] | None:
-    """What the application was told of the call that this one resumes; None for a new one."""
+    """Return the metadata the application got for the call that this one resumes; None for a new call."""
     told = ctx.tool_call_metadata if ctx.tool_call_approved else None
     return told if isinstance(told, Mapping) and isinstance(told.get("call_id"), str) else None
 
 
 def _correctable(envelope: Envelope, metadata: Mapping[str, Any]) -> bool:
-    """Whether the model should be asked to call again. What may have taken effect is repeated only where that does no harm."""
+    """Return True if the model should call again. A call that may have taken effect is repeated only if the tool is idempotent."""
     code, rule = (envelope.error.code, envelope.error.rule) if envelope.error else ("", "")
     return code in _CORRECTABLE or rule == "retry" or (code == "upstream_error" and metadata.get("idempotent") is True)

@@ -335,7 +335,7 @@ def print_calls(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _call_cells(row: Mapping[str, Any]) -> list[str]:
-    """What became of a call is its error's code, or else its status; a time is that of this year's month, day, hour and so on, in UTC."""
+    """Return the cells of a call. The outcome is the error code or else the status; the time is UTC without the year."""
     took = row.get("duration_ms")
     cells = (
         row["seq"],

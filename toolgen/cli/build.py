@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 
 
 class _Job(Struct, frozen=True, kw_only=True):
-    """What is built, and into where. `prunes`: these are all the sources of a project, so other pins are nobody's.
+    """Sources, formats and target folder of a build. `prunes`: the sources are all those of a project, so pins of other sources are
+    removed.
 
-    `own`: the target is the project's generated/, in which whatever broke is repaired. `asked`: the formats are what somebody named.
-    `partial`: also of a source that is beyond a limit. `policies` are the project's.
+    `own`: the target is the project's generated/, in which broken files are repaired. `asked`: the user named the formats. `partial`: a
+    source beyond a limit is built too. `policies` are the project's.
     """
 
     sources: Mapping[str, SourceSettings]
@@ -233,7 +234,7 @@ def _names_in(target: Path) -> frozenset[str]:
 def _built(
     job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack, rename: bool = False
 ) -> tuple[Summary, tuple[DescriptionError, ...]]:
-    """What was built, and why MCP servers among the sources have no tools in it."""
+    """Build the sources; return a summary, and the errors of MCP servers that have no tools in it."""
     started = perf_counter()
     sources, refresher = job.sources, None
     if any(is_networked(source.config) for source in sources.values()):
@@ -302,7 +303,7 @@ def _credentials(job: _Job) -> Mapping[str, Container[str]]:
 
 
 def _databases(sources: Mapping[str, SourceSettings]) -> dict[str, object]:
-    """What databases say of their schemas: reading that is quick, and their files change with every row."""
+    """Return the schemas of the SQL sources. Reading them is quick, while a database file changes with every row."""
     databases = {name: source for name, source in sources.items() if source.config.kind == "sql"}
     if not databases:
         return {}

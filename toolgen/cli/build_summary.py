@@ -1,6 +1,6 @@
-"""What a build says when it has ended: a row for each source, what is wrong, and what was written.
+"""Summary of a build: a row for each source, its problems, and the files written.
 
-What a build says of an MCP server that it asked: how long that took, and what is other than was pinned.
+An MCP server's row also says how long the server took to answer, and how its tools differ from the pinned ones.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _cells(row: SourceRow) -> tuple[object, ...]:
 
 
 def tokens_of(tools: Sequence[Tool]) -> int:
-    """What a model reads when all of them are offered to it, without output schemas: names, descriptions and arguments."""
+    """Return the tokens a model reads when all tools are listed, without output schemas: names, descriptions and arguments."""
     shared = [tool for tool in tools if shares_definitions(tool)]
     others = (tool for tool in tools if not shares_definitions(tool))
     return sum(map(cost, shared)) + sum(

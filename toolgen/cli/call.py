@@ -151,7 +151,7 @@ async def _call(gateway: Administration, tool: str, arguments: JsonObject, who: 
 
 @contextmanager
 def _warnings_unsaid() -> Iterator[None]:
-    """What a gateway that stays logs of breakers and limits is, for one call, what its answer says."""
+    """Silence log warnings about circuit breakers and limits during one call: its result says the same."""
     loggers = [logging.getLogger(name) for name in ("toolgen.execute", "toolgen.pipeline")]
     before = [one.level for one in loggers]
     for one in loggers:

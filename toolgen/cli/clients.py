@@ -22,7 +22,7 @@ _PASTE = "paste what --print shows"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """What is installed: a command with the variables it needs, or the URL of a gateway, whose key is in the variable `key`."""
+    """Server to install: a command with the variables it needs, or the URL of a gateway, whose key is in the variable `key`."""
 
     command: Sequence[str] = ()
     variables: Sequence[str] = ()
@@ -31,8 +31,8 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 class McpClientConfig(Struct, frozen=True, kw_only=True):
-    """One client. `path` finds its file, `section` is where servers stand in it, `reference` says how it writes a variable, "" where it
-    cannot. `form` makes an entry. `note` is for the person who installs."""
+    """Configuration of an MCP client. `path` finds its file, `section` is the key of its servers, `reference` is how it writes a variable,
+    "" if it cannot. `form` makes an entry. `note` is for the person who installs."""
 
     title: str
     path: Callable[[], Path]
@@ -57,7 +57,7 @@ def edited(client: McpClientConfig, text: str, name: str, server: Server | None,
 
 
 def contains(client: McpClientConfig, text: str, name: str) -> bool:
-    """Whether a client's file has an entry of this name."""
+    """Return True if a client's file has an entry with this name."""
     try:
         whole: Any = tomllib.loads(text) if client.section == "mcp_servers" else loads(text)
     except (ValueError, RecursionError):
@@ -148,7 +148,7 @@ def _edited_toml(client: McpClientConfig, text: str, name: str, entry: Mapping[s
 
 
 def _without(client: McpClientConfig, whole: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What of a client's file is not ours."""
+    """Return the content of a client's file without toolgen's entry and inputs."""
     servers = {key: value for key, value in (whole.get(client.section) or {}).items() if key != name}
     inputs = [one for one in whole.get("inputs") or [] if not _is_ours(one, name)]
     rest = {key: value for key, value in whole.items() if key not in {client.section, "inputs"}}

@@ -28,7 +28,7 @@ class _OfProject(click.types.StringParamType):
         self._names = names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Those that begin with what was typed."""
+        """Return the names that begin with the typed text."""
         with suppress(ToolgenError, OSError):
             found = self._names(load_settings(ctx.params.get("config_path") or "toolgen.yaml"))
             return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]

@@ -41,7 +41,7 @@ def command(old: str, new: str, as_json: bool) -> None:
 
 
 def print_difference(difference: ManifestDiff, *, err: bool = False) -> None:
-    """One line a change, and one that counts them; on standard error where something else is the result."""
+    """Print a line for each change and a line with the counts; on standard error if the command prints another result."""
     for line in lines(difference):
         click.echo(line, err=err)
     if difference.breaking or difference.compatible:

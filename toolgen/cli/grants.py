@@ -117,7 +117,7 @@ async def _answer(gateway: Administration, grant_id: str, who: str, *, approve: 
 
 
 async def in_force(gateway: Administration, principal: str | None) -> list[dict[str, Any]]:
-    """What is in force, or what of it a principal may revoke."""
+    """Return the grants and roles in force, or those that a principal may revoke."""
     grants, roles = gateway.tool_calls.approvals.grants, role_grants_of(gateway)
     found: list[dict[str, Any]] = []
     try:
@@ -145,7 +145,7 @@ async def _end(gateway: Administration, grant_id: str, who: str) -> None:
 
 
 def role_grants_of(gateway: Administration) -> RoleGrants:
-    """Those of the gateway."""
+    """Return the role grants of the gateway."""
     if gateway.tool_calls.approvals.role_grants is None:
         raise ConfigError("this gateway gives no roles")
     return gateway.tool_calls.approvals.role_grants
@@ -158,7 +158,7 @@ def give_names(gateway: Administration) -> tuple[str, ...]:
 
 
 def printed(grants: Sequence[Mapping[str, Any]]) -> None:
-    """One block a grant, without anything a terminal would act on."""
+    """Print a block for each grant, with control characters escaped."""
     for number, item in enumerate(grants):
         if number:
             click.echo()

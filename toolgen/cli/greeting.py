@@ -1,4 +1,4 @@
-"""What a gateway says when it is ready: where it is, who may come in with what, what there is to call, and what to do next."""
+"""Start message of a gateway: its URL, the principals and how they authenticate, its tools, and what to do next."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def greeting(
 
 
 def snippet(url: str) -> str:
-    """What most MCP clients take into their settings, with the key by reference."""
+    """Return the settings that most MCP clients accept, with the key as a variable reference."""
     server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer ${{{KEY_VARIABLE}}}"}}
     return json.dumps({"mcpServers": {"toolgen": server}})
 
@@ -104,7 +104,7 @@ def _unset(gateway: Project) -> Iterator[str]:
 
 
 def unaddressed(manifest: Manifest) -> Iterator[str]:
-    """What to set for each source whose calls would have nowhere to go."""
+    """Yield the settings that are missing for each source without a base URL."""
     for problem in manifest.problems:
         if problem.code in _NO_ADDRESS:
             key = _NO_ADDRESS[problem.code]

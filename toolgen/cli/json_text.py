@@ -28,7 +28,7 @@ class _Member(NamedTuple):
 
 
 def loads(text: str) -> Any:
-    """What it says. Raises `ValueError` or `RecursionError`."""
+    """Parse JSON with comments and trailing commas. Raises `ValueError` or `RecursionError`."""
     return json.loads(_strict(_plain(text)))
 
 
@@ -82,12 +82,12 @@ def removed(text: str, path: Sequence[str | int]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The same text with blanks for comments."""
+    """Return the text with each comment replaced by blanks."""
     return _COMMENTS.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\r\n]", " ", found[0]), text)
 
 
 def _strict(plain: str) -> str:
-    """The same text with blanks for commas before a bracket that closes."""
+    """Return the text with each comma before a closing bracket replaced by a blank."""
     return _TRAILING_COMMAS.sub(lambda found: " " if found[0] == "," else found[0], plain)
 
 
@@ -135,7 +135,7 @@ def _margin(text: str, at: int) -> str | None:
 
 
 def _unit(text: str) -> str:
-    """What a line is indented by: as the first that is."""
+    """Return the indentation unit, taken from the first indented line."""
     found = re.search(r"^[ \t]+(?=\")", text, re.MULTILINE)
     return found[0] if found else "  "
 

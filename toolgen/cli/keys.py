@@ -47,7 +47,7 @@ _MAX_SIZE = 262_144
 
 
 def certificate_entry(text: str, issuer: str | None) -> dict[str, str]:
-    """What stands under `certificate:` of a revocation. A fingerprint or serial may be written as openssl does, `AB:CD:…`.
+    """Return the entry under `certificate:` of a revocation. A fingerprint or serial may be written as openssl does, `AB:CD:…`.
 
     Raises `ConfigError` for a file that holds no certificate.
     """
@@ -171,8 +171,8 @@ class Revoker:
             return None
 
     def _usable(self) -> bool:
-        """Whether the policy is one that a gateway would take. Where it is not, an earlier one may be in force, with keys that are in no
-        file any more."""
+        """Return True if a gateway would accept the policy. If not, an earlier policy may be in force, with keys that are in no file any
+        more."""
         settings = self._settings
         try:
             return settings is not None and bool(load_policy(self.directory, catalog_of(settings), settings.labels))

@@ -18,7 +18,7 @@ class CommandGroup(click.Group):
     """A group that lists its commands with whole sentences, wrapped where the terminal ends."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click's own, which ends sentences in `...`."""
+        """Write the list of commands with whole sentences; click's own method cuts them with `...`."""
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in found if one is not None and not one.hidden]
         if rows:

@@ -49,8 +49,8 @@ INSERT INTO private_notes (body) VALUES ('No policy opens this table.');
 
 
 class NewProject(Unprinted, frozen=True, kw_only=True):
-    """What was made. `key` is the principal's, which nothing else has; `public` verifies the record; `ignored` says whether a .gitignore
-    was written. `variables` are the environment variables that calls need, by source."""
+    """Files and credentials of a new project. `key` is the principal's API key, stored nowhere else; `public` verifies the audit log;
+    `ignored` is True if a .gitignore was written. `variables` are the environment variables that calls need, by source."""
 
     root: Path
     manifest: Manifest
@@ -69,7 +69,7 @@ class _Source(Struct, frozen=True, kw_only=True):
 
 
 def is_description(text: str) -> bool:
-    """Whether an argument means a description, and not a folder."""
+    """Return True if an argument names a description, not a folder."""
     return "://" in text or Path(text).is_file() or text.lower().endswith(_ENDINGS)
 
 
@@ -175,7 +175,7 @@ def _placed(source: _Source, root: Path, alone: bool) -> StarterSource:
 
 
 def _built(sources: Mapping[str, SourceSettings], folder: Path) -> tuple[Built, Mapping[str, SourceSettings]]:
-    """What the descriptions say, remote ones as they are now."""
+    """Build the sources; remote descriptions are fetched as they are now."""
     if not any(is_networked(source.config) for source in sources.values()):
         return build_sources(sources), sources
     refresher = Refresher(sources, folder, _silent)
@@ -222,7 +222,7 @@ def _write(
 
 
 def _write_schemas(folder: Path) -> None:
-    """What editors complete keys by, of this version of toolgen; `toolgen config schema` prints it again."""
+    """Write the JSON schemas that editors complete keys by, for this version of toolgen; `toolgen config schema` prints them again."""
     folder.mkdir(exist_ok=True)
     kinds: tuple[FileKind, ...] = ("toolgen.yaml", "policy")
     for kind in kinds:
@@ -258,4 +258,4 @@ def _sign_from_the_start(directory: Path) -> Path:
 
 
 def _silent(_: str) -> None:
-    """Nobody watches: what is fetched for a new project is little."""
+    """Ignore progress: a new project fetches little."""

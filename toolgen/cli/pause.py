@@ -98,7 +98,7 @@ def _pause(settings: Settings, edit: Edit) -> StateError | None:
 
 
 def _read(settings: Settings) -> tuple[Pause, ...]:
-    """What is paused: in Redis, and by the file of this machine."""
+    """Return the pauses in Redis and in the file of this machine."""
     everywhere = _shared(settings, lambda pauses: pauses.read())
     return tuple({item.target: item for item in (*pauses_of(settings).read(), *everywhere)}.values())
 
@@ -106,7 +106,7 @@ def _read(settings: Settings) -> tuple[Pause, ...]:
 def _shared(
     settings: Settings, ask: Callable[[SharedPauses], Coroutine[object, object, tuple[Pause, ...]]]
 ) -> tuple[Pause, ...]:
-    """What is answered about the pauses in Redis; nothing where there is none. Raises `StateError`."""
+    """Return the answer of `ask` about the pauses in Redis; empty if there is no Redis. Raises `StateError`."""
 
     async def asked() -> tuple[Pause, ...]:
         pauses = shared_pauses(settings, SystemClock())
@@ -121,7 +121,7 @@ def _shared(
 
 
 def _check(given: Pause, config_path: str) -> None:
-    """What is paused has to exist, or somebody mistyped it. A project that cannot be loaded now can be paused all the same."""
+    """Check that the paused thing exists, to catch typing errors. A project that cannot be loaded now can still be paused."""
     try:
         gateway = Gateway.load(config_path)
     except ToolgenError as error:

@@ -123,9 +123,9 @@ class Refresher:
         return fresh
 
     def completed(self, sources: Sources, build: Callable[[Sources], Built]) -> tuple[Built, Sources]:
-        """What a build makes of the sources once every document that they may have, and that can be had, is there.
+        """Build the sources until every document they refer to, as far as it can be fetched, is there.
 
-        A document can name others, so this goes on until nothing new is asked for. Raises `DescriptionError` when that does not end.
+        A fetched document can refer to others, so this repeats until nothing new is wanted. Raises `DescriptionError` if that does not end.
         """
         for _ in range(_MAX_ROUNDS):
             built = build(sources)

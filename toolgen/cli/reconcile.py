@@ -104,7 +104,7 @@ def _reviewers(gateway: Administration) -> tuple[str, ...]:
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
-    """One block a call; what a caller wrote is shown as JSON, without anything a terminal would act on."""
+    """Print a block for each call; caller input is shown as JSON, with control characters escaped."""
     for number, row in enumerate(rows):
         if number:
             click.echo()

@@ -1,4 +1,4 @@
-"""What a build says of the names in toolgen.lock: operations whose own names changed, and, with --rename, what policies mean afterwards."""
+"""Renamed operations that a build reports from toolgen.lock, and, with --rename, the effect on the project's policies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Names = Mapping[str, Assignments]
 
 
 class Renaming(Struct, frozen=True, kw_only=True):
-    """One operation that is there before and after, with its names."""
+    """Operation that exists before and after a build, with its old and new name."""
 
     source: str
     identity: str

@@ -1,4 +1,4 @@
-"""What the demo's agent and its reviewer do, over MCP and REST, and what has to come of it."""
+"""Demo calls of an agent and its reviewer over MCP and REST, with the results they must have."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def search(visit: Visit) -> Response:
 
 
 def filters_of(given: Mapping[str, str]) -> Filters:
-    """What the fields of a form of filters ask for. Raises `Rejected`."""
+    """Parse the fields of the filter form. Raises `Rejected`."""
     if any(len(value) > _MAX_TEXT_LENGTH for value in given.values()):
         raise Rejected(400, "validation", f"a filter has more than {_MAX_TEXT_LENGTH} characters")
     since, until = (_moment(given.get(name, ""), name) for name in ("since", "until"))
@@ -138,7 +138,7 @@ def _asked(visit: Visit, call: Row) -> tuple[ValueRow, ...]:
 
 
 def _hidden_note(visit: Visit, call: Row) -> str:
-    """What the record says of a tool that was hidden from its caller, as the policy in force has it now."""
+    """Explain why a tool was hidden from its caller, by the policy in force now."""
     name, arguments = str(call.get("tool", "")), call.get("arguments")
     given = {key: decoded(item) for key, item in arguments.items()} if isinstance(arguments, Mapping) else {}
     try:
@@ -150,7 +150,7 @@ def _hidden_note(visit: Visit, call: Row) -> str:
 
 
 def rule_of(visit: Visit, name: str) -> RuleText:
-    """What the policy, or the gateway itself, says under the name of a rule."""
+    """Return the text of a rule, from the policy or from the gateway's built-in rules."""
     return rule_text(name, visit.gateway.policy, visit.gateway.settings.policies)
 
 
@@ -195,8 +195,8 @@ _KEPT = frozenset({"hit", "stale", "shared", "replayed"})
 
 
 def sending_of(call: Row) -> str:
-    """Whether the request left, as far as the record says: `sent`, `unsent`, `kept` (an answer that was kept was given instead),
-    `unreached` (nobody took it), or `perhaps`, where no ending is on record."""
+    """Return whether the request was sent, according to the audit log: `sent`, `unsent`, `kept` (a cached answer was given instead),
+    `unreached` (the service was unavailable), or `perhaps`, if the log has no outcome."""
     status, code = call.get("status"), str(call.get("code") or "")
     if status == "unfinished":
         return "perhaps"

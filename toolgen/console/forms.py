@@ -19,7 +19,7 @@ _LONG_TEXT = 200
 
 
 class FormField(Struct, frozen=True, kw_only=True):
-    """One argument: how its value is typed (`text`, `number`, `boolean`, `choice`, `json`), and what is said about it."""
+    """Form field for an argument: how its value is typed (`text`, `number`, `boolean`, `choice`, `json`), with its description and hint."""
 
     name: str
     kind: str
@@ -32,7 +32,7 @@ class FormField(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What the form calls it."""
+        """Name of the field in the form data."""
         return _PREFIX + self.name
 
 

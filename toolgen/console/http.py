@@ -191,8 +191,8 @@ class Cookie(Struct, frozen=True, kw_only=True):
     secure: bool = False
 
     def over_tls(self) -> Cookie:
-        """The same where the console is reached over https: with a name that a browser lets no other host, and nobody over http, set
-        (RFC 6265bis, section 4.1.3.2), so that nobody finds themselves in a session that somebody else chose for them."""
+        """Return the cookie for a console reached over https: its `__Host-` name cannot be set by other hosts or over http (RFC 6265bis,
+        section 4.1.3.2), which prevents session fixation."""
         return replace(self, name=f"__Host-{self.name}", path="/", secure=True)
 
 
@@ -241,7 +241,7 @@ _logger = logging.getLogger("toolgen.console")
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """What verifying came to: a report, or why there is none; when it began, and how many seconds it took."""
+    """Result of a verification: a report, or why there is none; when it began, and its duration in seconds."""
 
     report: VerificationReport | None
     fault: str
@@ -262,7 +262,7 @@ class Verification:
 
     @property
     def running(self) -> bool:
-        """Whether it is under way."""
+        """True if the verification is running."""
         return self._task is not None and not self._task.done()
 
     def begin(self) -> bool:
@@ -316,18 +316,18 @@ class Person(Struct, frozen=True, kw_only=True):
 
     @property
     def welcome(self) -> bool:
-        """Whether there is anything for them here."""
+        """True if the person has a role in the console."""
         return self.viewer or self.approver or self.admin
 
     @property
     def words(self) -> str:
-        """What they are, in words."""
+        """Names of the person's roles in the console, separated by commas."""
         named = (("viewer", self.viewer), ("approver", self.approver), ("admin", self.admin))
         return ", ".join(name for name, holds in named if holds)
 
 
 class ConsoleContext(Struct, frozen=True, kw_only=True):
-    """What pages are made from."""
+    """Dependencies of the console's pages."""
 
     gateway: Administration
     records: CallRecords
@@ -383,7 +383,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 def person_of(gateway: Administration, settings: ConsoleSettings, principal: Principal) -> Person:
-    """What a principal may do in the console: nothing, unless one of its roles says so. Those who act for another do it elsewhere."""
+    """Return the rights of a principal in the console, given by its roles. A principal that acts for another has none here."""
     alone = principal.on_behalf_of is None
     admin = alone and not settings.admins.isdisjoint(principal.roles)
     return Person(

@@ -18,7 +18,7 @@ _ORDER = ("expiring", "accepted", "expired", "revoked")
 
 
 class ApiKeyView(Struct, frozen=True, kw_only=True):
-    """One API key as people know it. Times are seconds since the epoch, None where nobody knows or there is none."""
+    """API key as the console shows it. Times are seconds since the epoch, None if unknown or absent."""
 
     id: str
     principal: str

@@ -23,7 +23,7 @@ _MAX_SHOWN = 20
 
 
 class BucketUsage(Struct, frozen=True, kw_only=True):
-    """One bucket of a limit of which something is used."""
+    """Bucket of a limit of which a part is used."""
 
     name: str
     used: float
@@ -71,7 +71,7 @@ async def listed(visit: Visit) -> Response:
 
 
 async def _charges(visit: Visit) -> tuple[LimitCharge, ...]:
-    """One for each bucket that calls like those of the last day draw on."""
+    """Return a charge for each bucket that calls like those of the last day use."""
     limits, gateway = visit.gateway.policy.limits, visit.gateway
     if not limits:
         return ()

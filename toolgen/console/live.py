@@ -48,7 +48,7 @@ async def newest(visit: Visit) -> Response:
 
 
 class _Watched(Struct):
-    """What those who ask for the same are told: the rows, and that there are others."""
+    """Latest rows of a query and the event of their next change, shared by all clients with that query."""
 
     rows: bytes = b""
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -143,6 +143,6 @@ async def _welcome(visit: Visit) -> bool:
 
 
 def _event(text: str) -> bytes:
-    """One event, whose lines each begin as its data (WHATWG HTML, section 9.2.6)."""
+    """Return a server-sent event; each line of the text is a `data` line (WHATWG HTML, section 9.2.6)."""
     lines = "".join(f"data: {line}\n" for line in text.splitlines() if line.strip())
     return f"event: rows\n{lines}\n".encode("utf-8", "replace")

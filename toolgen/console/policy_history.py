@@ -24,8 +24,8 @@ _MAX_LINES = 5000
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """One policy. `first` and `last` are when it came into force or decided calls, in seconds since the epoch; `kept` says whether what it
-    said is known."""
+    """Policy with its time of use. `first` and `last` are when it came into force or decided calls, in seconds since the epoch; `kept` says
+    whether its content is stored."""
 
     digest: str
     first: float
@@ -47,7 +47,7 @@ class DiffLine(Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        """What stands before it, for those who do not see colors."""
+        """Sign before the line, for readers who do not see colors."""
         return {"gone": "−", "new": "+"}.get(self.kind, " ")
 
 
@@ -98,7 +98,7 @@ async def _known(visit: Visit) -> tuple[Known, ...]:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[DiffLine, ...]:
-    """What is otherwise in some files of a policy, file by file and in its own words; nothing where they say the same."""
+    """Return the difference between two versions of a policy's files, file by file as YAML; empty if they are equal."""
     found: list[DiffLine] = []
     for name in sorted(before.keys() | after.keys()):
         lines = [_yaml(files[name]).splitlines() if name in files else [] for files in (before, after)]
@@ -116,5 +116,5 @@ def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
 
 
 def _yaml(data: Any) -> str:
-    """The same as an author would write it. Comments and order of keys are no part of what a policy means, and comments are not kept."""
+    """Return the data as YAML. Comments are absent, because they are not stored."""
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)

@@ -1,8 +1,8 @@
-"""What the console asks of the record: calls that fit a filter, everything on record of one call, figures over a time, and policies.
+"""Audit records for the console: calls that fit a filter, all entries of a call, figures over a time range, and policies.
 
-Figures over a time out of many small ones: what happened in each step, added up, and kept once a step is over.
+Figures are sums of many short steps. Each step is counted once and cached after it is over.
 
-The record by its index, brought up to date beside each answer.
+Calls come from the index of the audit log, which a filler updates while the console answers.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class CallRecords(Protocol):
     """The record, read. Each method raises `AuditError` when it cannot be read."""
 
     def warnings(self) -> tuple[str, ...]:
-        """What keeps the record from being shown whole, in sentences: it is still being read, say."""
+        """Sentences that say why the records are incomplete, for example because the log is still being indexed."""
 
     async def calls(self, filters: Filters, *, limit: int, cursor: str = "") -> CallPage:
         """Calls that fit. Raises `ValueError` for a cursor that is none."""
@@ -111,7 +111,7 @@ class CallRecords(Protocol):
         """Every entry of a call, in the order of their times."""
 
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
-        """What happened from `since` up to `until`."""
+        """Return the figures from `since` up to `until`."""
 
     async def policies(self) -> tuple[PolicyUse, ...]:
         """Which policies decided calls, by all that is on record, the one of the latest call first."""
@@ -131,7 +131,7 @@ _MINUTE, _HALF_HOUR = 60.0, 1800.0
 
 
 class RecordedCall(Protocol):
-    """What a figure is made of. `time` is in microseconds since the epoch."""
+    """Fields of a call that figures are made of. `time` is in microseconds since the epoch."""
 
     @property
     def time(self) -> int: ...
@@ -170,7 +170,7 @@ class CallTally(Struct):
         self.principals.update(other.principals)
 
     def bucket(self, start: float) -> TimeBucket:
-        """The same as a step of a chart."""
+        """Return the tally as a step of a chart."""
         return TimeBucket(
             start=start,
             counts=dict(self.statuses),
@@ -213,7 +213,7 @@ class TallyCache:
         self._sums: dict[tuple[float, int, int], tuple[list[CallTally], CallTally]] = {}
 
     def figures(self, since: float, until: float, steps: int) -> Figures:
-        """What happened from `since` up to `until`, which are multiples of a step's length."""
+        """Return the figures from `since` up to `until`, which are multiples of a step's length."""
         if len(self._steps) > _MAX_STEPS:
             self._steps.clear()
             self._sums.clear()
@@ -303,7 +303,7 @@ T = TypeVar("T")
 
 
 class IndexRecords:
-    """One thread asks, and opens the index each time: it may have been made again."""
+    """Records read from the index by a single thread. The index is opened for each query, because it may have been rebuilt."""
 
     def __init__(self, settings: Settings, clock: Clock, filler: Filler) -> None:
         self._settings = settings

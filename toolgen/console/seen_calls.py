@@ -44,7 +44,7 @@ class SeenCall(Struct, frozen=True, kw_only=True):
 
 
 async def seen_calls(visit: Visit, call: Entry, entries: tuple[Entry, ...]) -> tuple[SeenCall, ...]:
-    """What was shown to each person who answered, the first first."""
+    """Return the call as each approver saw it, in the order of their answers."""
     arguments: Any = None
     found: list[SeenCall] = []
     for entry in entries:

@@ -101,9 +101,9 @@ class Provider:
         return token
 
     def _check(self, claims: Mapping[str, Any], attempt: SignInAttempt) -> None:
-        """What `Identity` does not look at: that the token answers this attempt, by this provider, for the console alone.
+        """Check the claims that `Identity` does not check: nonce, issuer, audience and authorized party of the ID token.
 
-        It came from the provider itself, and its signature is verified afterwards (OpenID Connect Core 1.0, section 3.1.3.7).
+        The token came from the provider itself; its signature is verified afterwards (OpenID Connect Core 1.0, section 3.1.3.7).
         """
         nonce, client = claims.get("nonce"), self._settings.client_id
         if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), attempt.nonce.encode()):
@@ -184,7 +184,7 @@ class SignInPages:
         self._session, self._form_held, self._attempt = (it.over_tls() for it in ours) if self._secure else ours
 
     def token_of(self, request: Request) -> str:
-        """What the browser shows of its session; "" where it shows nothing."""
+        """Return the session token from the browser's cookie, or ""."""
         return cookies(request).get(self._session.name, "")
 
     async def answer(self, request: Request, path: str) -> Response | None:
@@ -239,7 +239,7 @@ class SignInPages:
         )
 
     def _open(self, request: Request) -> bool:
-        """Whether what is typed here can be read by nobody on the way: over https, or on this machine."""
+        """Return True if typed secrets cannot be read on the way: the console is used over https or on this machine."""
         host = request.text(b"host").rpartition(":")[0] or request.text(b"host")
         return self._secure or host.strip("[]").lower() in LOOPBACK_HOSTS
 

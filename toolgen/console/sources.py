@@ -32,9 +32,9 @@ _LEVELS = ("error", "warning", "info")
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """What a source is shown. `kept` is where it stands, never what it is. `age` says since when it is so: `file` as `changed` says,
-    in seconds since the epoch, `started` as the gateway was, `rotated` as the service gave another
-    refresh token in its place; what is `read` again has none. `fault` says why it cannot be had."""
+    """Credential of a source. `kept` is where it is stored, never its value. `age` says how old it is: `file` was changed at `changed`, in
+    seconds since the epoch; `started` was read when the gateway started; `rotated` is a refresh token that the service issued in place of
+    the configured one; `read` is read again for each use. `fault` says why it cannot be read."""
 
     scheme: str
     kind: str
@@ -45,7 +45,7 @@ class Credential(Struct, frozen=True, kw_only=True):
 
 
 class SourceSummary(Struct, frozen=True, kw_only=True):
-    """One source on a page."""
+    """Source as a row of a page."""
 
     name: str
     kind: str
@@ -239,7 +239,7 @@ def _location(settings: SourceSettings, root: Path) -> str:
 
 
 def _is_stale(settings: SourceSettings, built: float | None) -> bool:
-    """Whether its description was written after the catalog was built."""
+    """Return True if the description of the source was written after the catalog was built."""
     location = settings.config.location
     if built is None or "://" in location or settings.config.kind in {"python", "sql"}:
         return False

@@ -37,7 +37,7 @@ _TAKEN = {"sessions": "memory", "temporary files": "disk"}
 
 
 class AccountFinding(Struct, frozen=True, kw_only=True):
-    """One thing about an account. `too_much` is what makes doctor fail; the rest only needs to be known."""
+    """Finding about a database account. `too_much` findings make doctor fail; others are notes."""
 
     code: str
     message: str
@@ -55,10 +55,10 @@ class AccountFinding(Struct, frozen=True, kw_only=True):
 
 
 class DatabaseReport(Struct, frozen=True, kw_only=True):
-    """One source: what its account can do beyond the policy, and how one is made that cannot.
+    """Report about a source: rights of its account beyond the policy, and SQL that creates an account without them.
 
-    `account` is "" for a file. `public` takes from everybody what no account's own grants can be without; `unread` says why nothing
-    could be found out.
+    `account` is "" for a file. `public` has the statements that revoke from PUBLIC, because an account cannot lose those rights alone.
+    `unread` says why the rights could not be read.
     """
 
     source: str
@@ -90,7 +90,7 @@ class DatabaseReport(Struct, frozen=True, kw_only=True):
 
 
 def examined(source: SourceSettings, database: Database, opened: SqlScope | None) -> DatabaseReport:
-    """What the account of a source may do, against what the policy opens of it. Never raises for what is wrong with the database."""
+    """Compare the rights of a source's account with the policy. Never raises for faults of the database."""
     scope = opened or SqlScope()
     name, dialect = source.config.name, database.dialect
     try:
@@ -115,7 +115,7 @@ def examined(source: SourceSettings, database: Database, opened: SqlScope | None
 
 
 def _excess(rights: Rights, needed: frozenset[TablePrivilege], database: Database) -> list[AccountFinding]:
-    """What the account can do and need not: powers first, then grants by table and privilege."""
+    """Return the rights of the account that the policy does not need: powers first, then grants by table and privilege."""
     found = [
         AccountFinding(code=power.code, message=power.message, too_much=not power.harmless, remedy=power.remedy)
         for power in rights.powers
@@ -157,7 +157,7 @@ def _beyond(
 
 
 def _lacking(rights: Rights, needed: frozenset[TablePrivilege]) -> list[AccountFinding]:
-    """What the policy opens and the account cannot do: a statement of it fails at the database."""
+    """Return the rights that the policy needs and the account lacks: such statements fail at the database."""
     wide = rights.unlimited or any(power.code in {"database", "global"} for power in rights.powers)
     missing: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     held = {*rights.grants}
@@ -176,7 +176,8 @@ def _lacking(rights: Rights, needed: frozenset[TablePrivilege]) -> list[AccountF
 
 
 def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[AccountFinding]:
-    """What an account may take any amount of, so that statements of an agent could take the server's memory and disk."""
+    """Yield the resources that the account may use without limit, so that an agent's statements could exhaust the server's memory and
+    disk."""
     for what in rights.unbounded:
         yield AccountFinding(
             code="memory",
@@ -210,7 +211,8 @@ def _memory_hint(dialect: DialectName, account: str) -> str:
 
 
 def _cascading(database: Database, scope: SqlScope) -> list[AccountFinding]:
-    """What statements that the policy opens set off in the database, as the build found it: refused, or run uncounted or unfiltered."""
+    """Return the cascades and triggers that statements allowed by the policy start, as of the build. They are refused, or run uncounted or
+    unfiltered."""
     found = []
     for name, entry in scope.tables.items():
         table = find_table(database, name)
@@ -309,7 +311,7 @@ _BY_COLUMN = {"insert": "INSERT", "update": "UPDATE"}
 
 
 def _needs(database: Database, scope: SqlScope) -> frozenset[TablePrivilege]:
-    """One `TablePrivilege` a column, and one a table for DELETE."""
+    """Return the privileges that a policy needs: one `TablePrivilege` for each column, and one for each table for DELETE."""
     found: set[TablePrivilege] = set()
     for name, table_scope in scope.tables.items():
         table = find_table(database, name)

@@ -102,7 +102,7 @@ async def _denied(gateway: Gateway) -> str:
 
 
 async def _denied_in_a_twin(gateway: Gateway) -> str:
-    """The same in a gateway of the same catalog and policy with nobody behind it, which shares no file with the project."""
+    """Make the denied call in a gateway with the same catalog and policy, but with stub services and no files of the project."""
     with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as name:
         folder = Path(name)
         settings = replace(
@@ -118,7 +118,7 @@ async def _denied_in_a_twin(gateway: Gateway) -> str:
 
 
 class ReferenceReport(Struct, frozen=True, kw_only=True):
-    """One reference: where it stands, what it is, and why it cannot be resolved ("" when it can)."""
+    """Secret reference: its place, the reference itself, and why it cannot be resolved ("" if it can)."""
 
     where: str
     reference: str
@@ -176,7 +176,7 @@ def _inside(where: str, value: object) -> Iterator[tuple[str, SecretReference]]:
 
 
 class DoctorReport(Struct, frozen=True, kw_only=True):
-    """What an examination found."""
+    """Findings of `toolgen doctor`."""
 
     trials: tuple[Trial, ...]
     databases: tuple[DatabaseReport, ...]

@@ -176,7 +176,7 @@ async def _redirected(redirects: str, *, elsewhere: bool) -> str:
 
 
 class _Listener(Struct):
-    """What was asked on loopback, and where it sends a client that asks."""
+    """HTTP server on loopback that records requests and can redirect clients."""
 
     port: int = 0
     location: str = ""
@@ -204,7 +204,7 @@ async def _listening() -> AsyncIterator[_Listener]:
 
 
 def attempts_at_the_record(directory: Path) -> tuple[RefusalCheck, ...]:
-    """Whether entries are synced before they count, and whether a changed copy of the project's own log is found."""
+    """Return checks that entries are synced to disk before they count, and that a changed copy of the project's log is detected."""
 
     async def tampered() -> str:
         return _tampered_copies(directory)
@@ -249,7 +249,7 @@ async def _unsynced() -> str:
 
 
 def _tampered_copies(directory: Path) -> str:
-    """What of the changes to a copy goes unnoticed, or what is wrong with the log itself."""
+    """Return the change to a copy that verification misses, or what is wrong with the log itself; "" if all changes are detected."""
     before = verify(directory)
     if not before.ok:
         return f"the log itself is broken ({len(before.faults)} fault(s)); see `toolgen audit verify`"
@@ -271,7 +271,7 @@ def _tampered_copies(directory: Path) -> str:
 
 
 def _faults_of(lines: list[bytes], name: str) -> Iterator[verification.RecordFault]:
-    """What verification says of a copy without its beginning, unchanged: that is no fault of the log's."""
+    """Yield the faults of an unchanged copy without its beginning; they are not faults of the log."""
     with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as folder:
         (Path(folder) / name).write_bytes(b"".join(lines))
         yield from verify(Path(folder)).faults

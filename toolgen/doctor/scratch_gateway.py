@@ -95,7 +95,7 @@ class Scratch(Struct, frozen=True, kw_only=True):
     folder: Path
 
     async def reached(self, tool: str, arguments: Mapping[str, Json], **more: Any) -> bool:
-        """Whether a call of the agent gets to the other system."""
+        """Return True if a call by the agent reaches the other system."""
         before = len(self.echo.calls)
         await self.gateway.call(f"{SOURCE}__{tool}", arguments, principal=more.pop("principal", "agent"), **more)
         return len(self.echo.calls) > before
@@ -235,7 +235,7 @@ def _tool(name: str, effect: Effect, binding: HttpBinding | SqlBinding, schema: 
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """One thing that was tried, and whether it ended as it must."""
+    """Check that was run, and whether it passed."""
 
     name: str
     ok: bool
@@ -247,7 +247,7 @@ class Trial(Struct, frozen=True, kw_only=True):
 
 
 class UselessError(Exception):
-    """What should have been possible was refused as well, so that a refusal proves nothing."""
+    """Check without proof: a call that should succeed was refused too."""
 
 
 class Guard(Struct, frozen=True):
@@ -293,7 +293,7 @@ class RefusalChecks(list[RefusalCheck]):
     def add_in_scratch(
         self, name: str, shown: str, *guard: Any, module: str = "", **made: Any
     ) -> Callable[[_Check], _Check]:
-        """The same, in a gateway of its own."""
+        """Add a check that runs in a scratch gateway of its own."""
 
         def added(check: _Check) -> _Check:
             async def make() -> str:

@@ -35,7 +35,7 @@ class PathTemplate:
         self._segments = tuple(tuple(_VARIABLE.split(segment)[::2]) for segment in text.split("/"))
 
     def match(self, path: str) -> Mapping[str, str] | None:
-        """What stands where the variables are; None when the path is another. An earlier variable takes as much as it can."""
+        """Return the values of the path variables; None for another path. An earlier variable takes as much as it can."""
         given = path.split("/")
         if len(given) != len(self._segments):
             return None
@@ -68,7 +68,7 @@ def _between(literals: Sequence[str], text: str) -> list[str] | None:
 
 
 class MediaExample(Struct, frozen=True, kw_only=True):
-    """One form an answer has. `schema` is as written, `None` when there is none; `examples` are the author's, in order."""
+    """Media type of a response. `schema` is as written, `None` if there is none; `examples` are the author's, in order."""
 
     media_type: str
     schema: Any
@@ -76,7 +76,7 @@ class MediaExample(Struct, frozen=True, kw_only=True):
 
 
 class DescribedResponse(Struct, frozen=True, kw_only=True):
-    """One described response. `status` is as written: `200`, `4XX` or `default`. `headers` are schemas as written."""
+    """Response of an operation. `status` is as written: `200`, `4XX` or `default`. `headers` are schemas as written."""
 
     status: str
     media: tuple[MediaExample, ...]
@@ -84,7 +84,7 @@ class DescribedResponse(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """One operation that can be served. `accepts` are the media types its request body may have."""
+    """Operation that the mock can serve. `accepts` are the media types its request body may have."""
 
     operation: Operation
     accepts: tuple[str, ...]

@@ -82,14 +82,14 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*\Z")
 
 
 class Preference(Struct, frozen=True, kw_only=True):
-    """What `Prefer:` asks for (RFC 7240): `code=429`, `example=name`; 0 and "" where it says nothing."""
+    """Parsed `Prefer:` header (RFC 7240): `code=429`, `example=name`; 0 and "" if absent."""
 
     code: int = 0
     example: str = ""
 
 
 class MockResponse(Struct, frozen=True, kw_only=True):
-    """What is sent back. `media_type` is "" where there is no body."""
+    """Response of the mock. `media_type` is "" if there is no body."""
 
     status: int
     media_type: str
@@ -161,7 +161,7 @@ def _choose(endpoint: Endpoint, code: int) -> tuple[int, DescribedResponse] | No
 
 
 def negotiate(offered: tuple[MediaExample, ...], accept: str) -> MediaExample | None:
-    """What an `Accept` header likes best (RFC 9110, section 12.5.1); among equals JSON, then the description's order."""
+    """Return the media type that an `Accept` header prefers (RFC 9110, section 12.5.1); among equals JSON, then the description's order."""
     ranges = [_range(part) for part in accept.split(",") if part.strip()] or [("*/*", 1.0)]
 
     def quality(media_type: str) -> float:

@@ -53,7 +53,7 @@ class MockRequest(Struct, frozen=True, kw_only=True):
 
 
 class RequestFault(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong, and where: `in` is path, query, header, cookie or body."""
+    """Fault of a request and its place: `in` is path, query, header, cookie or body."""
 
     in_: str
     name: str
@@ -64,7 +64,7 @@ class RequestFault(Struct, frozen=True, kw_only=True):
 
 
 def unsupported(endpoint: Endpoint, request: MockRequest) -> bool:
-    """Whether the body is of a media type the operation does not take (RFC 9110, section 15.5.16)."""
+    """Return True if the operation does not accept the media type of the body (RFC 9110, section 15.5.16)."""
     sent = _plain(request.headers.get("content-type", ""))
     if not request.body or not sent or not endpoint.accepts:
         return False

@@ -51,9 +51,9 @@ _YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight ar
 
 
 class Front(Struct, frozen=True, kw_only=True):
-    """What stands in front of the gateway: proxies whose word on client certificates is believed, those whose word on addresses is, and
-    the origin that agents know it by, "" where nobody said it. How long calls are still taken after SIGTERM; None where nobody said it.
-    What it speaks TLS with itself. `origins` are those of the web pages that may use it."""
+    """HTTP settings of the gateway. `certificates`: proxies whose client certificate headers are trusted. `proxies`: those whose client
+    address headers are trusted. `url`: public origin of the gateway, "" if not set. `grace_s`: seconds in which calls are still accepted
+    after SIGTERM, None if not set. `tls`: files for TLS in the gateway itself. `origins`: origins of web pages that may use it."""
 
     certificates: ClientCertificates | None = None
     proxies: Networks = ()
@@ -64,7 +64,7 @@ class Front(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: Settings) -> Front:
-        """As a project has it."""
+        """Return the HTTP settings of a project."""
         return cls(
             certificates=settings.client_certificates,
             proxies=settings.trusted_proxies,
@@ -279,10 +279,10 @@ async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
 
 
 def spare_the_collector() -> None:
-    """What is loaded stays, so the cyclic collector need not look at it again; and it looks at what calls leave less often.
+    """Exclude loaded objects from cyclic garbage collection, and collect young objects less often.
 
-    Without this it takes a tenth of a call. A policy that is replaced later stays in memory once: the first one, which was frozen. What
-    loading left behind in circles, some thousand objects, stays too: to look for them would take a sixth of the start.
+    Without this, garbage collection takes a tenth of a call. The first policy stays in memory when it is replaced, because it is frozen.
+    Unused cycles from loading, some thousand objects, stay too: collecting them would take a sixth of the start-up.
     """
     freeze_objects()
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])

@@ -1,4 +1,4 @@
-"""What the gateway's processes log: lines with time and level, as text for people or as JSON for programs, on standard error."""
+"""Logging of the gateway's processes: lines with time and level, as text for people or JSON for programs, on standard error."""
 
 from __future__ import annotations
 

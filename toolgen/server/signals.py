@@ -17,12 +17,12 @@ SAME_S = 0.25
 
 
 def hears_signals() -> bool:
-    """Whether this is the thread of the process that signals are told to."""
+    """Return True in the thread that receives the signals of the process (the main thread)."""
     return threading.current_thread() is threading.main_thread()
 
 
 class Stop:
-    """Whether the process was told to stop, and whether it was told again."""
+    """Stop request for the process by a signal or another reason, and a repeated one, which cancels an orderly stop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ class Stop:
         self.first: asyncio.Future[str] = self._loop.create_future()
 
     def because(self, reason: str) -> None:
-        """It stops in order, if it does not already."""
+        """Request an orderly stop, if none is requested yet."""
         if not self.first.done():
             self.first.set_result(reason)
 

@@ -39,7 +39,7 @@ def bind_shared(host: str, port: int, count: int) -> list[socket.socket]:
 
 
 def reopen(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """One more listening socket on a port that is shared. Raises `ConfigError`."""
+    """Open another listening socket on a shared port. Raises `ConfigError`."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,7 +96,7 @@ def _why(error: Exception) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
+    """Return True if a host is reachable only from this machine."""
     if host.lower() == "localhost":
         return True
     try:

@@ -165,7 +165,7 @@ class _Workers:
                 self._open(index)
 
     def _close(self, index: int) -> None:
-        """Nobody should be made to wait for a worker that does not come up: without its socket, the others get its connections."""
+        """Close the listening socket of a worker that does not start, so that the other workers get its connections."""
         if sys.platform == "linux":
             self._listeners[index].close()
 
@@ -174,7 +174,7 @@ class _Workers:
             self._listeners[index] = reopen(self._family, self._address)
 
     async def _one(self, index: int) -> int:
-        """One process from its start to its end; its exit code."""
+        """Run a worker process until it ends; return its exit code."""
         listener = self._listeners[index]
         with contextlib.ExitStack() as given:
             commands = given.enter_context(await self._commands.connect()).fileno()
@@ -256,7 +256,7 @@ async def _hear(beats: asyncio.StreamReader, heard: asyncio.Event) -> None:
 
 
 def _same_path() -> tuple[str, ...]:
-    """What keeps a worker from importing out of the current folder where this process would not."""
+    """Return the Python option that stops a worker from importing from the current folder, if this process does not either."""
     here = sys.path[:1] in ([""], [os.getcwd()])
     return () if here else ("-P",)
 

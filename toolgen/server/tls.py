@@ -41,7 +41,8 @@ _Seen = tuple[tuple[int, ...], ...]
 
 
 class ServerCertificate:
-    """What new connections are secured with. Raises `ConfigError` when the files cannot be used; later, the old stay in use instead."""
+    """TLS certificate for new connections. Raises `ConfigError` if the files cannot be used at the start; later, the old certificate stays
+    in use."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -94,7 +95,7 @@ class ServerCertificate:
             _logger.info("the certificate was read again, for new connections")
 
     def _stamp(self) -> _Seen:
-        """What tells one state of the files from another, also where a link to them is turned."""
+        """Return file status values that differ after each change of the files, also if a symbolic link is changed."""
         found: list[tuple[int, ...]] = []
         for path in self._files.paths:
             try:
@@ -171,7 +172,7 @@ def _context(*, asks_for_certificates: bool) -> ssl.SSLContext:
 
 
 class TlsConnection(asyncio.Protocol):
-    """One connection: first its handshake, of which no more than `HANDSHAKES` are under way, then the transport of an `HttpConnection`."""
+    """TLS connection: a handshake, of which at most `HANDSHAKES` run at once, then the transport of an `HttpConnection`."""
 
     __slots__ = (
         "__weakref__",
@@ -210,7 +211,7 @@ class TlsConnection(asyncio.Protocol):
 
     @staticmethod
     def pending(proxies: Any = (), most: int = HANDSHAKES) -> Connections:
-        """What counts handshakes under way."""
+        """Create the counter of handshakes in progress."""
         return Connections(proxies=proxies, most=most, most_per_address=min(most, _HANDSHAKES_PER_ADDRESS), reserve=0)
 
     # What asyncio calls
@@ -314,7 +315,7 @@ class TlsConnection(asyncio.Protocol):
     # What the counting of handshakes and the server call
 
     def expendable(self) -> bool:
-        """Nobody who has shown a credential waits for a handshake."""
+        """Return True: during a handshake no authenticated client waits."""
         return True
 
     def give_way(self) -> None:
@@ -326,30 +327,31 @@ class TlsConnection(asyncio.Protocol):
     # A transport, for HttpConnection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As the socket's transport."""
+        """Return information from the socket's transport."""
         return self._raw.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        """As a transport."""
+        """Return True if the connection is closing."""
         return self._closing or self._raw.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """As a transport."""
+        """Return the size of the socket's write buffer in bytes."""
         return self._raw.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """As a transport."""
+        """Stop reading from the socket."""
         self._paused = True
         self._raw.pause_reading()
 
     def resume_reading(self) -> None:
-        """As a transport. What has come already is handed on in a moment: this is called out of what takes it."""
+        """Resume reading. Data received already is delivered in a later turn of the event loop, because the receiver of the data calls
+        this."""
         self._paused = False
         self._raw.resume_reading()
         asyncio.get_running_loop().call_soon(self._advance)
 
     def write(self, data: bytes) -> None:
-        """As a transport."""
+        """Encrypt and send data."""
         rest = memoryview(data)
         try:
             while rest:
@@ -370,6 +372,6 @@ class TlsConnection(asyncio.Protocol):
         self._raw.close()
 
     def abort(self) -> None:
-        """As a transport."""
+        """Close the connection at once."""
         self._closing = True
         self._raw.abort()

@@ -25,8 +25,8 @@ BEAT = b"."
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told, as JSON in its one argument: which project, on which socket (a descriptor), by which name it is reached, and
-    over which sockets (descriptors) it reaches the commands of MCP servers and what all workers count (None: in Redis)."""
+    """Settings of a worker process, given as JSON in its one argument: the project, the listening socket (a descriptor), the host name, and
+    the sockets (descriptors) to the commands of MCP servers and to the counters shared by all workers (None: in Redis)."""
 
     config: str
     listener: int

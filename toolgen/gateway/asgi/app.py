@@ -66,7 +66,7 @@ _MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the addr
 
 
 class Pages(Protocol):
-    """What people see in a browser, below /console: a front end that knows by a cookie, and not by a credential, who asks."""
+    """Web pages below /console: a front end that identifies users by a cookie, not by a credential."""
 
     async def handle(self, request: Request) -> Answer: ...
 
@@ -282,7 +282,7 @@ class App:
         return Response(body=body, media_type=MEDIA_TYPE)
 
     async def _ready(self, request: Request) -> Response:
-        """Whether calls are taken is for anybody; why not, and what else is wrong, is for those who could call."""
+        """Answer the readiness check. Anybody may read whether calls are accepted; reasons and warnings need a credential."""
         reasons, warnings = self._gateway.operations.ready(), self._gateway.operations.warnings()
         answer: dict[str, object] = {"status": "not ready" if reasons else "ready"}
         if (reasons or warnings) and request.headers.get(b"authorization") is not None:
@@ -293,7 +293,7 @@ class App:
 
 
 class _AsgiExchange:
-    """One request as ASGI brings it, and its answer as ASGI takes it."""
+    """HTTP request and response over ASGI."""
 
     def __init__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
         self._receive = receive

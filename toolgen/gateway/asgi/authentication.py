@@ -276,7 +276,7 @@ class Authentication:
 
 
 class TurnQueue:
-    """One after the other, in the order they came, and with a turn of the event loop for everybody else between two of them."""
+    """Queue that serves waiters in order and lets the event loop run other tasks between two of them."""
 
     def __init__(self, most: int = _MAX_WAITING) -> None:
         self._most = most

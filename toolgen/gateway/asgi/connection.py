@@ -43,7 +43,7 @@ log = logging.getLogger("toolgen.gateway")
 
 
 class _Exchange:
-    """One request of a connection, and its answer."""
+    """HTTP request on a connection, with its response."""
 
     __slots__ = ("_arrived", "_body", "_connection", "begun", "expects", "gone", "head", "more", "request", "task")
 
@@ -266,7 +266,8 @@ class HttpConnection(asyncio.Protocol):
     # What the counting of connections calls
 
     def expendable(self) -> bool:
-        """Whether no answer is awaited on it, but by somebody unknown who does not send a body, or does not take the answer."""
+        """Return True if the connection may be closed for another: no answer is awaited, or its client is unauthenticated and sends no body
+        or does not read the answer."""
         exchange = self._exchange
         if exchange is None or self._lingers or self._transport.is_closing():
             return True

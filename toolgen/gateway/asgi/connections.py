@@ -134,14 +134,14 @@ _ENDING_S = 1.0
 
 
 class CountedConnection(Protocol):
-    """What is counted here. `places` belongs to `Connections`; `proven` says that an accepted credential came over it."""
+    """Connection that counts against limits. `places` belongs to `Connections`; `proven` is True after an accepted credential."""
 
     peer: str
     proven: bool
     places: tuple[_PeerConnections, ...]
 
     def expendable(self) -> bool:
-        """Whether nobody who has shown a credential waits for an answer on it."""
+        """True if no authenticated client waits for an answer on it."""
 
     def give_way(self) -> None:
         """Closes it, with an answer where a request had begun."""
@@ -227,7 +227,7 @@ class Connections:
         return crowded
 
     def rested(self, connection: CountedConnection) -> None:
-        """It has been answered, or is new: from now on it rests."""
+        """Mark a connection as idle: it is new, or its request has been answered."""
         for place in connection.places:
             known, unknown = place.known, place.unknown
             if not connection.proven:
@@ -240,7 +240,7 @@ class Connections:
             known.move_to_end(connection)
 
     def leave(self, connection: CountedConnection) -> None:
-        """It is closed."""
+        """Remove a closed connection."""
         places, connection.places = connection.places, ()
         for place in places:
             place.remove(connection)
@@ -283,7 +283,7 @@ class InFlight:
         return LimitedResource.ADDRESS if count > self._most else None
 
     def leave(self, client: str) -> None:
-        """It is answered."""
+        """Remove an answered request from the count of its client."""
         name = counted_as(client)
         self._counts[name] -= 1
         if not self._counts[name]:
@@ -291,7 +291,7 @@ class InFlight:
 
 
 class HttpServer:
-    """What all connections (`HttpConnection`) share: what answers their requests, how many there may be, and which are open."""
+    """State shared by all connections (`HttpConnection`): the request handlers, the connection limits, and the open connections."""
 
     def __init__(self, handlers: Handlers, connections: Connections) -> None:
         self.handlers = handlers

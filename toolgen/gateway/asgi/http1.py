@@ -55,7 +55,7 @@ class BadRequest(Exception):  # noqa: N818 - what it says of the request, not of
 
 
 class Marker(Enum):
-    """What has no bytes of its own."""
+    """Parser event without bytes."""
 
     END = auto()  # of a request
     MORE = auto()  # is needed before anything can be said
@@ -107,7 +107,7 @@ class RequestReader:
         self.unread = self.unread + data if self.unread else data
 
     def next(self) -> Event:
-        """What comes next. Raises `BadRequest`."""
+        """Return the next parser event. Raises `BadRequest`."""
         if not self._in_body:
             return Marker.MORE if self._last else self._head()
         if self._chunks is not None:
@@ -283,7 +283,7 @@ def _repeated(fields: list[Header]) -> frozenset[bytes]:
 
 
 def _options(fields: list[Header]) -> list[bytes]:
-    """What the Connection headers say, in lower case (RFC 9110, section 7.6.1)."""
+    """Return the options of the Connection headers in lower case (RFC 9110, section 7.6.1)."""
     said = b",".join(value for name, value in fields if name == b"connection")
     return [option.strip() for option in said.lower().split(b",")]
 

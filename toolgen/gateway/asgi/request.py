@@ -139,7 +139,7 @@ Receive: TypeAlias = Callable[[], Awaitable[tuple[bytes, bool] | None]]
 
 
 class LimitedResource(Enum):
-    """What there are too many of."""
+    """Resource that is used up."""
 
     ADDRESS = "this address has too many connections or requests"
     ALL = "there are too many connections"
@@ -359,7 +359,7 @@ def read_path(text: str) -> str:
 
 
 class Handlers(Protocol):
-    """What answers requests (`App.serve`)."""
+    """Request handlers (`App.serve`)."""
 
     async def serve(self, request: Request, send: Send) -> None:
         """Answers one."""
@@ -461,7 +461,7 @@ def refusal(rejected: Rejected) -> Response:
 
 
 def too_crowded(crowded: LimitedResource = LimitedResource.ALL) -> Rejected:
-    """What somebody is told whom there is no room for now."""
+    """Return the rejection for a client while a limit is reached."""
     status, code = (429, "rate_limited") if crowded is LimitedResource.ADDRESS else (503, "overloaded")
     return Rejected(status, code, f"{crowded.value} now", retry_after_s=_CROWDED_S)
 

@@ -77,11 +77,11 @@ class HeldFile:
         self.info = FileInfo(size=len(body), media_type=media_type, sha256=sha256(body).hexdigest())
 
     async def parts(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """As `KeptFile.parts`."""
+        """Yield the bytes in parts, as `KeptFile.parts` does."""
         yield self.body[start:end]
 
     async def read(self, start: int = 0, end: int | None = None) -> bytes:
-        """As `KeptFile.read`."""
+        """Return the bytes, as `KeptFile.read` does."""
         return self.body[start:end]
 
 
@@ -155,7 +155,7 @@ class AnswerFiles:
         return replace(envelope, media=media) if media else envelope
 
     def reference(self, tool: Tool, key: bytes, media_type: str, size: Json) -> dict[str, Json]:
-        """What stands in an answer for a file."""
+        """Return the reference that replaces a file in an answer."""
         uri = uri_of(tool, key)
         return {
             "uri": uri,
@@ -338,7 +338,8 @@ def _named_in(envelope: Envelope) -> Iterator[str]:
 def bound_to(
     governance: CompiledPolicy, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None
 ) -> bytes:
-    """What must be the same when an answer is read on: the caller and whom it acts for, the tool, the policy about them, the arguments."""
+    """Return a digest that must stay equal while an answer is read on: the caller and the user it acts for, the tool, the policy scope, the
+    arguments."""
     about = {
         "parties": parties(principal),
         "tool": [tool.name, tool.digest],

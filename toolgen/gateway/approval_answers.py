@@ -55,7 +55,7 @@ class Answers(WaitingCalls):
         self.grants = None if grants is None else ApprovalGrants(store=grants, log=log, current=current)
 
     def may_answer(self, principal: Principal) -> bool:
-        """Whether a principal may answer for others at all: by its role, and in its own name."""
+        """Return True if a principal may decide about calls of others, which needs a role and no delegation."""
         return may_ever_answer(self.current.governance.policy, principal)
 
     async def answerable(self, principal: Principal) -> tuple[Invocation, ...]:
@@ -144,7 +144,7 @@ class Answers(WaitingCalls):
         return kept
 
     def may_elicit(self, known: Invocation) -> bool:
-        """Whether the person at the caller's own client may answer: no rule names others, or several people."""
+        """Return True if the person at the caller's own client may decide: no rule requires other or several people."""
         return self.current.governance.policy.approval.elicits and elicitable(known.needs)
 
     def shown_to_caller(self, known: Invocation) -> ApprovalView | None:
@@ -290,7 +290,7 @@ class Answers(WaitingCalls):
         return known if grant is None else msgspec.structs.replace(known, grant=grant.id)
 
     def _said(self, known: Invocation, terms: DecisionOptions, *, enough: bool) -> dict[str, object]:
-        """What the record should know of a yes besides: how many agreed, and to what it was changed."""
+        """Return the details of an approval for the audit log: number of votes, and edited arguments."""
         said: dict[str, object] = {}
         if sum(need.quorum for need in known.needs) > 1:
             said |= {"votes": len(known.votes), "enough": enough}
@@ -302,7 +302,7 @@ class Answers(WaitingCalls):
         return said
 
     async def _in_turn(self, known: Invocation, work: Callable[[Invocation], Awaitable[Found | None]]) -> Found | None:
-        """What comes of `work` with the call as it is kept; again for a while where another answer is being taken."""
+        """Run `work` with the stored call. Retry for a while if another answer is being stored."""
         for _ in range(_TRIES):
             now_kept = await self.current_of(known.id)
             if now_kept is None or now_kept.status != "pending":
@@ -325,7 +325,7 @@ class Answers(WaitingCalls):
         await self.log.append(entry | named | shown)
 
     def _concerned(self, principal: Principal, known: Invocation) -> bool:
-        """Whether this call is the principal's own, or made for it, under whichever of its identities."""
+        """Return True if the call was made by or for this principal, under any of its identities."""
         return self.current.governance.identity.concerns(principal.id, parties(of_party(known.principal)))
 
     def stale(self, known: Invocation, now: float) -> str:

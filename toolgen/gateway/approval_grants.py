@@ -36,7 +36,7 @@ _logger = logging.getLogger(__name__)
 
 
 def remembered(wish: GrantRequest, known: Invocation, policy: Policy) -> Remember | Error:
-    """What an approver wants remembered, as the policy bounds it, or why it does not let it."""
+    """Return the grant that an approver requests within the bounds of the policy, or an error if the policy does not allow it."""
     bounds = policy.approval.remember
     if bounds is None:
         message, suggestion = "the policy lets an answer count for one call alone", "approvals.remember allows more"
@@ -58,7 +58,7 @@ def remembered(wish: GrantRequest, known: Invocation, policy: Policy) -> Remembe
 
 
 class ApprovalGrants:
-    """What approvers allowed in advance. `current` has the policy as it is now: a grant ends with what it was given under."""
+    """Approvals given in advance (call grants). `current` is the policy in force: a grant ends when the policy it depends on changes."""
 
     def __init__(self, *, store: Grants[CallGrant], log: AuditLog, current: CurrentPolicy) -> None:
         self.store = store
@@ -67,7 +67,7 @@ class ApprovalGrants:
         self._counting = asyncio.Lock()  # so that calls of one process do not race each other
 
     async def give(self, known: Invocation, call: Call, terms: Remember) -> CallGrant | None:
-        """What an approved call brings besides; None where too few agreed on the same terms, or too many grants are in force.
+        """Create the grant of an approved call; None if too few people agreed on the same terms, or too many grants are in force.
 
         Raises `AuditError` and `StateError`.
         """
@@ -102,9 +102,9 @@ class ApprovalGrants:
         return None
 
     async def use(self, question: Question) -> bool:
-        """Whether a grant covers a call: then one more is counted, and on record. Raises `AuditError`.
+        """Return True if a grant covers a call; the use is counted and written to the audit log. Raises `AuditError`.
 
-        Where grants cannot be read nothing is granted, and people are asked as ever.
+        If grants cannot be read, no grant applies and approval is asked for.
         """
         try:
             used = await self._found(question)
@@ -154,7 +154,7 @@ class ApprovalGrants:
         )
 
     def _stands(self, grant: CallGrant) -> bool:
-        """Whether policy, tool and principal are what they were when it was given."""
+        """Return True if policy, tool and principal are unchanged since the grant was given."""
         governance, asked = self._current.governance, of_party(grant.principal)
         found, tool = governance.identity.current(asked, grant.created), governance.tool(grant.tool)
         if found is None or tool is None or governance.policy.approval.remember is None:
@@ -163,7 +163,7 @@ class ApprovalGrants:
         return scope_digest(principal, tool, governance.concern(principal, tool)) == grant.scope
 
     async def listed(self, principal: Principal | None) -> tuple[CallGrant, ...]:
-        """Those in force that a principal may end; with None all of them. What does not stand any more is left out."""
+        """Return the valid grants that a principal may end; with None all valid ones."""
         found = await self.store.all()
         return tuple(one for one in found if self._stands(one) and (principal is None or self._may_end(principal, one)))
 
@@ -205,7 +205,7 @@ class ApprovalGrants:
         return await self.store.replace(known, ended)
 
     async def _record(self, grant: CallGrant, event: str, *, by: str, status: str, code: str = "") -> None:
-        """What the record says of a grant that begins (`grant`) or ends before its time (`grant_end`)."""
+        """Write to the audit log that a grant begins (`grant`) or ends early (`grant_end`)."""
         entry = {
             "event": event,
             "call_id": grant.call_id,

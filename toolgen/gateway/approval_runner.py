@@ -44,10 +44,10 @@ CarryOut = Callable[[CompiledPolicy, Call, CallContext], Awaitable[Envelope]]
 
 
 class Runner:
-    """One worker's part in the calls that all workers share. Claiming a call makes it this worker's, and happens once.
+    """Worker task that executes calls shared by all workers. A call is claimed by one worker, once.
 
-    A claimed call whose worker died is never carried out again: nobody knows how far it came, and it ends `outcome_unknown`. `watch` says
-    whether a lease that lapsed means that. `lost` is told, once a gateway, when the store turns out to have lost something.
+    A claimed call is never executed again if its worker died: its progress is unknown, so it ends with `outcome_unknown`. `watch` says
+    whether an expired lease means a dead worker. `lost` is called, once per gateway, if the store has lost data.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ def _kept(known: Invocation, call: Call, trail: CallContext, governance: Compile
 
 
 def _of_the_same_files(call: Call, before: JsonObject) -> bool:
-    """Whether each file is one of those before, by what was found out about them: nobody has looked at another one."""
+    """Return True if each file was among those of the original call, compared by their known properties: other files were not inspected."""
     schema = call.tool.input_schema
     known = [_file(file) for _, file in file_places(schema, before)]
     return all(_file(file) in known for _, file in file_places(schema, call.arguments))
@@ -125,7 +125,7 @@ def _together(before: Sequence[str], trail: CallContext) -> tuple[str, ...]:
 
 
 def _strictest(needs: Sequence[Requirement]) -> tuple[Requirement, ...]:
-    """What was wanted for the call as it was asked for, and what is for the one that it becomes."""
+    """Return the strictest requirements of the original call and of the edited one, by role."""
     found: dict[tuple[str, ...], Requirement] = {}
     for need in needs:
         known = found.get(need.roles)

@@ -103,7 +103,7 @@ class Approvals(Answers):
         return Pending(error=self._asked(invocation))
 
     def _asked(self, known: Invocation) -> Error:
-        """What the caller is told while people are asked: who has to agree, and where the policy says that to ask; never how one agrees."""
+        """Return the error of a waiting call: who has to agree and, if the policy has it, where; never how to agree."""
         several = len(known.needs) > 1 or any(need.quorum > 1 for need in known.needs)
         where = self.current.governance.policy.approval.text
         return Error(
@@ -114,7 +114,7 @@ class Approvals(Answers):
         )
 
     async def granted(self, question: Question) -> bool:
-        """Whether a grant covers the call: then it was counted, and is on record. Raises `AuditError`."""
+        """Return True if a grant covers the call; the use is counted and written to the audit log. Raises `AuditError`."""
         return self.grants is not None and await self.grants.use(question)
 
     async def step(self, known: Invocation, now: float) -> None:

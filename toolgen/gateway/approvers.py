@@ -23,7 +23,7 @@ __all__ = [
 
 
 def answerable(policy: Policy, involved: Collection[str], needs: Sequence[Requirement]) -> bool:
-    """Whether enough people of a policy could answer for a call of these parties: principals of its own, or users of an issuer."""
+    """Return True if the policy has enough people to decide about a call of these parties: its principals, or users of an issuer."""
     return all(_enough(policy, involved, need) for need in needs)
 
 
@@ -69,7 +69,7 @@ def _left(policy: Policy, vote: ApprovalVote) -> tuple[str, ...]:
 
 
 def met(needs: Sequence[Requirement], votes: Sequence[ApprovalVote], others: frozenset[str]) -> bool:
-    """Whether enough distinct people agreed, for each of the needs, with its roles or those of `others`, to whom it was escalated."""
+    """Return True if enough distinct people agreed to each requirement, with its roles or with the escalation roles `others`."""
     return all(len(_for(need, others, votes)) >= need.quorum for need in needs)
 
 
@@ -86,5 +86,5 @@ def in_words(needs: Sequence[Requirement]) -> str:
 
 
 def may_ever_answer(policy: Policy, principal: Principal) -> bool:
-    """Whether a principal may answer for others at all: by its role, and in its own name."""
+    """Return True if a principal may decide about calls of others, which needs a role and no delegation."""
     return principal.on_behalf_of is None and not roles_that_answer(policy).isdisjoint(principal.roles)

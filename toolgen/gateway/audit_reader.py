@@ -27,11 +27,11 @@ class Review(Struct, frozen=True, kw_only=True):
 
 
 class AuditRecords(Protocol):
-    """What front ends read the record by. All of it takes a disk's time, so it belongs into a thread. Raises `AuditError`."""
+    """Audit log queries for front ends. All of them read the disk, so run them in a thread. Raises `AuditError`."""
 
     @property
     def filler(self) -> Filler:
-        """What brings the index up to date."""
+        """Updater of the index."""
 
     def entries(self, wanted: RecordFilter, limit: int, after: Cursor | None = None) -> Review:
         """Entries, newest first. Raises `ConfigError` for a cursor of another listing."""

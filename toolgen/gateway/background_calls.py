@@ -43,9 +43,9 @@ _logger = logging.getLogger(__name__)
 
 
 class BackgroundCalls:
-    """One worker's calls that were left. `waiting` is where calls of all workers are kept.
+    """Calls of a worker that run without their caller. `waiting` stores the calls of all workers.
 
-    `pending_after_s` is how long a caller waits who said nothing about it; None for as long as it takes.
+    `pending_after_s` is how long a caller waits that sets no time; None for until the call ends.
     """
 
     def __init__(self, waiting: WaitingCalls, pending_after_s: float | None = None) -> None:
@@ -99,8 +99,8 @@ class BackgroundCalls:
     async def left_after(
         self, making: Coroutine[Any, Any, Envelope], *, wait: float, presence: CallerConnection
     ) -> Envelope:
-        """As `call`; but where too many go on already this call is made all the same, and its caller waits for its end, as one does with
-        an infinite `wait`. What changes something is kept too if its caller leaves it: it finds the call by making an equal one."""
+        """Run a call as `call` does. If too many calls run in the background, the call is made all the same and its caller waits for its
+        end, as with an infinite `wait`. A call that changes something is also kept if its caller disconnects; an equal call finds it."""
         begun = presence.begun = asyncio.get_running_loop().create_future()
         presence.alone, presence.pends = True, (wait if wait < math.inf else None)
         if presence.line is None:
@@ -283,7 +283,7 @@ class BackgroundCalls:
             await self._waiting.store.renew(list(self._waiting.left), now + LEASE_S, unless_due=now)
 
     async def took(self, known: Invocation, now: float) -> bool:
-        """Whether a call that somebody has to look at runs here; it is ended where its caller called it off, at whichever worker."""
+        """Return True if a call due for recovery runs in this worker. The call is ended if its caller cancelled it, at any worker."""
         presence = self._running.get(known.id)
         if presence is None:
             return False
@@ -318,7 +318,7 @@ class BackgroundCalls:
 
 
 def _asks(presence: CallerConnection) -> bool:
-    """Whether a call is ending because it has a question, and is to be made again with the answer."""
+    """Return True if a call is ending because it has a question, and will be made again with the answer."""
     return isinstance(presence.line, CallReports) and presence.line.ending
 
 

@@ -54,7 +54,7 @@ class _Key(msgspec.Struct, frozen=True):
 
 
 class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds: files with their SHA-256, and the private keys that it names and does not hold."""
+    """Contents of a backup: files with their SHA-256, and the private keys that it names but does not contain."""
 
     format: str
     time: str

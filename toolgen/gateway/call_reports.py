@@ -1,4 +1,4 @@
-"""What a call says while it runs, for those who follow it or come back for it."""
+"""Progress and partial answers of a running call, for clients that follow it or return for it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _IN_ANSWER = "the whole answer says where it is read"
 
 
 class CallReports:
-    """What a call says while it runs: how far it has come, and pieces of its answer. `told` hears of each change, with the id of the
-    call, and `news` says that there was one since it was set back.
+    """Progress and partial answers of a running call. `told` is called on each change with the id of the call; `news` is True if there was
+    a change since it was reset.
 
-    `kept` says whether the call goes on without its caller, once that is decided. `ending`: it ends, to be made again with an answer.
+    `kept` is True if the call continues without its caller, once that is decided. `ending`: the call ends and will be made again with an
+    answer.
     """
 
     __slots__ = ("_decided", "_presence", "_size", "count", "ending", "kept", "news", "parts", "progressed", "told")
@@ -58,7 +59,7 @@ class CallReports:
         return True
 
     def left(self) -> bool:
-        """Whether its caller called it off, or left it before it was kept."""
+        """Return True if the caller cancelled the call, or disconnected before the call was kept."""
         return self._presence.left()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
@@ -113,7 +114,7 @@ class CallReports:
         self._decided = True
 
     async def decided(self) -> bool:
-        """Whether the call goes on without its caller, as soon as that is known."""
+        """Wait for the decision; return True if the call continues without its caller."""
         if self._decided is False:
             self._decided = asyncio.get_running_loop().create_future()
         if isinstance(decided := self._decided, asyncio.Future):

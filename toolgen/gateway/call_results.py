@@ -95,7 +95,7 @@ class CallResults:
         return known[1]
 
     async def answer(self, arguments: JsonObject, caller: Principal, presence: CallerConnection | None) -> Envelope:
-        """What the tool answers. Raises nothing."""
+        """Answer a call of `get_call_result`. Never raises."""
         fault = excess(arguments)
         given: JsonObject = {} if fault else repair(_INPUT, arguments).arguments
         if faults := (fault,) if fault else self._validator.faults(given):

@@ -89,7 +89,7 @@ class Callers:
 
     @property
     def has_credentials(self) -> bool:
-        """Whether anybody at all could authenticate."""
+        """True if any principal could authenticate."""
         return self._current.governance.identity.has_credentials
 
     @property
@@ -99,7 +99,7 @@ class Callers:
 
     @property
     def providers(self) -> tuple[TokenRule, ...]:
-        """What a token must be, of each identity provider whose users are principals."""
+        """Token rules of each identity provider whose users are principals."""
         return self._current.governance.identity.issuers
 
     @property
@@ -139,11 +139,11 @@ class Callers:
     def named(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
-        """As `Gateway.principal`."""
+        """Return a principal, as `Gateway.principal` does."""
         return self._current.governance.identity.named(name, on_behalf_of, claims=claims, user_claims=user_claims)
 
     def current(self, principal: Principal) -> Principal | None:
-        """The same principal as the policy in force has it, or None when that has it no more: for those who keep one for long."""
+        """Return the principal as defined by the policy in force, or None if it is gone. For code that keeps a principal for long."""
         governance = self._current.governance
         return principal if principal.under is governance.identity.mark else governance.current(principal)
 
@@ -158,7 +158,7 @@ class Callers:
         return replace(principal, toolsets=principal.toolsets | {toolset})
 
     def may_review(self, principal: Principal) -> bool:
-        """Whether this principal may read the audit."""
+        """Return True if this principal may read the audit log."""
         return principal.on_behalf_of is None and REVIEWER in principal.roles
 
     async def note_refusal(self, code: str, client: str) -> None:
@@ -180,7 +180,7 @@ class Callers:
 
 
 class CallRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller wants called, once the caller is known."""
+    """Tool call of a known caller."""
 
     name: str
     arguments: JsonObject
@@ -219,14 +219,14 @@ class Calls:
 
     @property
     def seal(self) -> Seal:
-        """What is given to clients to bring back is sealed with it, in every worker alike. Raises `StateError`."""
+        """Seal for state that clients store and send back; equal in every worker. Raises `StateError`."""
         if self._seal is None:
             self._seal = self._make_seal()
         return self._seal
 
     @property
     def elicits(self) -> bool:
-        """Whether a person at a caller's own client may agree to its calls."""
+        """True if a person at a caller's own client may approve its calls."""
         return self._current.governance.policy.approval.elicits
 
     async def changed(self) -> None:
@@ -238,7 +238,8 @@ class Calls:
         return self._current.governance.catalog(principal, session)
 
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
-        """What this principal is listed: its catalog, or where that is too long, the tools that search it. The same object, as above."""
+        """Return the tools listed to a principal: its catalog, or the search tools in place of a long one. The object is the same until the
+        catalog changes."""
         catalog = self.catalog(principal, session)
         offered = self._discovery.offered(catalog)
         return self._results.listed(offered, lambda: self._may_wait(principal, catalog))
@@ -256,7 +257,7 @@ class Calls:
     def pending_after(
         self, principal: Principal, name: str, arguments: JsonObject, session: str | None = None
     ) -> float | None:
-        """As the protocol has it."""
+        """Return the seconds after which a call that its caller awaits becomes pending, as `SupportsToolCalls.pending_after` has it."""
         governance, after = self._current.governance, self._pending_after_s
         tool = governance.tools.get(name)
         if governance.access.bounds_waiting and isinstance(caller := governance.by_now(principal), Principal):
@@ -296,10 +297,10 @@ class Calls:
         idempotency_key: str = "",
         presence: CallerConnection | None = None,
     ) -> Envelope:
-        """One call, through every stage. Never raises. A write runs to its end if its caller goes away; a read is ended then.
+        """Run a call through all pipeline stages. Never raises. If the caller disconnects, a write runs to its end and a read is ended.
 
-        `session` is the conversation that the caller named, whose turns are counted. Where it named none, rules about earlier calls go by
-        the transport's own `connection`, which may be as long as the agent lives.
+        `session` is the conversation that the caller named, whose turns are counted. Without one, rules about earlier calls use the
+        transport's own `connection`, which can last as long as the agent.
         """
         governance = self._current.governance  # the same to the end, also when another is put in force meanwhile
         if fault := no_ids(
@@ -343,7 +344,7 @@ class Calls:
             return await self.carry_out(governance, call, trail, reading)
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
-        """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
+        """Return the request that the call would send, with secrets masked, after all guards. Sends, counts and records nothing."""
         governance = self._current.governance
         caller = governance.by_now(principal)
         if caller is None:
@@ -407,7 +408,7 @@ class Calls:
     async def own(
         self, governance: CompiledPolicy, asked: CallRequest, session: str, presence: CallerConnection | None = None
     ) -> Envelope:
-        """What the gateway's own tool answers: `read_file`, or `get_call_result`, which is no call itself and leaves no record."""
+        """Answer a call of the gateway's own tools: `read_file`, or `get_call_result`, which is not a call itself and is not recorded."""
         if asked.name == GET_CALL_RESULT:
             found = await self._results.answer(asked.arguments, asked.principal, presence)
             return await self._answering.files.with_media(governance, asked.principal, found)
@@ -422,7 +423,7 @@ class Calls:
         *,
         last: bool = False,
     ) -> Coroutine[Any, Any, Envelope]:
-        """One call to its end, and where it failed its fallback's; `last` has none."""
+        """Execute a call, and its fallback if it fails; with `last` there is no fallback."""
         mask = governance.masking(call)
         carried = self._carried(governance, call, trail or CallContext(), reading, last=last, mask=mask)
         return carried if mask is None else _within(mask, carried)
@@ -477,7 +478,7 @@ class Calls:
         return instead if self.fallbacks.better(instead) else envelope
 
     async def dry_run(self, governance: CompiledPolicy, call: Call) -> Envelope:
-        """What `carry_out` would send, after every guard has had its say. Sends, counts and records nothing."""
+        """Return the request that `carry_out` would send, after all guards. Sends, counts and records nothing."""
         started = self._clock.monotonic()
         result = await self._guided(governance, call, await governance.would_send(call, CallContext()))
         return enveloped(call, result, CallContext(), (self._clock.monotonic() - started) * 1000)

@@ -27,7 +27,7 @@ Change = Callable[[Invocation], Invocation | None]
 
 
 class CallerQuestions:
-    """What calls that are kept in `calls` ask the callers that come back for them."""
+    """Questions of the calls stored in `calls` to callers that return for them."""
 
     def __init__(self, calls: WaitingCalls) -> None:
         self._calls = calls

@@ -41,13 +41,13 @@ _State = tuple[State, State, bool]
 
 
 class Follower(Protocol):
-    """What has to know the catalog in force."""
+    """Object that needs the catalog in force."""
 
     manifest: Manifest
 
 
 class Observers(Struct, frozen=True):
-    """What changes with the catalog: calls and what is made of their answers, and `others`, which only have to know it."""
+    """Objects that change with the catalog: calls, answer shaping, and `others`, which only store it."""
 
     running: InFlightCalls
     calls: Calls
@@ -81,7 +81,7 @@ class CatalogReloader:
         self._watching = background.start("watching the catalog", self._watch)
 
     async def stop(self) -> None:
-        """What is in force stays so."""
+        """Stop watching; the catalog in force stays."""
         if self._watching is not None:
             await cancel(self._watching)
         if self._closing:
@@ -101,7 +101,7 @@ class CatalogReloader:
         return self._policies.runtime.manifest
 
     def policy_state(self) -> object:
-        """What is another object, by value, once the policy may fit what it did not fit before."""
+        """Return a value that changes when the policy may have become compatible with a new catalog."""
         return state_of(self._policies.runtime.settings.policies), self._policies.loaded
 
     async def change(self, overlay: Overlay, begin: Callable[[Manifest, Manifest], Awaitable[None]]) -> None:
@@ -203,7 +203,7 @@ class CatalogReloader:
             last = state
 
     def _concerns(self, known: _State, state: _State) -> bool:
-        """Whether another catalog may come into force: one was built, or the policy that kept it from being changed, or settled."""
+        """Return True if another catalog may come into force: one was built, or the policy that prevented it was changed or is settled."""
         return state[0] != known[0] or (bool(self.unread) and state != known)
 
 

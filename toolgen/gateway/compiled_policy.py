@@ -1,4 +1,4 @@
-"""One policy in force: everything that is made of it, and replaced whole when its files change."""
+"""Policy in force with everything compiled from it, replaced as a whole when its files change."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class CurrentPolicy:
         await self._changes.wait()
 
     def permit(self, destination: Destination, source: str = "") -> Verdict:
-        """Whether the policy in force opens an address on behalf of a source; asked before every connection."""
+        """Return the verdict of the policy in force about a connection to an address for a source; called before every connection."""
         return self.governance.permit(destination, source)
 
     def operation_of(self, tool: Tool) -> str:
@@ -114,16 +114,16 @@ class CurrentPolicy:
         return self.governance.graph_of(tool)
 
     def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
-        """What the policy in force gives a caller to show at a source, in place of the source's own credentials."""
+        """Return the credentials that the policy in force assigns to a caller at a source, in place of the source's own."""
         entries = self.governance.policy.assignments
         return assigned(entries, source, principal) if entries else None
 
 
 class GatewayDependencies(Struct, frozen=True, kw_only=True):
-    """What outlives a policy: the project, its log and executors, and everything that is counted. `current` is the policy by now.
+    """Objects that outlive a policy: the project, its log and executors, and all counters. `current` is the policy in force.
 
-    `read_policy` reads it from its files, about the tools in force (`manifest`) and those removed at run time (`known` has both), and
-    `without_revoked` what they revoke alone.
+    `read_policy` reads the policy from its files, for the tools in force (`manifest`) and those removed at run time (`known` has both).
+    `without_revoked` reads only the revocations.
     """
 
     settings: Settings
@@ -156,10 +156,10 @@ class GatewayDependencies(Struct, frozen=True, kw_only=True):
 
 
 class CompiledPolicy:
-    """What a policy says, compiled. A call that began under it ends under it, whatever replaces it meanwhile.
+    """Compiled policy. A call that began under it ends under it, even if the policy is replaced meanwhile.
 
-    `edited` is an edit of the policy that has still to come into force: with it, the policy is in force as `narrowed` makes it, and rules,
-    SQL and addresses are asked of both. `before` is what this replaces: rules and keys that are in both are not compiled again.
+    `edited` is an edit of the policy that is not yet in force: until then the policy is narrowed to both (`narrowed`), and rules, SQL and
+    addresses are checked against both. `before` is the policy that this one replaces: rules and keys in both are not compiled again.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class CompiledPolicy:
         return closed(name, entry)
 
     def _advice(self, principal: Principal, name: str) -> str:
-        """What to do about a refusal by the rules, for a principal who is told of closed tools; "" for any other."""
+        """Return the advice for a call that the rules refuse, if the principal may know of closed tools; "" otherwise."""
         entry = disclosed(self.policy.disclosures, principal, name)
         return "" if entry is None else not_open(entry)
 
@@ -282,7 +282,7 @@ class CompiledPolicy:
         return None if tool is None else self.access.pending_after(principal, tool)
 
     def current(self, principal: Principal) -> Principal | None:
-        """The same principal as this policy has it, or None when it has it no more."""
+        """Return the principal as defined by this policy, or None if it is gone."""
         found = self.identity.current(principal)
         return None if found is None else replace(found, toolsets=principal.toolsets)
 
@@ -421,7 +421,7 @@ class CompiledPolicy:
         return None if self._stands(call) else Error(code="expired", message=STALE, rule="current")
 
     def _stands(self, call: Call) -> bool:
-        """Whether the policy in force says of this call what this one does, and still knows its caller."""
+        """Return True if the policy in force treats this call as this policy does, and still knows its caller."""
         now = self._current.governance
         if now is self:
             return True
@@ -444,7 +444,7 @@ class CompiledPolicy:
         return judgement.verdict
 
     def _answerable(self, principal: Principal, needs: Sequence[Requirement]) -> bool:
-        """Whether enough people could answer for a call of this principal's: of the policy's own, or users of an issuer."""
+        """Return True if enough people can decide about a call of this principal: principals of the policy, or users of an issuer."""
         return answerable(self.policy, parties(principal), needs)
 
     def _made_access(self, tools: Mapping[str, Tool], before: Access | None) -> Access:

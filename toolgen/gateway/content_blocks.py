@@ -48,7 +48,8 @@ def own_data(envelope: Envelope) -> Json:
 
 
 def said_beside(envelope: Envelope) -> str:
-    """What agents are given of a success beside its own data, as text: notes, and what other blocks hold. "" for nothing."""
+    """Return the text that agents get besides the data of a successful call: notes, and the content of other blocks. "" if there is
+    none."""
     said = list(notes_of(envelope))
     if envelope.content is not None:
         said += texts_beside(envelope.content)
@@ -78,7 +79,7 @@ def text_block(block: Block) -> str:
 
 
 def is_picture(data: Json) -> bool:
-    """Whether data is a file that holds a picture which models read."""
+    """Return True if the data is a file with an image in a format that models read."""
     if not isinstance(data, (dict, Mapping)) or data.get("media_type") is None:
         return False
     body = file_bytes(data)
@@ -107,7 +108,7 @@ def _bridged(content: Json, media: Mapping[str, Json] | None = None, *, links: b
 
 
 def _link_text(link: Mapping[str, Json]) -> str:
-    """What a link of an MCP server leads to, and how it is read through the gateway."""
+    """Return the text for a resource link of an MCP server, with how to read it through the gateway."""
     words = dict.fromkeys(str(link[key]) for key in ("name", "title", "description") if link.get(key))
     size = f"{link['size']} bytes" if "size" in link else ""
     about = ", ".join(filter(None, (str(link.get("mimeType", "")), size)))

@@ -1,4 +1,4 @@
-"""What a device answers, a JSON-RPC 2.0 response, and what becomes of it for the caller of the tool."""
+"""Answers of devices (JSON-RPC 2.0 responses) and the results made from them for the caller of the tool."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _legible(value: Any) -> Any:
 
 
 def faults(binding: DeviceBinding, answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is wrong with a result, by the tool's schema of it; nothing is with an error."""
+    """Return the faults of a result by the tool's result schema; an error has none."""
     if "result" not in answer or binding.result is None:
         return ()
     validator = _validator(canonical(binding.result))

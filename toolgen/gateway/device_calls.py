@@ -103,8 +103,8 @@ class DeviceCalls:
         return None if added else _CROWDED
 
     async def _goes_on(self, call_id: str, kept: dict[str, Any]) -> bool:
-        """Whether an approved call waits for the device from now on; its worker may have renewed its hold on it meanwhile. One of which the
-        store did not say whether it does is said to wait: otherwise it is taken for lost a lease later."""
+        """Let an approved call wait for the device; return True if it does. Its worker may have renewed its lease meanwhile. If the store
+        did not confirm the change, the call is treated as waiting: otherwise it would count as lost when the lease expires."""
         unconfirmed = False
         for _ in range(_TRIES):
             try:
@@ -123,7 +123,7 @@ class DeviceCalls:
         return unconfirmed
 
     async def requests(self, device: Principal) -> tuple[Invocation, ...]:
-        """What this device is asked now, the oldest first: nothing that is paused, or that the policy says something else of by now."""
+        """Return the requests for this device, oldest first, without paused calls and calls that the current policy treats differently."""
         if device.on_behalf_of is not None:
             return ()
         found = await self._store.waiting("device", (device.id,))
@@ -351,7 +351,7 @@ def _waits(known: Invocation, device: Principal) -> bool:
 
 
 def _why_late(known: Invocation) -> Error:
-    """What a device is told that answers for a call that does not wait for it any more."""
+    """Return the error for a device that answers a call which no longer waits for it."""
     error = (known.envelope or {}).get("error") or {}
     withdrawn = known.answer is None and error.get("code") in {"expired", "cancelled"}
     return _LATE if withdrawn else _TWICE

@@ -108,7 +108,7 @@ def check_time(certificate: Certificate, now: float) -> None:
 
 
 def shown(certificate: Certificate) -> ShownCertificate:
-    """What it can be revoked by. A name that cannot be written is "", and fits no revocation that says one."""
+    """Return the values by which a certificate can be revoked. A name that cannot be written is "" and matches no revocation by name."""
     names = []
     for name in (certificate.subject, certificate.issuer):
         try:

@@ -93,7 +93,7 @@ class KeySets:
         return key
 
     async def _refresh(self, location: str, known: _Known) -> None:
-        """One fetch at a time, and one in `RETRY_S`; everybody waits for the same."""
+        """Fetch the keys: one fetch at a time, at most one in `RETRY_S` seconds. All callers wait for the same fetch."""
         if known.task is None:
             if self._clock.monotonic() - known.tried < RETRY_S:
                 return

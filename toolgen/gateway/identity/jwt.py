@@ -29,7 +29,8 @@ __all__ = [
 
 
 class DisclosedReason(Enum):
-    """What the sender of a credential may know of it. That one was good once is worth knowing to a person who found it somewhere."""
+    """Reason of a refusal that the sender of a credential may know. Whether a credential was once valid is not disclosed, because somebody
+    who found it could use that."""
 
     NOTHING = auto()
     UNAVAILABLE = auto()  # it could not be checked now, whether it is good or not

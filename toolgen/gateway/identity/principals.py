@@ -105,7 +105,7 @@ class Identity:
 
     @property
     def has_credentials(self) -> bool:
-        """Whether any principal could prove who it is."""
+        """True if any principal could authenticate."""
         keys = any(not self._is_gone(one) for one in self._owned.values())
         return keys or bool(self._rules) or any(entry.certificate for entry in self._entries.values())
 
@@ -116,7 +116,7 @@ class Identity:
 
     @property
     def issuers(self) -> tuple[TokenRule, ...]:
-        """What a token must be, of each identity provider whose users are principals."""
+        """Token rules of each identity provider whose users are principals."""
         return tuple(entry.token for entry in self._issuers.values())
 
     def used_keys(self) -> set[str]:
@@ -224,7 +224,7 @@ class Identity:
         return found, expires
 
     def _revoked(self, principal: Principal, claims: Claims) -> bool:
-        """Whether a token with these claims, which leads to this principal, was taken back."""
+        """Return True if a token of this principal with these claims is revoked."""
         if any(revocation.covers(claims) for revocation in self._revocations):
             return True
         return self._ended(principal.id, claims.get("iat"))
@@ -304,7 +304,7 @@ class Identity:
         return None if user is None else self.acting_for(found, user)
 
     def _standing(self, principal: Principal, since: float | None) -> Principal | None:
-        """One party as this policy has it, or None."""
+        """Return a party as defined by this policy, or None if it is gone or revoked."""
         if principal.proof is not None and not self._holds(principal.id, principal.proof):
             return None
         try:
@@ -332,7 +332,7 @@ class Identity:
         return self._bearer(origin.issuer, claims_again(origin, users), sign_in=origin.sign_in)
 
     def _holds(self, name: str, proof: CredentialProof) -> bool:
-        """Whether nothing that this principal proved itself with was taken back."""
+        """Return True if the credential that a principal authenticated with is still valid."""
         if proof.key:
             known = self._by_key(bytes.fromhex(proof.key))
             return known is not None and known[0].id == name
@@ -354,8 +354,7 @@ class Identity:
         return not (self._ended(name, proof.issued) or any(item.covers(claims) for item in self._revocations))
 
     def concerns(self, name: str, parties: Iterable[str]) -> bool:
-        """Whether a principal is one of the parties of a call, under whichever of its names: who has the same issuer and subject as one of
-        them is the same person."""
+        """Return True if a principal is a party of a call, under any of its names: equal issuer and subject mean the same person."""
         named, who = tuple(parties), self._person(name)
         return name in named or (who is not None and any(self._person(one) == who for one in named))
 

@@ -1,4 +1,4 @@
-"""What the claims of a verified token say: whether it is meant for what it is shown for, and what it can be revoked by."""
+"""Claims of a verified token: check that the token is meant for its use, and derive the values by which it can be revoked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["accepts", "proof_of"]
 
 
 def accepts(rule: TokenRule, claims: Mapping[str, Any], *, sign_in: bool) -> bool:
-    """Whether a token is meant for what it is shown for. Raises `RefusedTokenError` for one that lacks a scope."""
+    """Return True if a token is meant for its use (audience). Raises `RefusedTokenError` if it lacks a scope."""
     if not audience_fits(rule.sign_in if sign_in else rule.audience, claims):
         return False
     # An id token is for its client alone, which was given no scope of ours by it.
@@ -23,7 +23,7 @@ def accepts(rule: TokenRule, claims: Mapping[str, Any], *, sign_in: bool) -> boo
 
 
 def proof_of(claims: Mapping[str, Any]) -> CredentialProof:
-    """What a verified token can be revoked by."""
+    """Return the values by which a verified token can be revoked."""
     issued, jwt_id = claims.get("iat"), claims.get("jti")
     return CredentialProof(
         issuer=str(claims.get("iss", "")),

@@ -55,7 +55,8 @@ _MAX_ROOTS = 100
 
 
 def capabilities_of(given: object) -> frozenset[str]:
-    """What a client that declares these capabilities can be asked for. Elicitation is asked by forms, not by URLs."""
+    """Return the request kinds that a client with these capabilities supports. Elicitation counts if it supports forms; URLs are not
+    used."""
     if not given or not isinstance(given, Mapping):
         return NO_LINE
     found = {name for name in ASKED_WITH.values() if isinstance(given.get(name), Mapping)}
@@ -90,7 +91,7 @@ class PendingReplies:
 
 
 class _McpChannel(Struct, kw_only=True):
-    """What both eras share. `token` is what the client wants to be told its progress by, None where it does not."""
+    """Client channel common to both protocol styles. `token` is the client's progress token, None if it wants no progress."""
 
     presence: CallerConnection
     capabilities: frozenset[str]
@@ -100,15 +101,15 @@ class _McpChannel(Struct, kw_only=True):
 
     @property
     def listens(self) -> bool:
-        """Whether the client asked to be told the progress of this call."""
+        """True if the client asked for the progress of this call."""
         return self.token is not None and self.send is not None
 
     def left(self) -> bool:
-        """Whether nobody waits any more."""
+        """Return True if the client disconnected or cancelled."""
         return self.presence.left()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """One notification. Progress only grows (2025-06-18, basic/utilities/progress), so what does not is not said."""
+        """Send a progress notification. A value that does not grow is not sent (2025-06-18, basic/utilities/progress)."""
         if self.token is None or self.send is None or not done > self._told:
             return
         self._told = done
@@ -189,7 +190,7 @@ def _local_path(uri: str) -> Path | None:
 
 
 def answers_question(method: str, params: JsonObject, answer: Mapping[str, Any]) -> bool:
-    """Whether an answer has the shape of one to this question."""
+    """Return True if the answer has the right shape for the question."""
     if method != "elicitation/create":
         return bool(answer)
     action = answer.get("action")
@@ -228,7 +229,7 @@ class TaskLine(CallReports):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Those of the client."""
+        """Capabilities of the client."""
         return self._capabilities
 
     def progress(self, done: float, total: float | None, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What MCP streams over HTTP: an answer with notifications before it, and the changes a client listens for."""
+"""Event streams of MCP over HTTP: an answer preceded by notifications, and the changes that a client subscribed to."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ log = logging.getLogger("toolgen.gateway")
 
 
 def event(body: bytes) -> bytes:
-    """One message as a Server-Sent Event; JSON holds no line break."""
+    """Return a message as a server-sent event; JSON has no line breaks."""
     return b"event: message\ndata: " + body + b"\n\n"
 
 
 class Channel:
-    """What is said to a client before the answer to one request. What a client does not read is bounded. A request that its client
-    cancelled, as its `presence` says, has no answer (2025-11-25, basic/utilities/cancellation)."""
+    """Channel for messages to a client before the answer to its request. The number of unread messages is bounded. A request that its
+    client cancelled, according to `presence`, gets no answer (2025-11-25, basic/utilities/cancellation)."""
 
     def __init__(self, presence: CallerConnection) -> None:
         self._presence = presence
@@ -234,7 +234,7 @@ class Listeners:
 
 
 async def _together(leading: AsyncIterator[bytes], other: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """What either says, as it comes, until the first of the two has ended."""
+    """Merge two event streams until one of them ends."""
     said: asyncio.Queue[bytes] = asyncio.Queue(1)
 
     async def hear(events: AsyncIterator[bytes]) -> None:

@@ -105,9 +105,9 @@ class ProtocolStyle(Enum):
 
 
 class RpcMessage(msgspec.Struct):
-    """One JSON-RPC message. A request has an id and a method, a notification a method alone, a response neither method nor place here.
+    """JSON-RPC message. A request has an id and a method, a notification only a method; a response has no method.
 
-    `meta` is `params._meta`, empty when that is absent or no object; what a message itself holds under this name is dropped.
+    `meta` is `params._meta`, empty if that is absent or no object; a top-level member of this name is dropped.
     """
 
     jsonrpc: str
@@ -162,8 +162,8 @@ ALONE = RpcFault(code=INVALID_REQUEST, message="initialize is sent alone, not in
 
 
 class RpcReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes back: nothing after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result. `retry_after_s`: the
-    gateway cannot answer now, and may then."""
+    """JSON-RPC reply; its body is empty after a notification. `fault` is the JSON-RPC error code inside `body`, 0 for a result.
+    `retry_after_s` is set if the gateway cannot answer now but may after that time."""
 
     body: bytes = b""
     fault: int = 0
@@ -171,7 +171,7 @@ class RpcReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(data: bytes) -> RpcMessage | RpcReply:
-    """One message, or the error reply to bytes that are not one; a batch is not (`parse_batch`)."""
+    """Parse a message; return an error reply if the bytes are not a message. A batch is an error too (`parse_batch`)."""
     try:
         message = decode(data, RpcMessage)
     except Malformed as error:
@@ -220,7 +220,7 @@ def claimed_version(message: RpcMessage) -> str:
 
 
 def routed_name(message: RpcMessage) -> object:
-    """What the header `Mcp-Name` says again of a message; None where it has no part in it."""
+    """Return the name that the header `Mcp-Name` repeats from a message; None if the method has no such header."""
     params = message.params if isinstance(message.params, dict) else {}
     return params.get("name" if message.method == "tools/call" else "taskId") if message.method in NAMED else None
 
@@ -235,7 +235,7 @@ def missing_capability(message: str, names: Iterable[str]) -> RpcFault:
 
 
 def declares_tasks(capabilities: object) -> bool:
-    """Whether a client of 2026-07-28 takes a task in place of an answer."""
+    """Return True if a client of 2026-07-28 accepts a task as the answer."""
     extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
     return isinstance(extensions, Mapping) and isinstance(extensions.get(TASKS_EXTENSION), Mapping)
 
@@ -264,7 +264,7 @@ def unsupported(requested: str) -> RpcFault:
 
 
 def envelope_fault(message: RpcMessage) -> RpcFault | None:
-    """What is wrong with a modern request's `_meta` (2026-07-28, basic, section Per-request protocol fields)."""
+    """Return the fault of the `_meta` of a 2026-07-28 request (basic, section Per-request protocol fields); None if there is none."""
     for key in (META_VERSION, META_CAPABILITIES):
         if key not in message.meta:
             return RpcFault(code=INVALID_PARAMS, message=f"params._meta must hold {key}")
@@ -313,9 +313,9 @@ _EXPIRES_S = 3600.0
 
 
 class RequestState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One round of a call: whose it is, of which tool, with what (a digest), until when; `nonce` names the round.
+    """State of a round of a call, sealed for the client: caller, tool, digest of the arguments, and expiry; `nonce` identifies the round.
 
-    `answers` are those given so far. `call_id` is the call that waits for approval, "" where a function asked.
+    `answers` are the answers so far. `call_id` is the call that waits for approval, "" if a function asked.
     """
 
     caller: tuple[str, ...]

@@ -39,7 +39,7 @@ class Rendering(Struct, frozen=True, kw_only=True):
 
 
 def asked_envelope(meta: Mapping[str, Any]) -> bool | RpcFault:
-    """Whether a request's `_meta` asks for the envelope of the call."""
+    """Return True if the `_meta` of a request asks for the envelope of the call; a fault if the value is not a boolean."""
     asked = meta.get(META_ENVELOPE, False)
     if isinstance(asked, bool):
         return asked

@@ -119,7 +119,7 @@ class Mcp:
             self._mailbox.put(parties(principal), message.id, result)
 
     def converses(self, message: RpcMessage, caller: Caller) -> bool:
-        """Whether something may be said to the caller of this before its answer."""
+        """Return True if messages may be sent to the caller before the answer."""
         if message.method == "tasks/result":
             return True
         if message.method != "tools/call" or not isinstance(message.params, dict):
@@ -142,7 +142,7 @@ class Mcp:
         return {header: given.get(argument) for argument, header in wanted.items()}
 
     def listed(self, principal: Principal) -> tuple[object, ...] | None:
-        """What a principal is listed now, to be held against what it was listed before; None for one that the policy has no more."""
+        """Return the current tool list of a principal, to compare with an earlier one; None if the policy no longer has the principal."""
         current = self._gateway.callers.current(principal)
         return None if current is None else self._listings.of(current).tools
 
@@ -259,7 +259,7 @@ def _cached(result: dict[str, object] | RpcFault, era: ProtocolStyle) -> dict[st
 
 
 def _error(outcome: dict[str, object] | RpcFault) -> str:
-    """What went wrong, in words of OpenTelemetry's `error.type`."""
+    """Return OpenTelemetry's `error.type` of an outcome; "" for success."""
     if isinstance(outcome, RpcFault):
         return str(outcome.code)
     return "tool_error" if outcome.get("isError") is True else ""

@@ -1,4 +1,4 @@
-"""What a client of 2025-11-25 is told of its tasks: how they stand, and how far they have come."""
+"""Notifications about the tasks of a 2025-11-25 client: their status and progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SessionTasks:
             self._open.popitem(last=False)
 
     def of(self, principal: Principal, session: str) -> tuple[str, ...]:
-        """Those of one session that it has not been told the end of."""
+        """Return the ids of a session's tasks whose end has not been sent yet."""
         return tuple(self._open.get((parties(principal), session), ()))
 
     def drop(self, principal: Principal, session: str, task_id: str) -> None:
@@ -48,15 +48,15 @@ class SessionTasks:
 
 
 class TaskNotice:
-    """What was said of one task over one stream."""
+    """Last state of a task that was sent on a stream."""
 
     def __init__(self) -> None:
         self._standing = ""
         self._done: float | None = None
 
     def news(self, known: Invocation, task: Mapping[str, object]) -> Iterator[dict[str, object]]:
-        """What is to be said of a task as it is now: its progress, where the request that made it has a token for that, while it is under
-        way (2025-11-25, section Task Progress Notifications), and its status."""
+        """Yield the notifications due for a task: its progress while it runs, if the request that created it has a progress token
+        (2025-11-25, section Task Progress Notifications), and its status."""
         progress, token = known.progress, None if known.task is None else known.task.token
         if token is not None and progress is not None and known.status == "running":
             done = progress["done"]

@@ -20,7 +20,7 @@ _MAX_SESSION_LENGTH = 677
 
 
 class McpSession(Struct, frozen=True, kw_only=True):
-    """What `initialize` said, as it comes back with each request of a session."""
+    """Data from `initialize`, which comes back with each request of a session."""
 
     id: str = ""
     client: str = ""
@@ -55,7 +55,7 @@ def opened_session(text: str) -> McpSession | None:
 
 @lru_cache(maxsize=1024)
 def _opened(text: str) -> McpSession | None:
-    """What is remembered of an id is what any worker reads in it."""
+    """Parse a session id; the cache only saves time, because every worker reads the same data from the id."""
     found = _SESSION.match(text)
     if found is None:
         return None

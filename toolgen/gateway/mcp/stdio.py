@@ -75,7 +75,8 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
 
 
 class _StdioSession:
-    """One peer, whose identity is the process it started. Each message says its era: one with the modern `_meta` is modern."""
+    """Session with the process that started the gateway, which is its identity. A message with the 2026-07-28 `_meta` uses that protocol
+    style, any other message the handshake style."""
 
     def __init__(self, gateway: Facade, principal: Principal, sink: BinaryIO) -> None:
         self._gateway = gateway
@@ -178,7 +179,7 @@ class _StdioSession:
         self._subscriptions[request] = tools
 
     def _note(self, message: RpcMessage) -> None:
-        """What outlives a message: who the client says it is, and answers it no longer waits for."""
+        """Store the client's name and capabilities from `initialize`, and apply a cancellation."""
         params = message.params if isinstance(message.params, dict) else {}
         if message.method == "initialize":
             self._client = client_label(params.get("clientInfo"))
@@ -276,7 +277,7 @@ def _bounded() -> Iterator[None]:
 
 
 def _unread(sink: BinaryIO) -> bool:
-    """Whether nobody holds the other end of a pipe or a socket; a file is always read by somebody."""
+    """Return True if the other end of a pipe or socket is closed; False for a file."""
     try:
         file = sink.fileno()
     except (OSError, ValueError):

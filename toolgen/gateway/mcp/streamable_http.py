@@ -108,12 +108,11 @@ _HANDSHAKE_STATUS: Mapping[int, int] = MappingProxyType(
 
 
 class McpEndpoint:
-    """One POST, one message, one answer. There is no state between two requests, so any worker may answer any of them.
+    """MCP endpoint: a POST has one message and gets one answer. There is no state between requests, so any worker can answer any of them.
 
-    Only what is in flight is known: in the handshake era a notification cancels a request of its session (2025-11-25,
-    basic/utilities/cancellation), at whichever worker that is, and an answer reaches the function that asked, if the worker that carries
-    the request out is the one that is told. Closing the request's connection, the modern era's only way, always reaches it, and so do
-    answers about approvals.
+    Only requests in flight are known. In the handshake style a notification cancels a request of its session at any worker (2025-11-25,
+    basic/utilities/cancellation). An answer reaches the function that asked only at the worker that runs the request. Closing the request's
+    connection, the only way of 2026-07-28, always works, and so do answers about approvals.
     """
 
     def __init__(self, mcp: Mcp, departed: DepartedClients) -> None:
@@ -353,7 +352,7 @@ def _routing_fault(request: Request, message: RpcMessage) -> RpcFault | None:
 
 
 def _header_fault(request: Request, message: RpcMessage, version: str) -> RpcFault | None:
-    """What the modern era asks of the headers beyond that: to be there, and to say the version the body says."""
+    """Return the fault of headers that 2026-07-28 requires: they must be present and have the version of the body."""
     claim = claimed_version(message)
     if not claim:
         # Nothing to compare with: an unknown version is said to be unknown, a known one lacks its `_meta`, which `answer` explains.
@@ -368,7 +367,7 @@ def _header_fault(request: Request, message: RpcMessage, version: str) -> RpcFau
 
 
 def _parameter_fault(request: Request, parameters: Mapping[str, Json]) -> RpcFault | None:
-    """The same for the arguments that a tool wants repeated in headers, `Mcp-Param-…` (2026-07-28, transports, custom headers)."""
+    """Return the fault of the `Mcp-Param-…` headers that repeat a tool's arguments (2026-07-28, transports, custom headers)."""
     for name, value in parameters.items():
         header = f"mcp-param-{name}".lower().encode("latin-1", "replace")
         given = _decoded(request.text(header)) if header in request.headers else None
@@ -417,7 +416,8 @@ def _key(request: Request, message: RpcMessage) -> str:
 
 
 def _takes(request: Request, kinds: frozenset[str]) -> bool:
-    """Whether the Accept header allows one of these; without one, anything is acceptable (RFC 9110, section 12.5.1), but for streams."""
+    """Return True if the Accept header allows one of these kinds. Without the header all but streams are allowed (RFC 9110, section
+    12.5.1)."""
     accept = request.headers.get(b"accept", b"")
     if not accept:
         return kinds is _JSON

@@ -1,4 +1,4 @@
-"""What a client of 2026-07-28 listens for of its tasks: each change of one (the extension, section Task Status Notifications)."""
+"""Task events for a 2026-07-28 client: each change of a task it listens to (tasks extension, section Task Status Notifications)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WatchedTasks(Struct, frozen=True):
 
 
 def tasks_fault(ids: object, meta: Mapping[str, Any]) -> RpcFault | None:
-    """What is wrong with `notifications.taskIds` of a subscription."""
+    """Return the fault of `notifications.taskIds` in a subscription; None if there is none."""
     if not declares_tasks(meta.get(META_CAPABILITIES)):
         return missing_capability(NO_TASKS, (TASKS,))
     named = ids if isinstance(ids, list) else [None]
@@ -47,7 +47,7 @@ def tasks_fault(ids: object, meta: Mapping[str, Any]) -> RpcFault | None:
 
 
 async def own_tasks(tasks: Tasks, watched: WatchedTasks, principal: Principal) -> WatchedTasks:
-    """Those of them that are the principal's own: of others nothing is said."""
+    """Return only the watched tasks that belong to the principal."""
     found = []
     for one in watched.ids:
         with suppress(StateError):
@@ -78,7 +78,7 @@ async def task_changes(tasks: Tasks, watched: WatchedTasks, principal: Principal
 
 
 async def session_changes(tasks: Tasks, principal: Principal, session: str) -> AsyncIterator[dict[str, object]]:
-    """What is to be said of the tasks that a session of the handshake era made here, from now on and as long as somebody listens."""
+    """Yield notifications about the tasks that a handshake session created in this worker, for as long as a client listens."""
     told: dict[str, TaskNotice] = {}
     while True:
         news, made = tasks.news, tasks.news_of.of(principal, session)

@@ -17,10 +17,10 @@ POLL_MS = 1000
 
 
 def status_of(known: Invocation, era: ProtocolStyle) -> str:
-    """One of the five statuses of a task.
+    """Return the status of a task, one of five.
 
-    2026-07-28 keeps `failed` for what went wrong with the call itself: one that was refused or did not succeed is `completed`, with a
-    result that says so. 2025-11-25 has a task that was called off stay `cancelled`, however the call ended.
+    2026-07-28 uses `failed` only for faults of the call itself: a refused or unsuccessful call is `completed`, with a result that says so.
+    In 2025-11-25 a cancelled task stays `cancelled`, however the call ended.
     """
     if known.cancel and (era is ProtocolStyle.HANDSHAKE or known.state is CallState.OUTCOME_UNKNOWN):
         return "cancelled"

@@ -76,7 +76,7 @@ class TaskPlan(Struct, frozen=True, kw_only=True):
 
 
 def requires_task(tool: Tool | None) -> bool:
-    """Whether a tool is to be called as a task alone."""
+    """Return True if a tool can only be called as a task."""
     binding = None if tool is None else tool.binding
     return isinstance(binding, FunctionBinding) and TASKS in binding.requires
 
@@ -97,7 +97,7 @@ class Tasks:
 
     @property
     def questions(self) -> CallerQuestions:
-        """What calls that became tasks ask their callers."""
+        """Questions of calls that became tasks to their callers."""
         return CallerQuestions(self._approvals)
 
     @property
@@ -123,8 +123,8 @@ class Tasks:
         caller: Caller,
         after: float | None,
     ) -> TaskPlan | RpcFault | None:
-        """Whether a call may become a task, by what its client declares; None where it may not. `after`: the seconds until one does
-        by itself."""
+        """Return the plan if the client's declaration lets the call become a task; None if not. `after`: seconds until it becomes one by
+        itself."""
         required = requires_task(tool)
         if era is ProtocolStyle.MODERN:
             if not declares_tasks(meta.get(META_CAPABILITIES)):
@@ -225,7 +225,7 @@ class Tasks:
         return task
 
     def _asked(self, known: Invocation, capabilities: frozenset[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What a call asks its caller, by key, as far as this client can be asked."""
+        """Yield the call's questions by key that this client can answer."""
         for key, question in known.asks.items():
             if key not in known.replies and ASKED_WITH.get(question["method"]) in capabilities:
                 yield key, question

@@ -92,8 +92,8 @@ class ToolCalls:
         self._asking_about: set[str] = set()
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
-        """Whether this call may say something before its answer: a function of ours, an approval that is asked for over a stream, or how
-        far it has come where that is wanted."""
+        """Return True if the call may send messages before its answer: a conversing function, an approval by elicitation, or progress that
+        the client asked for."""
         if caller.capabilities and "elicitation" in caller.capabilities and self._gateway.tool_calls.elicits:
             return True
         tool = self._listings.of(caller.principal).tool(name)
@@ -356,7 +356,7 @@ class ToolCalls:
         return {"resultType": "input_required", "inputRequests": dict(wanted), "requestState": state}
 
     async def _result(self, envelope: Envelope, request: _Request, caller: Caller) -> dict[str, object] | RpcFault:
-        """What the client gets: a task where the call has become one, and otherwise the result."""
+        """Return the task if the call became one, and otherwise the result."""
         if request.task is not None:
             created = await self._tasks.created(envelope, request.name, request.task, request.era, caller)
             if created is not None:
@@ -377,18 +377,18 @@ async def _set(news: asyncio.Event, within: float) -> None:
 
 
 def _speaks(tool: Tool) -> bool:
-    """Whether a call of it can speak with its caller: a function that does, or whichever tool `run_tool` may lead to."""
+    """Return True if a call of the tool can ask its caller: a conversing function, or `run_tool`, which can call one."""
     binding = tool.binding
     return (isinstance(binding, FunctionBinding) and binding.converses) or tool.name in CALLING
 
 
 def _tells(tool: Tool) -> bool:
-    """Whether the system behind it may say how far a call has come: a server of MCP, or an API whose answer comes in pieces."""
+    """Return True if the system behind the tool can report progress: an MCP server, or an API with a streamed answer."""
     return isinstance(tool.binding, HttpBinding | McpBinding)
 
 
 def _once(state: RequestState, tool: Tool | None) -> str:
-    """What makes a round of a call that changes something happen once, however often its state is sent (2026-07-28, mrtr)."""
+    """Return the idempotency key that makes a round of a changing call run once, however often its state is sent (2026-07-28, mrtr)."""
     if tool is None or tool.effect is Effect.READ:
         return ""
     return f"round-{state.nonce}"

@@ -44,7 +44,7 @@ class Fallbacks:
 
     @staticmethod
     def better(other: Envelope) -> bool:
-        """Whether how the fallback ended is what the caller is told: it succeeded, or is something to know of in any case."""
+        """Return True if the caller gets the fallback's result: it succeeded, waits, or has an unknown outcome."""
         return other.status in {"ok", "pending"} or (other.error is not None and other.error.code == "outcome_unknown")
 
 

@@ -71,7 +71,7 @@ def linked_file(envelope: Envelope) -> dict[str, Any] | None:
 
 
 def is_reference(value: Json) -> bool:
-    """Whether a value describes a file that was taken out of an answer, and not one that it holds."""
+    """Return True if a value is a reference to a file that was removed from an answer, not a file with its content."""
     return isinstance(value, Mapping) and value.keys() >= {"media_type", "size"} and not value.keys() & {"text", "blob"}
 
 

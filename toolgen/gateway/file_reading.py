@@ -66,7 +66,7 @@ _TOOL = seal(
 
 
 def with_file_tool(offered: tuple[Tool, ...], catalog: Sequence[Tool]) -> tuple[Tool, ...]:
-    """What is listed of a catalog, with `read_file` among it where a tool of the catalog may answer with files."""
+    """Return the listed tools, with `read_file` added if a tool of the catalog may answer with files."""
     if any(tool.name == READ_FILE for tool in catalog) or not (
         any(map(_answers_files, catalog)) or any(map(_declares_bytes, catalog))
     ):
@@ -75,7 +75,7 @@ def with_file_tool(offered: tuple[Tool, ...], catalog: Sequence[Tool]) -> tuple[
 
 
 def _answers_files(tool: Tool) -> bool:
-    """Whether an answer may hold bytes, as far as the description of the tool says."""
+    """Return True if an answer may contain bytes, according to the description of the tool."""
     match tool.binding:
         case McpBinding():
             return True
@@ -86,7 +86,7 @@ def _answers_files(tool: Tool) -> bool:
 
 
 def _declares_bytes(tool: Tool) -> bool:
-    """Whether a JSON answer is declared to have members that are base64."""
+    """Return True if the output schema declares base64 members."""
     return isinstance(tool.binding, HttpBinding) and bool(declared_names(tool.output_schema))
 
 
@@ -119,7 +119,7 @@ class CallerFiles:
     async def read(
         self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
-        """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
+        """Read a URI from an answer to this principal: a file, or the current content of an MCP server's resource."""
         return await self._read(self._current.governance, principal, uri, session, presence)
 
     async def _read(
@@ -210,7 +210,7 @@ def _places(span: str, size: int) -> tuple[int, int]:
 
 
 def _described(file: KeptFile | HeldFile, uri: str) -> str:
-    """What a file is that a model cannot read, and where it is downloaded."""
+    """Return a text about a file that a model cannot read, with its download path."""
     info = file.info
     name = f" {info.filename}" if info.filename else ""
     where = file.uri or uri

@@ -59,7 +59,7 @@ class AnsweredFile:
         self._call_id = call_id
 
     async def write(self, data: bytes) -> None:
-        """As of `FileWriter`."""
+        """Append data, as `FileWriter.write` does."""
         await self._writer.write(data)
 
     async def end(self, media_type: str) -> str:
@@ -68,12 +68,12 @@ class AnsweredFile:
         return token_of(key)
 
     async def discard(self) -> None:
-        """As of `FileWriter`."""
+        """Delete the file, as `FileWriter.discard` does."""
         await self._writer.discard()
 
 
 class GatewayFiles:
-    """What executors read the files of calls from, and keep those in that calls are answered with."""
+    """File store for executors: it reads the files in arguments and keeps the files in answers."""
 
     def __init__(self, files: AnswerFiles, current: CurrentPolicy, pauses: Pauses | SharedPauses) -> None:
         self.shown = files.shown
@@ -238,7 +238,7 @@ class FileArguments:
     async def _one(
         self, principal: Principal, file: Mapping[str, Json], *, local: bool, roots: _Roots | None
     ) -> Mapping[str, Json] | Deny:
-        """One file as it is judged."""
+        """Return a file argument in the form that policy rules see, or a denial."""
         forms = ("uri", "base64", "path") if local else ("uri", "base64")
         given = [key for key in forms if file.get(key) is not None]
         if len(given) != 1:
@@ -275,8 +275,8 @@ class FileArguments:
 
 
 def sends_files(tool: Tool) -> bool:
-    """Whether a file among the arguments is sent as one. What only looks like it, as an object of JSON may, is sent as it is written,
-    unless it stands in place of a text in base64."""
+    """Return True if the tool sends file arguments as files. Otherwise a JSON object that looks like a file is sent as it is, unless it
+    replaces a base64 text."""
     match tool.binding:
         case HttpBinding(body=HttpBody() as body):
             return body.file or any(part.file for part in (*body.parts.values(), body.others) if part is not None)
@@ -324,7 +324,7 @@ def _kind_of(rest: Mapping[str, Json], found: str) -> Mapping[str, Json] | Deny:
 
 
 def upload_bound(principal: Principal) -> bytes:
-    """What an upload is bound to: who sent it, and whom that acts for."""
+    """Return the digest that binds an upload to its sender and the user it acts for."""
     return digest(["upload", *parties(principal)]).encode()
 
 

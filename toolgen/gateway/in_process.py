@@ -39,7 +39,7 @@ _ALL = ("*",)
 
 
 class InProcess(Unprinted, frozen=True, kw_only=True):
-    """What a gateway is made of. `key` is its principal's, for those who serve it. `discard` removes the folder that it is in."""
+    """Parts of a gateway that runs in the program. `key` is its principal's, for programs that serve it. `discard` removes its folder."""
 
     settings: Settings
     manifest: Manifest
@@ -185,7 +185,7 @@ def _finished(
 
 
 def _moved(function: types.FunctionType, module: str) -> types.FunctionType:
-    """The same function as if it stood in another module, and marked as a tool if it is not yet; names in it mean what they meant."""
+    """Return a copy of the function with another module name, marked as a tool if it is not yet. Its global names keep their meaning."""
     made = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )

@@ -58,7 +58,7 @@ def inner_call(given: JsonObject, catalog: Mapping[str, Tool]) -> InnerCall:
 
 
 def _unwrapped(given: JsonObject) -> JsonObject:
-    """What was sent, without null for what is optional; or what `arguments` holds where everything was put into it."""
+    """Return the call without null for optional members; if everything was nested in `arguments`, return its content."""
     given = {key: value for key, value in given.items() if value is not None or key not in _FORM}
     while _NAME not in given and len(given) == 1 and (holder := next(iter(given))) in _HOLDERS:
         inner = _object(given[holder], holder)

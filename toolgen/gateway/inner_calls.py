@@ -38,7 +38,7 @@ class NestedCalls:
         self._current = current
 
     async def call(self, outer: Call, name: str, arguments: JsonObject) -> Answered:
-        """As `InnerCalls.call`."""
+        """Call a tool from within a call, as `InnerCalls.call` requires."""
         governance = self._current.governance
         caller = governance.by_now(outer.principal)
         if caller is None:
@@ -76,7 +76,7 @@ class NestedCalls:
         return Answered(envelope=envelope, http_status=trail.http_status)
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
-        """As `InnerCalls.outcome`."""
+        """Return the outcome of an inner call, as `InnerCalls.outcome` requires."""
         approvals = self.calls.approvals
         try:
             known = await approvals.own(call_id, outer.principal)
@@ -93,22 +93,22 @@ class NestedCalls:
         return Answered(envelope=envelope, http_status=known.http_status)
 
     async def withdraw(self, outer: Call, call_id: str) -> None:
-        """As `InnerCalls.withdraw`."""
+        """Cancel an inner call, as `InnerCalls.withdraw` requires."""
         try:
             await self.calls.approvals.cancel(call_id, outer.principal)
         except (StateError, AuditError) as error:
             _logger.error("call %s could not be withdrawn: %s", call_id, error)  # noqa: TRY400 - as above
 
     async def suspend(self, outer: Call, resume: JsonObject, waits: Sequence[str]) -> Error:
-        """As `InnerCalls.suspend`."""
+        """Suspend the outer call, as `InnerCalls.suspend` requires."""
         return await self.calls.approvals.suspend(outer, resume, waits)
 
     def received(self, outer: Call) -> JsonObject:
-        """As `InnerCalls.received`."""
+        """Return the outer call's arguments with its caller's tokens signed, as `InnerCalls.received` requires."""
         return self._current.governance.tokens.received(outer)
 
     def catalog(self, outer: Call) -> Sequence[Tool]:
-        """As `InnerCalls.catalog`."""
+        """Return the tools that the caller may call, as `InnerCalls.catalog` requires."""
         governance = self._current.governance
         caller = governance.by_now(outer.principal)
         return () if caller is None or isinstance(caller, str) else governance.catalog(caller, outer.session)

@@ -77,7 +77,7 @@ class WebhookDelivery:
                     await self._news.wait()
 
     async def once(self) -> bool:
-        """One attempt at the message that is due next; False where none is. Raises `StateError`."""
+        """Attempt to deliver the next due message; return False if there is none. Raises `StateError`."""
         claim = await self._outbox.claim(self._receiver, LEASE_S)
         if claim is None:
             return False
@@ -123,7 +123,7 @@ class WebhookDelivery:
         return longest * (0.5 + self._chance() / 2)
 
     async def _bury(self, claim: MessageLease, failure: DeliveryError) -> Dead:
-        """What is not tried again is on record, and in the log."""
+        """Record a message that is not retried, in the audit log and in the log."""
         message = claim.message
         self._counts.dead += 1
         why = failure.why if failure.lasting else f"not delivered in time: {failure.why}"

@@ -1,4 +1,4 @@
-"""What there is to be told of a call that waits for a person: which events, and when a call is over."""
+"""Notification events of a call that waits for a person, and when a call is over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 def events_of(known: Invocation) -> Iterator[NotifyEvent]:
-    """What there is to be told of a call that waits, or waited, for a person, as far as it is: the first first."""
+    """Yield the events of a call that waits or waited for a person, oldest first."""
     yield "approval_requested"
     passed: list[tuple[float, NotifyEvent]] = [
         (known.reminded, "approval_reminder"),
@@ -65,5 +65,5 @@ def _code(known: Invocation) -> str:
 
 
 def message_id(about: str, event: str, receiver: str) -> str:
-    """The same for the same event, receiver and id of what it is about, however often and wherever it is made."""
+    """Return the message id for an event, receiver and subject; equal in every worker and at every attempt."""
     return "msg_" + hashlib.sha256(f"{about} {event} {receiver}".encode()).hexdigest()[:32]

@@ -47,9 +47,8 @@ _OVERLAP_S = 10.0
 
 
 class Notifier:
-    """One worker's part. Nothing waits for it: it reads how calls stand, and what it finds untold it writes to the outbox, where the events
-    of a call are written once. So what a worker did before it died is told by another one, or by the next.
-    """
+    """Notification task of a worker. Calls do not wait for it: it reads their state and writes new events to the outbox, where each event
+    of a call is stored once. So another worker, or the next one, sends the events of a worker that died."""
 
     def __init__(
         self,
@@ -90,12 +89,12 @@ class Notifier:
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
-        """What may be wrong."""
+        """Possible faults of the outbox and of the deliveries."""
         return (self._trouble, self._undelivered, *(one.trouble for one in self.deliveries.values()))
 
     @property
     def counts(self) -> NotificationCounts:
-        """What this worker sent, and how the outbox stood when it looked last."""
+        """Messages sent by this worker, and the outbox as last read."""
         return NotificationCounts(
             delivered=self._sent.delivered,
             failed=self._sent.failed,

@@ -1,4 +1,4 @@
-"""What webhooks are told of roles that take two people: that somebody asks for one, and that another one agreed."""
+"""Webhook messages about roles that need two people: a role is requested, and another person agreed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TITLES: Mapping[NotifyEvent, str] = MappingProxyType(
 
 
 def role_event(grant: RoleGrant) -> NotifyEvent:
-    """What there is to be told of a role that takes two people, as it is now."""
+    """Return the event for the current state of a role that needs two people."""
     return "break_glass_requested" if grant.waits else "break_glass_given"
 
 

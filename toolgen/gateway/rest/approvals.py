@@ -58,8 +58,8 @@ class RestApprovals:
         return await (self._list(request, principal) if found is None else self._decide(request, principal, found[1]))
 
     async def _list(self, request: Request, principal: Principal) -> Response:
-        """What this principal may answer for, the oldest first, with the exact arguments and the request as it would be sent; rows of both
-        besides."""
+        """List the calls this principal may decide about, oldest first, with the exact arguments and the request to be sent, both also as
+        rows."""
         limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_WAITING)
         if not self._approvals.may_answer(principal):
             raise Rejected(

@@ -76,7 +76,7 @@ class RestAudit:
         return json_response(answer)
 
     async def _entry(self, request: Request, seq: str) -> Response:
-        """One entry by its number, which is its stream's own."""
+        """Return an audit entry by its number, which is unique in its stream."""
         stream = request.parameters("stream").get("stream", "")
         if not seq.isascii() or not seq.isdigit() or len(seq) > 12:
             raise Rejected(404, "not_found", "there is no such audit entry")

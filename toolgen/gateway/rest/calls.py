@@ -67,8 +67,8 @@ _STILL_HERE = b": still here\n\n"
 
 
 class CallEvents:
-    """What is said of each call: `progress` at once and whenever its state changes, `done` with its envelope, `error` where that cannot be
-    known now. The first event says how the call stands, so nobody misses anything by connecting late, or again."""
+    """Event stream of a call: `progress` at once and on each change of its state, `done` with its envelope, `error` if that cannot be read
+    now. The first event has the current state, so a client that connects late or again misses nothing."""
 
     def __init__(self, gateway: Facade) -> None:
         self._gateway = gateway
@@ -146,5 +146,5 @@ class CallEvents:
 
 
 def _event(name: str, data: object) -> bytes:
-    """One event; its data is JSON, which holds no line break."""
+    """Return a server-sent event; its data is JSON, which has no line breaks."""
     return b"event: " + name.encode("ascii") + b"\ndata: " + encode(data) + b"\n\n"

@@ -103,7 +103,7 @@ class RestDevices:
                 await changed(min(left, QUIET_S))
 
     async def _events(self, request: Request, device: Principal, wait: float) -> AsyncIterator[bytes]:
-        """The same as events: `request` for each, once, and `withdrawn` where the device has not to answer it any more."""
+        """Stream the requests as events: `request` for each, once, and `withdrawn` if the device need not answer it any more."""
         loop, devices = asyncio.get_running_loop(), self._gateway.tool_calls.devices
         until, told = loop.time() + wait, set[str]()
         yield _STILL_HERE
@@ -146,12 +146,12 @@ class RestDevices:
                 del self._open[device.id]
 
     def _over(self, request: Request, device: Principal) -> bool:
-        """Whether nobody listens any more, or may."""
+        """Return True if the device disconnected or is not allowed any more, or the gateway is closing."""
         return self._closed or request.presence.left() or self._gateway.callers.current(device) is None
 
 
 def _shown(known: Invocation) -> dict[str, object]:
-    """One request, and beside it what the device may tell its user: none of that is a part of what it is asked."""
+    """Return a request, and beside it the information a device may show to its user; that is not part of the request."""
     kept = known.request or {}
     shown: dict[str, object] = {
         "request": kept.get("request", {}),
@@ -170,5 +170,5 @@ def _cursor(found: Sequence[Invocation]) -> str:
 
 
 def _event(name: str, data: object) -> bytes:
-    """One event; its data is JSON, which holds no line break."""
+    """Return a server-sent event; its data is JSON, which has no line breaks."""
     return b"event: " + name.encode("ascii") + b"\ndata: " + encode(data) + b"\n\n"

@@ -58,7 +58,7 @@ class RestGrants:
         return await (self._decide if request.method == "POST" else self._end)(request, principal, found[1])
 
     async def _list(self, request: Request, principal: Principal) -> Response:
-        """Those that this principal may end, each kind by when they expire."""
+        """List the grants this principal may end, each kind in order of expiry."""
         limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_GRANTS)
         approvals, roles = self._approvals, self._approvals.role_grants
         found: list[dict[str, Any]] = []

@@ -274,7 +274,7 @@ def _audit_paths() -> Node:
 
 
 def _state_paths() -> Node:
-    """What anybody may ask."""
+    """Return the paths that need no credential."""
     counters: Node = {"description": "Counters.", "content": {"text/plain": {"schema": TEXT}}}
     alive, ready = {"200": answer("Alive.", "State")}, answer("Takes calls.", "State")
     summary = "What this process counted, for Prometheus: sums for anybody, names for who may read the record"

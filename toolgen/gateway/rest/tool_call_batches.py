@@ -1,4 +1,4 @@
-"""What agent frameworks call a batch of tool calls, each in the form its model provider uses, and the answers in the same form."""
+"""Batches of tool calls from agent frameworks, read and answered in the form of their model provider."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Function(msgspec.Struct):
 
 
 class _Chat(msgspec.Struct):
-    """One of `message.tool_calls` of OpenAI's Chat Completions. What else it holds is not ours to refuse."""
+    """Member of `message.tool_calls` of OpenAI's Chat Completions; other fields are ignored."""
 
     id: _Id
     function: _Function
@@ -75,9 +75,9 @@ class _Kind(msgspec.Struct):
 
 
 class BatchCall(Struct, frozen=True, kw_only=True):
-    """One call of a batch. `arguments` is None where its model wrote something that is no JSON object: `fault` tells the model so.
+    """Call of a batch. `arguments` is None if the model wrote no JSON object: `fault` tells the model so.
 
-    `shows` is the member of the answer that takes pictures too, and how its form writes a block; None for a form that takes text alone.
+    `shows` is the member of the answer that accepts images too, and a function that writes a block; None for a text-only form.
     """
 
     id: str

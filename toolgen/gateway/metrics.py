@@ -1,4 +1,4 @@
-"""What the gateway did, counted: `prometheus.py` tells it, sums to anybody and names to reviewers."""
+"""Counters of the gateway. `prometheus.py` renders them: sums for anybody, names for reviewers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHER = "other"
 
 
 class DurationHistogram:
-    """One histogram: how many calls took up to each bound, and how long all took together."""
+    """Histogram of call durations: number of calls up to each bound, and the total time."""
 
     __slots__ = ("counts", "total")
 

@@ -1,4 +1,4 @@
-"""What an operator looks up of a gateway at work, and is told: policies that were in force, uses of keys, systems, limits, approvals."""
+"""Monitoring data of a running gateway: policies that were in force, uses of keys, systems, limits, approvals, and webhook faults."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Monitoring:
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
-        """What may be wrong with telling webhooks."""
+        """Possible faults of webhook delivery."""
         return () if self._notifier is None else self._notifier.troubles
 
     @property
     def notifications(self) -> NotificationCounts | None:
-        """What webhooks were told; None where there are none."""
+        """Counts of webhook notifications; None without webhooks."""
         return None if self._notifier is None else self._notifier.counts
 
     def systems(self) -> Mapping[str, Sequence[SystemHealth]]:

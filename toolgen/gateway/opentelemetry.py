@@ -53,7 +53,7 @@ class OpenTelemetry:
 
 
 class _Span:
-    """One span, and its place among the others."""
+    """OpenTelemetry span and the trace it belongs to."""
 
     def __init__(self, span: otel.Span, parent: Trace | None) -> None:
         self._span = span

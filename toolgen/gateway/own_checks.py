@@ -67,7 +67,7 @@ class OwnChecks(Struct, kw_only=True):
     def catalog(
         self, whole: tuple[Tool, ...], principal: Principal, session: str, earlier: CallHistory
     ) -> tuple[Tool, ...]:
-        """What of a catalog is there in this step. The same object for the same tools."""
+        """Return the tools that middleware shows in this step. The object is the same for the same tools."""
         gates = [hook for hook in self.hooks if hook.shows is not None]
         if not gates:
             return whole
@@ -93,7 +93,7 @@ class OwnChecks(Struct, kw_only=True):
 def checks_of(
     settings: Settings, given: Sequence[object], permit: Permit, clock: Clock, apart: Apart
 ) -> OwnChecks | None:
-    """What a project and a program want asked; None where that is nothing. Raises `ConfigError` for what cannot be loaded."""
+    """Return the middleware of a project and of a program; None if there is none. Raises `ConfigError` if some cannot be loaded."""
     if not settings.middleware and not given and settings.inspection is None:
         return None
     from toolgen.wiring.inspection import inspector_of  # noqa: PLC0415 - where there is any

@@ -30,7 +30,7 @@ class KnownCallers(Protocol):
 
 
 def check(given: Pause, callers: KnownCallers, manifest: Manifest) -> None:
-    """What is paused has to exist, or somebody mistyped it. Raises `ConfigError`."""
+    """Check that the paused thing exists, to catch typing errors. Raises `ConfigError`."""
     issuer, colon, subject = given.principal.partition(":")
     of_issuer = bool(colon and subject) and issuer in callers.issuers
     if given.principal and given.principal not in callers.principals and not of_issuer:
@@ -44,19 +44,19 @@ def check(given: Pause, callers: KnownCallers, manifest: Manifest) -> None:
 
 
 def entry_of(event: str, pause: Pause, *, by: str, client: str) -> dict[str, Any]:
-    """What the record says of a pause that began (`pause`) or ended (`resume`), and of the person who did that."""
+    """Return the audit entry of a pause that began (`pause`) or ended (`resume`), with the person who did it."""
     about = {"principal": pause.principal, "source": pause.source, "tool": pause.tool, "reason": pause.reason}
     arguments = {name: value for name, value in about.items() if value} | {"by": by}
     return {"event": event, "client": client, "arguments": arguments, "status": "ok"}
 
 
 def with_one(given: Pause) -> Edit:
-    """What pauses one thing more."""
+    """Return the edit that adds a pause."""
     return lambda known: (*(item for item in known if item.target != given.target), given)
 
 
 def without(ended: Collection[Pause]) -> Edit:
-    """What ends these pauses."""
+    """Return the edit that ends these pauses."""
     gone = {item.target for item in ended}
     return lambda known: tuple(item for item in known if item.target not in gone)
 

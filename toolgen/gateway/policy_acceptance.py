@@ -49,10 +49,10 @@ class _FilesInForce(Struct, frozen=True, kw_only=True):
 
 
 class Acceptances:
-    """What was accepted, from the files of a project and from what its gateways share (`shared`).
+    """Policy files accepted by an operator, from a project's files and from the state its gateways share (`shared`).
 
-    An acceptance counts once: files that are lost a second time are asked about again. `record` keeps the files in force for a process that
-    starts after this one; None where nothing is kept.
+    An acceptance counts once: if files are lost again, they must be accepted again. `record` stores the files in force for a process that
+    starts later; None if nothing is stored.
     """
 
     def __init__(self, settings: Settings, *, record: bool = False) -> None:
@@ -73,7 +73,7 @@ class Acceptances:
         return self._kept.files, missing
 
     async def accepted(self, files: PolicyFiles) -> bool:
-        """Whether an operator accepted exactly these files."""
+        """Return True if an operator accepted exactly these files."""
         if self._here(files):
             return True
         try:

@@ -82,8 +82,8 @@ class PolicyHistory:
 
 
 def without_secrets(files: Mapping[str, Any]) -> dict[str, Any]:
-    """What the files of a policy say, for people to read: a key that is accepted by the beginning of its digest, and no value of a
-    credential that is not a reference to where it stands."""
+    """Return the policy files for people to read: an accepted key as the beginning of its digest, and credential values only if they are
+    references."""
     return {name: _file(data) for name, data in files.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a gateway asks of a policy as a whole, once: who may sign in, what it prefers when something is down, what it counts."""
+"""Properties of a whole policy that a gateway reads once: credentials, behaviour during an outage, and use of call history."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ def credentials_of(policy: Policy, settings: Settings) -> PolicyCredentials:
 
 
 def is_tolerant(policy: Policy) -> bool:
-    """Whether the author of the policy prefers calls to certainty while Redis cannot be reached: then they go by what was paused when it
-    last could."""
+    """Return True if calls continue with the last known pauses while Redis is unreachable: every limit has `on_failure: share`."""
     return bool(policy.limits) and all(limit.on_failure == "share" for limit in policy.limits)
 
 
 def asks_history(rule: Rule) -> bool:
-    """Whether a rule reads earlier calls."""
+    """Return True if a rule reads earlier calls."""
     return any(expression.asks_history for expression in (rule.when, *rule.bind.values()) if expression is not None)

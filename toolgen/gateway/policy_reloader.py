@@ -65,7 +65,7 @@ _STEM = MANIFEST.partition(".")[0]
 
 
 class FileStates(Struct, frozen=True, kw_only=True):
-    """What `stat` said of the policy's files and of what was built, before either was read; and the policy files as they were read."""
+    """File states (`stat`) of the policy and of the built catalog, taken before either was read, and the policy files as read."""
 
     policies: State
     built: State
@@ -94,7 +94,7 @@ Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class SupportsCatalogReload(Protocol):
-    """What looks after the catalog beside the policy."""
+    """Reloader of the catalog, next to that of the policy."""
 
     unread: str
 
@@ -171,7 +171,7 @@ class PolicyReloader:
 
     @property
     def settled(self) -> bool:
-        """Whether the files have been unchanged for as long as an edit of them has to be."""
+        """True if the files have been unchanged for as long as an edit must be."""
         return self.runtime.clock.monotonic() - self._since_change >= SETTLED_S
 
     def give(self, given: GivenRoles) -> None:
@@ -190,7 +190,7 @@ class PolicyReloader:
             self.catalog.start(self._background)
 
     async def stop(self) -> None:
-        """What is in force stays so."""
+        """Stop watching; the policy in force stays."""
         if self.catalog is not None:
             await self.catalog.stop()
         for watch in self._watches:
@@ -203,7 +203,7 @@ class PolicyReloader:
             await self.look()
 
     async def _look_for_revocations(self) -> None:
-        """What is revoked while another edit is being read does not wait for that, which takes seconds where a whole file is new."""
+        """Apply revocations while another edit is being read, which takes seconds if a whole file is new."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             if self._reloading.locked() and (state := state_of(self._directory)) != self._searched:
@@ -269,7 +269,7 @@ class PolicyReloader:
         self._hold()
 
     async def _revoke_first(self, files: PolicyFiles) -> None:
-        """What files revoke is revoked before the rest of them is read, which takes seconds where a whole file is new."""
+        """Apply the revocations in the files before the rest is read, which takes seconds if a whole file is new."""
         await self._take_away(lambda credentials: self.runtime.without_revoked(files, credentials))
 
     async def _take_away(self, less: Callable[[PolicyCredentials], PolicyCredentials]) -> bool:
@@ -362,7 +362,7 @@ class PolicyReloader:
             self._enforce()
 
     async def _revoke(self) -> None:
-        """What was revoked is revoked, also beside an edit that cannot be used."""
+        """Apply new revocations, also if the rest of the edit cannot be used."""
         if await self._take_away(lambda credentials: without_revoked(credentials, self._directory)):
             _logger.warning("what was revoked since is in force; the rest of the edit is not")
             await self.note({"event": "keys", "policy_digest": self._read.digest, "status": "ok"})

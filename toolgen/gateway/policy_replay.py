@@ -252,7 +252,8 @@ def missing_rule(
 def hidden_note(
     governance: CompiledPolicy, manifest: Manifest, principal: Principal, tool: str, arguments: JsonObject
 ) -> str:
-    """What the operator should know of a call that was refused as unknown: that the tool exists, and what would open it."""
+    """Return a note for operators about a call refused as unknown: the tool exists, and which rule would open it. "" if it is not
+    hidden."""
     known = manifest.tools.get(tool)
     why = "" if known is None else why_hidden(governance.access, principal, known)
     if not why:
@@ -286,8 +287,8 @@ async def _inspected(call: Call, again: _Decision, governance: CompiledPolicy, r
 
 
 def _for_want_of_a_token(row: Mapping[str, Any], call: Call | None, again: Replayed, exchanges: Exchanges) -> bool:
-    """Whether a call was refused because it would wait for a person, and nobody keeps its caller's token meanwhile: the rules had said
-    "ask". The record names the rule that asked."""
+    """Return True if a call was refused because it would wait for a person, while its caller's token cannot be kept: the rules said "ask".
+    The audit entry names the rule that asked."""
     refused = row.get("status") == "refused" and row.get("code") == "forbidden" and row.get("rule") == again.rule
     return call is not None and refused and exchanges.concern(call)
 
@@ -301,7 +302,7 @@ def _made(row: Mapping[str, Any], governance: CompiledPolicy) -> Call:
 def _again(
     row: Mapping[str, Any], call: Call, manifest: Manifest, governance: CompiledPolicy, earlier: CallHistory
 ) -> _Decision:
-    """What the rules say of a call by now."""
+    """Return the decision of the current rules about a recorded call."""
     name, recorded, principal = str(row.get("tool", "")), _recorded(row), call.principal
     known = manifest.tools.get(name)
     conditional = known is not None and any(
@@ -326,7 +327,7 @@ def _again(
 
 
 def _before(row: Mapping[str, Any], governance: CompiledPolicy) -> str:
-    """What the rules and the guards said of a call then, as far as its outcome tells."""
+    """Return the decision of the rules and guards at that time, as far as the outcome shows it."""
     code, refused = row.get("code", ""), row.get("status") == "refused"
     verdict = str(row.get("verdict") or "allow")
     if code in _BY_PERSON:

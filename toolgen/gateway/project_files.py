@@ -1,4 +1,4 @@
-"""What a project has on its disk beside its settings: the catalog that was built, and what outlives a call."""
+"""Files of a project besides its settings: the built catalog, and state that outlives a call."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = [
 
 
 def pauses_of(settings: Settings) -> Pauses:
-    """What is paused in a project, on this machine."""
+    """Return the pauses of a project on this machine."""
     return Pauses(settings.state_dir / "pauses.json")
 
 
 def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching | None:
-    """What keeps the answers of a project's tools, where any may be kept. Raises `ConfigError` for what cannot be."""
+    """Return the answer cache of a project's tools; None if no tool has one. Raises `ConfigError` for a tool that cannot be cached."""
     tools = {name: one.cache for name, one in of_tools(settings.tools, manifest).items() if one.cache is not None}
     if not tools:
         return None
@@ -50,7 +50,7 @@ def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching 
 
 
 def fallbacks_of(settings: Settings, manifest: Manifest) -> Fallbacks:
-    """What is called instead of which of a project's tools. Raises `ConfigError` for what cannot be."""
+    """Return the fallback tools of a project. Raises `ConfigError` for one that cannot be used."""
     tools = {name: one.fallback for name, one in of_tools(settings.tools, manifest).items() if one.fallback is not None}
     return Fallbacks(tools, manifest.tools)
 
@@ -92,7 +92,7 @@ def as_served(settings: Settings, manifest: Manifest) -> Manifest:
 
 
 def built_catalog(settings: Settings) -> Manifest | None:
-    """What was generated; None where nothing was. Raises `ManifestError` for what this project cannot serve."""
+    """Return the built catalog; None if nothing was built. Raises `ManifestError` if this project cannot serve it."""
     path = settings.generated / MANIFEST
     where = f"{settings.generated.name}/{MANIFEST}"
     try:

@@ -1,4 +1,4 @@
-"""What a process tells Prometheus: its counters and how it stands, in the text format. Sums for anybody, names for reviewers."""
+"""Metrics of a process in Prometheus's text format: counters and current state. Sums for anybody, names for reviewers."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[Family]:
 
 
 def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
-    """What holds calls up: limits, places, people."""
+    """Yield metrics of what calls wait for: limits, upstream capacity, approvals."""
     places = sum(one.waiting for systems in state.systems.values() for one in systems)
     yield Family(
         "toolgen_calls_waiting",
@@ -298,7 +298,7 @@ def _of_functions(counts: FunctionCounts) -> Iterator[Family]:
 
 
 def _of_the_process(metrics: Metrics) -> Iterator[Family]:
-    """What Prometheus's own clients say of a process, as far as this system tells."""
+    """Yield the process metrics of Prometheus's own clients, as far as this system has them."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu_s = used.ru_utime + used.ru_stime
     yield one_of("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
@@ -311,7 +311,7 @@ def _of_the_process(metrics: Metrics) -> Iterator[Family]:
 
 
 def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iterator[Family]:
-    """What only reviewers are told."""
+    """Yield the metrics that only reviewers get."""
     if detail:
         labels = {"version": version("toolgen"), "policy": state.policy_digest}
         yield Family("toolgen_info", "gauge", "1, with what runs and the policy in force.", [(labels, 1)])

@@ -11,7 +11,7 @@ __all__ = ["Family", "one_of"]
 
 
 class Family(NamedTuple):
-    """One metric: what it is, and its samples by their labels."""
+    """Metric family: name, kind and help text, and samples by their labels."""
 
     name: str
     kind: str

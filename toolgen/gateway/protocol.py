@@ -1,4 +1,4 @@
-"""What others may ask of the gateway, as narrow protocols: nobody but who starts it and who tries it out takes the whole `Gateway`.
+"""Narrow protocols of the gateway for other packages. Only code that starts or tests a gateway uses the whole `Gateway`.
 
 Front ends take a `Facade`: who calls, what they may call, how the process is doing. Adapters of agent frameworks take an `AgentGateway`.
 The console and the command line take a `Project`, which is what was loaded, or an `Administration`, which acts on it.
@@ -52,11 +52,11 @@ class CallerLookup(Protocol):
 
     @property
     def has_credentials(self) -> bool:
-        """Whether anybody at all could authenticate."""
+        """True if any principal could authenticate."""
 
     @property
     def providers(self) -> tuple[TokenRule, ...]:
-        """What a token must be, of each identity provider whose users are principals."""
+        """Token rules of each identity provider whose users are principals."""
 
     def recognised(self, credential: str) -> Principal | None:
         """The principal behind a bearer credential that was accepted before and still is; None for any other."""
@@ -68,7 +68,7 @@ class CallerLookup(Protocol):
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
 
     def current(self, principal: Principal) -> Principal | None:
-        """The same principal as the policy has it by now, or None when it has it no more: for those who keep one for long."""
+        """Return the principal as defined by the policy in force, or None if it is gone. For code that keeps a principal for long."""
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """The principal as it acts for a user, by name or as a token of its own proved it; None when the policy does not say it may."""
@@ -77,14 +77,14 @@ class CallerLookup(Protocol):
         """The principal with nothing in sight but what is in this toolset too, or None when there is no such toolset."""
 
     def may_review(self, principal: Principal) -> bool:
-        """Whether this principal may read the audit."""
+        """True if this principal may read the audit log."""
 
     async def note_refusal(self, code: str, client: str) -> None:
         """Records a request that was refused before anybody was known. `client` is an address."""
 
 
 class SupportsUploads(Protocol):
-    """What takes files of callers."""
+    """Receiver of callers' files."""
 
     @property
     def largest(self) -> int:
@@ -101,11 +101,11 @@ class SupportsFiles(Protocol):
 
     @property
     def resource_links(self) -> bool:
-        """Whether MCP clients are given links as blocks too."""
+        """True if MCP clients also get resource link blocks."""
 
     @property
     def uploads(self) -> SupportsUploads:
-        """What takes files of callers."""
+        """Receiver of callers' files."""
 
     async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
         """A file that the tool `name` that this principal was given a link to, or why it has none."""
@@ -113,7 +113,7 @@ class SupportsFiles(Protocol):
     async def read(
         self, principal: Principal, uri: str, *, session: str = "", presence: CallerConnection | None = None
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
-        """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
+        """Read a URI from an answer to this principal: a file, or the current content of an MCP server's resource."""
 
     async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
         """The envelope of a call that ended before, with the pictures and recordings that its data names."""
@@ -127,7 +127,8 @@ class SupportsToolCalls(Protocol):
         this step. The same object until the catalog changes."""
 
     def offered(self, principal: Principal, session: str | None = None) -> tuple[Tool, ...]:
-        """What this principal is listed: its catalog, or the tools that search a long one. The same object until the catalog changes."""
+        """Return the tools listed to this principal: its catalog, or the search tools in place of a long one. The object is the same until
+        the catalog changes."""
 
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None
@@ -147,11 +148,11 @@ class SupportsToolCalls(Protocol):
         idempotency_key: str = "",
         presence: CallerConnection | None = None,
     ) -> Envelope:
-        """One call, through every stage. Never raises.
+        """Run a call through all pipeline stages. Never raises.
 
-        `session` is the conversation that the caller named; `connection` the transport's own id, which stands in for one where none was.
-        If the task that awaits it is cancelled, or `presence` says that the client has left, a write runs to its end; a read is ended, at
-        the service or database too, and is on record as `cancelled`.
+        `session` is the conversation that the caller named; `connection` is the transport's own id, used if the caller named none. If the
+        awaiting task is cancelled or the client disconnects (`presence`), a write runs to its end. A read is ended, at the service or
+        database too, and recorded as `cancelled`.
         """
 
     def pending_after(
@@ -167,11 +168,11 @@ class SupportsToolCalls(Protocol):
 
     @property
     def seal(self) -> Seal:
-        """What is given to clients to bring back is sealed with it, in every worker alike. Raises `StateError`."""
+        """Seal for state that clients store and send back; equal in every worker. Raises `StateError`."""
 
     @property
     def elicits(self) -> bool:
-        """Whether a person at a caller's own client may agree to its calls."""
+        """True if a person at a caller's own client may approve its calls."""
 
     async def changed(self) -> None:
         """Returns when what principals see may have changed."""
@@ -182,7 +183,7 @@ class SupportsToolCalls(Protocol):
 
     @property
     def devices(self) -> DeviceCalls:
-        """What devices of callers are asked, and answer."""
+        """Requests to callers' devices and their answers."""
 
 
 class Operations(Protocol):
@@ -193,9 +194,9 @@ class Operations(Protocol):
         """How long calls in flight have to end, in seconds, once it leaves."""
 
     def leave(self) -> Callable[[], None]:
-        """It is about to be left and no more ready. From now on that time runs for what nothing else would end, functions that hang.
+        """Prepare the shutdown: the process is no longer ready, and the drain time starts, after which functions that hang are ended.
 
-        Returns what cuts off the calls that are under way when the time is over: each is recorded.
+        Return a function that ends the calls still running when the time is over; each is recorded.
         """
 
     def ready(self) -> tuple[str, ...]:
@@ -210,11 +211,11 @@ class Operations(Protocol):
         """Where spans of requests go; None where nothing is traced."""
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
-        """What this process counted, in Prometheus's text format: for anybody, so without names. With some of `DETAILS`, what these say
-        by name too: for those who may review."""
+        """Return the metrics of this process in Prometheus's text format, without names, for anybody. `detail` has members of `DETAILS`
+        that are added by name, for principals that may review."""
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know while calls are taken all the same."""
+        """Warnings for the operator while calls are still accepted."""
 
     async def reload(self, *, complete: bool = True) -> bool:
         """Reads the policy again and puts it in force: whole where its files are `complete`, otherwise as a change that was just noticed.
@@ -240,7 +241,7 @@ class Facade(Protocol):
 
     @property
     def tool_calls(self) -> SupportsToolCalls:
-        """What they may call, and the calls."""
+        """Tools of the callers, and their calls."""
 
     @property
     def operations(self) -> Operations:
@@ -275,7 +276,7 @@ class AgentGateway(Facade, Protocol):
 
     @property
     def entered(self) -> bool:
-        """Whether the program opened the gateway."""
+        """True if the program opened the gateway."""
 
     @property
     def current(self) -> CurrentPolicy:
@@ -302,13 +303,13 @@ class Project(Protocol):
 
 
 class Administration(Facade, Project, Protocol):
-    """What the people who run a gateway do there. A command has it open for as long as a `short_session` lasts."""
+    """Operations of the people who run a gateway. A command opens it with `short_session`."""
 
     def short_session(self) -> AbstractAsyncContextManager[object]:
         """Opens the gateway for one command: calls are made and recorded; what others approved is left to a gateway that stays."""
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
-        """What a call would send, secrets masked. Sends, counts and records nothing."""
+        """Return the request that a call would send, with secrets masked. Sends, counts and records nothing."""
 
     @property
     def callers(self) -> People:
@@ -320,7 +321,7 @@ class Administration(Facade, Project, Protocol):
 
     @property
     def monitoring(self) -> Monitoring:
-        """What an operator looks up of the gateway at work."""
+        """Monitoring data of the running gateway."""
 
     @property
     def unknown_outcomes(self) -> UnknownOutcomes:

@@ -1,7 +1,7 @@
-"""What an agent is given of a long answer: the fields it asked for, more pages where it asked for them, a piece at a time, a link to bytes.
+"""Shaping of long answers for agents: selected fields, more pages, pieces, and links to bytes.
 
-All of it happens after the pipeline: what is cut, kept and read on was answered to this caller, redacted, before. Nothing here reaches an
-upstream but by another call through the whole pipeline.
+It happens after the pipeline, so the answer is already redacted for this caller before it is cut, stored and read on. No request to an
+upstream is made here, except by another call through the whole pipeline.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _GONE = Error(
 
 
 class _KeptAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of an answer: its JSON, or the URIs of the resources that an MCP server's answer links to."""
+    """Stored answer: its JSON, or the URIs of the resources that an MCP server's answer links to."""
 
     call_id: str
     truncated: bool = False
@@ -177,7 +177,7 @@ class ResponseShaper:
         session: str = "",
         presence: CallerConnection | None = None,
     ) -> tuple[KeptFile | HeldFile, ...] | Error:
-        """What a URI leads to that an answer had for this principal: a file, or what a resource of an MCP server holds by now."""
+        """Read a URI from an answer to this principal: a file, or the current content of an MCP server's resource."""
         place = parse_uri(uri)
         if place is None:
             return Error(code="not_found", message="there is no such resource")
@@ -217,7 +217,7 @@ class ResponseShaper:
     async def _file(
         self, governance: CompiledPolicy, principal: Principal, name: str, token: str
     ) -> tuple[Tool, _KeptAnswer | KeptFile] | Error:
-        """What is kept under a URI that this principal was given, a file or links, and the tool that answered."""
+        """Return the file or links stored under a URI given to this principal, and the tool that answered."""
         tool = governance.tool(name)
         if tool is None:
             return _NO_FILE
@@ -358,7 +358,7 @@ def _plain(result: Success) -> Json:
 
 
 def _read_on_with(tool: Tool, result: Success) -> Success:
-    """The same answer with the argument that its cursor is for."""
+    """Return the answer with the name of the argument that takes its cursor."""
     return replace(result, cursor_argument=option_name(tool))
 
 

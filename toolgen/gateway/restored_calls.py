@@ -60,7 +60,7 @@ def _is_over(known: Invocation, row: Mapping[str, Any]) -> bool:
 
 
 def _envelope(known: Invocation, row: Mapping[str, Any]) -> Envelope:
-    """What its caller is told from now on: how the call was closed, or that the answer was lost."""
+    """Return the result for the caller of a restored call: it was closed, or its answer was lost."""
     closed = row["status"] in {"refused", "cancelled"}
     if closed:
         error = Error(code=row.get("code") or "cancelled", message="this call was closed after the backup was taken")

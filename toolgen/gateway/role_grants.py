@@ -55,7 +55,7 @@ class RoleWish(Struct, frozen=True, kw_only=True):
 
 
 class RoleGrants:
-    """What people gave for some time. `give` puts roles in force in this process, in place of those that were."""
+    """Roles given for a limited time. `give` replaces the given roles in force in this process."""
 
     def __init__(
         self,
@@ -234,13 +234,13 @@ class RoleGrants:
         return Error(code="conflict", message="somebody else is changing this grant")
 
     def may_give(self, principal: Principal) -> bool:
-        """Whether a principal could give any role, or agree to one."""
+        """Return True if a principal could give any role, or agree to one."""
         own = self._own(principal.id, principal.roles)
         rules = self._current.governance.policy.role_grants
         return principal.on_behalf_of is None and any(not rule.by.isdisjoint(own) for rule in rules)
 
     async def listed(self, principal: Principal | None) -> tuple[RoleGrant, ...]:
-        """Those in force, or that wait, which concern a principal; with None all of them. What does not stand any more is left out."""
+        """Return the valid or waiting grants that a principal may end; with None all of them."""
         found = [grant for grant in await self.store.all() if self._standing(grant) is not None]
         return tuple(grant for grant in found if principal is None or self._may_end(grant, principal))
 
@@ -268,7 +268,7 @@ class RoleGrants:
         return None
 
     def _may_have(self, name: str, rule: RoleGrantRule) -> bool:
-        """Whether somebody may be given a role by a rule. Of users of an issuer that shows by their tokens."""
+        """Return True if a rule lets this principal get a role. For users of an issuer the possible roles of the issuer count."""
         policy = self._current.governance.policy
         if (entry := policy.principals.get(name)) is not None:
             return not rule.to.isdisjoint(self._own(name, entry.roles))
@@ -277,7 +277,8 @@ class RoleGrants:
         return issuer is not None and bool(subject) and not rule.to.isdisjoint(issuer.all_roles)
 
     def _has(self, name: str, roles: tuple[str, ...], wanted: frozenset[str]) -> bool:
-        """Whether who gave a role still has one of those it takes: of users of an issuer, what their token said then is all there is."""
+        """Return True if the giver of a role still has a required role. For users of an issuer only the roles of their token at that time
+        are known."""
         policy = self._current.governance.policy
         if (entry := policy.principals.get(name)) is not None:
             return not wanted.isdisjoint(self._own(name, entry.roles))

@@ -174,7 +174,7 @@ class RuntimeTools:
         self._watching = background.start("following which tools others added", self._watch)
 
     async def stop(self) -> None:
-        """What is in force stays so."""
+        """Stop watching; the tools in force stay."""
         self._is_open = False
         if self._watching is not None:
             await cancel(self._watching)
@@ -305,7 +305,7 @@ def runtime_tools(
     *,
     in_process: bool,
 ) -> RuntimeTools:
-    """Those of a project, or of a gateway that was made `in_process`. No call goes on before it is known what others removed."""
+    """Create the runtime tools of a project, or of a gateway made `in_process`. Calls wait until the tools removed elsewhere are known."""
     functions = SharedFunctions(settings, in_process=in_process)
     made = RuntimeTools(catalog, shared.tools, functions, record, catalog.policy_state, clock)
     if isinstance(shared.pauses, SharedPauses):

@@ -39,7 +39,7 @@ class FoundTool(Struct, frozen=True):
 
 
 def entries(found: Sequence[FoundTool], catalog: Mapping[str, Tool]) -> list[Json]:
-    """What a search shows of its hits; of the best also how it is called, and of others that are as likely, where that costs little."""
+    """Return the entries of search hits. The best hit, and equally likely ones with small schemas, also have their input schema."""
     left = _MAX_SCHEMA_TOKENS
     shown: list[Json] = []
     best = found[0].score if found else 0.0

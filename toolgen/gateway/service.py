@@ -395,7 +395,7 @@ class Gateway(Standing):
 
     @classmethod
     def from_fastapi(cls, app: Any, **options: Any) -> Self:
-        """As `from_asgi`, with the document that a FastAPI application has of itself. `options` are those of `from_asgi`."""
+        """Create a gateway as `from_asgi` does, with the OpenAPI document of a FastAPI application. `options` are those of `from_asgi`."""
         return cls.from_asgi(app, app.openapi(), **options)
 
     @classmethod
@@ -494,7 +494,8 @@ class Gateway(Standing):
         idempotency_key: str = "",
         presence: CallerConnection | None = None,
     ) -> Envelope:
-        """As `SupportsToolCalls.call`, by the only principal if none is given. Raises `ConfigError` where that is not one, once closed."""
+        """Run a call as `SupportsToolCalls.call` does; without `principal`, as the only one. Raises `ConfigError` if there are several, or
+        if the gateway is closed."""
         self._refuse_closed()
         if presence is None:
             presence = CallerConnection()
@@ -514,7 +515,7 @@ class Gateway(Standing):
     async def preview(
         self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str | Unnamed = UNNAMED
     ) -> Envelope:
-        """What the call would send, secrets masked, after every guard has had its say. Sends, counts and records nothing."""
+        """Return the request that the call would send, with secrets masked, after all guards. Sends, counts and records nothing."""
         return await self.tool_calls.preview(name, arguments or {}, principal=self.callers.who(principal))
 
     def asgi(self, *, hosts: Collection[str] = (), url: str = "") -> MountedApp:

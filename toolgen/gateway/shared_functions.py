@@ -49,7 +49,7 @@ class SharedFunctions:
         return self._prefix
 
     def entry(self, function: object, tool: Tool, said: ToolOverrides, now: float) -> AddedTool | None:
-        """What others are told of a function; None where they could not have it."""
+        """Return the entry that lets other processes load a function; None if they could not."""
         if not inspect.isfunction(function):
             return None
         module, name = function.__module__, function.__name__
@@ -68,7 +68,7 @@ class SharedFunctions:
 
     @staticmethod
     def known(shared: ToolChanges | None, name: str) -> AddedTool | None:
-        """What was told of the tool of this name."""
+        """Return the shared entry of the tool with this name."""
         return next((one for one in shared.added if one.name == name), None) if shared is not None else None
 
     @staticmethod
@@ -104,7 +104,7 @@ class SharedFunctions:
     async def overlay(
         self, shared: ToolChanges, built: Manifest, mine: Mapping[str, Added]
     ) -> tuple[Overlay, dict[str, str]]:
-        """What others and this process did to a catalog that was built, and why not all of it can be, by tool."""
+        """Return the changes by other processes and by this one to a built catalog, and by tool why some cannot be applied."""
         added, faults = await self.load(shared.added)
         faults |= {name: f"{name} was added here and elsewhere" for name in added.keys() & mine.keys()}
         overlay = Overlay(added={**added, **mine}, removed=frozenset(one.name for one in shared.removed))

@@ -1,4 +1,4 @@
-"""What outlives a call, and where: in the project's files and in this process or the one above it, or in Redis, as `state:` says."""
+"""Storage of state that outlives a call: in the project's files and in this process or its parent, or in Redis, according to `state:`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Shared(Struct, frozen=True, kw_only=True):
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
-        """What may be wrong with it."""
+        """Possible faults of the shared state."""
         return (self.pauses.trouble,) if isinstance(self.pauses, SharedPauses) else ()
 
     async def start(self) -> None:

@@ -37,7 +37,7 @@ class Standing:
             raise closed()
 
     def _troubles(self) -> tuple[FaultLog, ...]:
-        """What may be wrong with what gateways share."""
+        """Return the possible faults of state shared by gateways."""
         own = (self._runner.trouble, self._devices.trouble, self._role_grants.trouble, self.tools.trouble)
         return (*own, *self._shared.troubles, *self.monitoring.troubles)
 
@@ -51,7 +51,7 @@ class Standing:
         )
 
     def _standing(self) -> Snapshot:
-        """What is measured beside the process itself."""
+        """Return the measurements besides those of the process itself."""
         systems, waiting = self._systems(), self._shared.buckets.waiting
         told, digest = self.monitoring.notifications, self.current.governance.policy.digest
         return Snapshot(policy_digest=digest, systems=systems, limit_waiting=waiting, notifications=told)

@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Functions(Protocol):
-    """What runs the functions of a project."""
+    """Runner of the functions of a project."""
 
     @property
     def counts(self) -> FunctionCounts: ...
@@ -41,10 +41,9 @@ class Functions(Protocol):
 
 
 class Status:
-    """One process (`Operations`). `troubles` says what may be wrong with what gateways share, `functions` what runs functions,
-    `cut_off` ends the calls under way. `refusing` says why every call would be refused, given whether limits can be counted, `standing` how
-    everything else stands that is measured, and `waiting` what waits for a person. `workers` is where one of several workers tells the
-    others what it counted."""
+    """Status of a process (`Operations`). `troubles` returns possible faults of state shared by gateways, `functions` runs functions,
+    `cut_off` ends the running calls. `refusing` returns why every call would be refused, given whether limits can be counted; `standing`
+    returns all other measurements, and `waiting` counts approvals. `workers` exchanges the counters of several workers."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
@@ -95,7 +94,7 @@ class Status:
         return tuple(dict.fromkeys(fault for fault in found if fault))
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know while calls are taken all the same: an edit of the policy that cannot be used, limits uncounted."""
+        """Return warnings while calls are still accepted: an edit of the policy that cannot be used, limits that are not counted."""
         passing = (trouble.fault for trouble in self._troubles() if not trouble.lasting)
         found = (
             self.reloader.unread if self.reloader is not None else "",
@@ -143,7 +142,7 @@ class Status:
                 _logger.warning("ready again")
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
-        """What this process counted, for Prometheus; with it what the other workers did, where there are several."""
+        """Return the metrics of this process, and of the other workers, for Prometheus."""
         own = await self._own(detail)
         if self._workers is None:
             return own
@@ -224,7 +223,7 @@ def systems_of(executors: Mapping[str, Executor]) -> Mapping[str, tuple[SystemHe
 
 
 def load_spans() -> Spans:
-    """What traces requests with OpenTelemetry. Raises `ConfigError` where the extra is not installed."""
+    """Load the OpenTelemetry tracer of requests. Raises `ConfigError` if the extra is not installed."""
     try:
         from toolgen.gateway.opentelemetry import OpenTelemetry  # noqa: PLC0415 - an extra
     except ImportError as error:

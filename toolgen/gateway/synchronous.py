@@ -29,7 +29,7 @@ def closed() -> ConfigError:
 
 
 class _Gateway(Protocol):
-    """What of a gateway is used here: opening and closing it, calls, and tools that are added."""
+    """Gateway members used here: open and close, calls, and added tools."""
 
     callers: Callers
     tool_calls: Calls
@@ -43,7 +43,8 @@ class _Gateway(Protocol):
 
 
 class SyncGateway:
-    """What `with gateway as calls:` gives. It may be used from any thread; where `principal` is left out, the policy's only one calls."""
+    """Blocking gateway that `with gateway as calls:` gives. It can be used from any thread; without `principal`, the policy's only one
+    calls."""
 
     def __init__(self, gateway: _Gateway) -> None:
         """Opens the gateway. Raises `ConfigError` inside a running loop, which would stand still, and what opening raises."""
@@ -74,14 +75,14 @@ class SyncGateway:
         principal: Principal | str | Unnamed = UNNAMED,
         session: str = "",
     ) -> Envelope:
-        """One call, through every stage, as `Gateway.call`. Raises nothing but `ConfigError`, where it is not clear who calls."""
+        """Run a call through all pipeline stages, as `Gateway.call` does. Raises only `ConfigError`, if it is not clear who calls."""
         who = self._gateway.callers.who(principal)
         return self._wait(self._gateway.tool_calls.call(name, arguments or {}, principal=who, session=session))
 
     def preview(
         self, name: str, arguments: JsonObject | None = None, *, principal: Principal | str | Unnamed = UNNAMED
     ) -> Envelope:
-        """What a call would send, as `Gateway.preview`."""
+        """Return the request that a call would send, as `Gateway.preview` does."""
         who = self._gateway.callers.who(principal)
         return self._wait(self._gateway.tool_calls.preview(name, arguments or {}, principal=who))
 
@@ -94,16 +95,16 @@ class SyncGateway:
     def add_tool(
         self, function: object, *, name: str = "", effect: str = "", title: str = "", description: str = ""
     ) -> Tool:
-        """As `Gateway.tools.add`."""
+        """Add a tool, as `Gateway.tools.add` does."""
         said = {"name": name, "effect": effect, "title": title, "description": description}
         return self._wait(self._gateway.tools.add(function, **said))
 
     def remove_tool(self, name: str) -> None:
-        """As `Gateway.tools.remove`."""
+        """Remove a tool, as `Gateway.tools.remove` does."""
         self._wait(self._gateway.tools.remove(name))
 
     def restore_tool(self, name: str) -> Tool | None:
-        """As `Gateway.tools.restore`."""
+        """Restore a removed tool, as `Gateway.tools.restore` does."""
         return self._wait(self._gateway.tools.restore(name))
 
     def close(self) -> None:

@@ -50,8 +50,8 @@ def no_graph(_tool: Tool) -> Graph | None:
 
 
 class _CatalogEntry(Struct):
-    """One catalog and what was derived from it. It holds the catalog, whose identity is its key. `whole` has the tools that are `closed` to
-    its callers, too."""
+    """Cache entry of a catalog with data derived from it. It holds the catalog, whose identity is its key. `whole` also has the tools that
+    are `closed` to its callers."""
 
     catalog: tuple[Tool, ...]
     offered: tuple[Tool, ...]
@@ -101,19 +101,20 @@ class Discovery:
         self._validators = {name: Validator(schema) for name, schema in INPUTS.items()}
 
     def offered(self, catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        """What is listed for a catalog: the catalog itself, or the three tools. The same object until the catalog changes."""
+        """Return the tools listed for a catalog: the catalog itself, or the three search tools. The object is the same until the catalog
+        changes."""
         return self._shelf(catalog).offered
 
     def stands_in(self, catalog: tuple[Tool, ...]) -> bool:
-        """Whether the tools that search stand in this catalog's place."""
+        """Return True if the search tools are listed in place of this catalog."""
         return self._shelf(catalog).stands_in
 
     def answers(self, name: str, catalog: tuple[Tool, ...]) -> bool:
-        """Whether the search tool of this name does its work for callers with this catalog, listed by now or not.
+        """Return True if the search tool of this name works for callers with this catalog, whether or not it is listed now.
 
-        A client keeps a list for as long as it likes, and another worker may have given it: an edit of the policy that makes a catalog
-        short enough to be listed takes nothing from those that search it. Where no catalog is ever too long, `describe_tool` alone
-        is there, if a tool is listed without its deep parts.
+        A client keeps a list as long as it likes, and another worker may have sent it: if an edit of the policy makes a catalog short
+        enough to be listed, clients that search can still do so. If no catalog is ever too long, only `describe_tool` exists, if a tool is
+        listed without its deep parts.
         """
         if math.isfinite(self._above):
             return bool(catalog)
@@ -147,7 +148,7 @@ class Discovery:
         catalog: tuple[Tool, ...],
         closed: Closed = NOTHING_CLOSED,
     ) -> Success | Refused:
-        """What `search_tools` or `describe_tool` says. It reads the catalog and reaches no other system."""
+        """Answer a call of `search_tools` or `describe_tool` from the catalog, without access to other systems."""
         checked = self._checked(name, arguments)
         if isinstance(checked, Refused):
             return checked
@@ -238,7 +239,7 @@ class Discovery:
         return Refused(error=msgspec.structs.replace(result.error, suggestion=await self.suggestion(name, catalog)))
 
     async def suggestion(self, name: str, catalog: tuple[Tool, ...]) -> str:
-        """What to do about a name that is no tool's, from the catalog alone: a forbidden name and a free one get the same."""
+        """Suggest what to do about an unknown tool name, from the catalog alone: a forbidden name and a free one get the same text."""
         shelf = self._shelf(catalog)
         index = await self._index(shelf)
         intent = intent_of(name[:MAX_QUERY_LENGTH].replace("_", " "))
@@ -278,7 +279,7 @@ class Discovery:
         return shelf
 
     async def _meant(self, shelf: _CatalogEntry, query: str, limit: int) -> list[RankedTool] | None:
-        """What fits by words and meaning; None where words alone have to do."""
+        """Return hits by words and meaning; None if only words can be searched."""
         if self._meaning is None:
             return None
         index = shelf.meant or await self._meaning.index(shelf.catalog)
@@ -346,12 +347,12 @@ def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
 
 
 def static_cost(tools: Sequence[Tool]) -> int:
-    """What a list of tools costs a model before its first word, in tokens."""
+    """Return the tokens that a list of tools costs a model before its first word."""
     return sum(map(cost, tools))
 
 
 def _costs_more(catalog: Sequence[Tool], above: float) -> bool:
-    """Whether a catalog costs more than so many tokens; counts no further than it takes to know. An empty one is never too long."""
+    """Return True if a catalog costs more than this many tokens; stops counting there. An empty catalog is never too long."""
     spent = 0
     for tool in catalog if math.isfinite(above) else ():
         spent += cost(tool)

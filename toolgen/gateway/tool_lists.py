@@ -71,9 +71,9 @@ class ToolPage(Struct, frozen=True, kw_only=True):
 
 
 class ToolListing:
-    """One catalog, and what is listed of it where that is not all. What is derived is made on first use and kept.
+    """Listing of a catalog, or of the tools listed in its place. Derived data is made on first use and kept.
 
-    No request converts a schema twice. Both tuples stay alive as long as the listing, which is what its key relies on.
+    No request converts a schema twice. Both tuples live as long as the listing, because its key relies on that.
     """
 
     def __init__(self, tools: tuple[Tool, ...], catalog: tuple[Tool, ...] | None = None) -> None:
@@ -95,7 +95,7 @@ class ToolListing:
         return self._page(form, self.tools, bisect.bisect_right(self._names, _after(cursor)) if cursor else 0, limit)
 
     def found(self, form: str, tools: Sequence[Tool], *, cursor: str, limit: int) -> ToolPage:
-        """The same for what a search found, in its order. A cursor whose tool is not among it belongs to another search."""
+        """Return a page of the tools that a search found, in its order. A cursor with another tool belongs to another search."""
         start = 0
         if cursor:
             name = _after(cursor)

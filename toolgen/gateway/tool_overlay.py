@@ -1,4 +1,4 @@
-"""What a program added to a catalog and took from it, laid over what was built; and a function as such a tool."""
+"""Overlay of a built catalog: tools that a program added and removed, and tools made from functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Added", "Overlay", "ToolOverrides", "added_tool"]
 
 
 class ToolOverrides(Struct, frozen=True, kw_only=True):
-    """What is said of a function in place of its own name, mark and docstring; "" for nothing."""
+    """Values that replace the name, mark and docstring of a function; "" keeps its own."""
 
     name: str = ""
     effect: str = ""
@@ -71,11 +71,11 @@ class Overlay(Struct, frozen=True, kw_only=True):
             )
 
     def without(self, names: tuple[str, ...]) -> Overlay:
-        """The same without these that were added."""
+        """Return the overlay without some added tools."""
         return replace(self, added={name: one for name, one in self.added.items() if name not in names})
 
     def narrows(self, before: Overlay) -> bool:
-        """Whether nothing is there that was not there before it."""
+        """Return True if no tool is added or restored compared to `before`."""
         kept = all(before.added.get(name) is one for name, one in self.added.items())
         return kept and self.removed >= before.removed
 
@@ -103,7 +103,7 @@ def added_tool(given: object, said: ToolOverrides, prefix: str) -> Added:
 
 
 def _offer(given: object, said: ToolOverrides) -> FunctionTool | Broken:
-    """What it offers, with what is said of it in place of its own words."""
+    """Return the function tool of an object, with the overrides applied."""
     if not inspect.isfunction(given) and not inspect.ismethod(given):
         offer = adopted_tool(given)
         if isinstance(offer, FunctionTool):
@@ -131,7 +131,7 @@ _SEVERAL = "add its tools one by one, or name it under `sources:` of toolgen.yam
 
 
 def _holds_tools(given: object) -> bool:
-    """Whether it is a server, a toolkit or a collection."""
+    """Return True if the object is a server, a toolkit or a collection."""
     return isinstance(given, list | tuple | set | dict) or any(
         hasattr(given, name) for name in ("list_tools", "get_tools")
     )

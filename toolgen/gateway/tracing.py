@@ -1,4 +1,4 @@
-"""What a tracing library is told of each MCP request, whichever it is; nothing of arguments, results or the texts of errors."""
+"""Tracing of each MCP request. Arguments, results and error texts are not traced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METHODS = frozenset(
 
 
 class TracedRequest(Struct, frozen=True, kw_only=True):
-    """One request: its method, the tool where the caller may see it, the protocol's version and the request's id."""
+    """MCP request: its method, the tool if the caller may see it, the protocol version and the request id."""
 
     method: str
     tool: str
@@ -41,13 +41,13 @@ class TracedRequest(Struct, frozen=True, kw_only=True):
 
 
 class Span(Protocol):
-    """One request, begun. `trace` is where it stands, None where nothing is traced."""
+    """Span of a started request. `trace` is its trace context, None if nothing is traced."""
 
     @property
     def trace(self) -> Trace | None: ...
 
     def end(self, error: str) -> None:
-        """It is over; `error` is `tool_error`, a code of JSON-RPC, `internal`, or "" where it went well."""
+        """End the span; `error` is `tool_error`, a JSON-RPC code, `internal`, or "" for success."""
 
 
 class Spans(Protocol):

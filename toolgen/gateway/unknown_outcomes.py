@@ -131,7 +131,7 @@ class UnknownOutcomes:
             await self._ledger.release(claim)
 
     async def _in_doubt(self, window: CallWindow, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of some rows of a window that are in doubt and that nobody has looked into."""
+        """Return the rows of a window whose outcome is unknown and not reconciled."""
         waiting = {row["call_id"]: seconds_of(row) for row in rows if _is_waiting(row)}
         for call_id in window.repeated:
             waiting.pop(call_id, None)
@@ -158,7 +158,7 @@ class UnknownOutcomes:
         }
 
     def _key(self, name: str, text: str) -> str:
-        """What the system behind knows the call by."""
+        """Return the idempotency key as the other system knows it."""
         tool = self.manifest.tools.get(name)
         return text if tool is None else written(tool.binding, text)
 

@@ -107,7 +107,7 @@ class WaitingCalls:
             return awaited  # what the store has of it cannot be read: it ends soon
 
     async def _lapsed(self, known: Invocation) -> bool:
-        """Whether a call is kept no longer than its client asked for, and that time is over."""
+        """Return True if a call is past the storage time that its client asked for."""
         if known.status != "ended" or known.task is None or not known.task.keep_s:
             return False
         return kept_until(known, now := await self.store.now()) <= now
@@ -129,7 +129,8 @@ class WaitingCalls:
         return tuple([known for known in own if not await self._lapsed(known)]), more
 
     async def joined(self, call_id: str, name: str) -> str | None:
-        """As `StandingCalls`: the call waits, or ended within the last minute, and did something or was denied."""
+        """Return the pending code of a call to join, as `StandingCalls.joined` requires: the call waits, or it ended within the last minute
+        and did something or was denied."""
         known = await self.current_of(call_id)
         if known is None:
             return None
@@ -144,7 +145,7 @@ class WaitingCalls:
         return "deferred"
 
     def leaving(self, name: str) -> bool:
-        """As `StandingCalls`."""
+        """Return True if a call is about to be kept, as `StandingCalls.leaving` requires."""
         return name in self._leaving
 
     @contextmanager
@@ -235,12 +236,13 @@ class WaitingCalls:
         return True
 
     async def is_left(self, call_id: str) -> bool:
-        """Whether a call of this worker goes on without its caller."""
+        """Return True if a call of this worker continues without its caller."""
         adding = self.left.get(call_id, False)
         return adding if isinstance(adding, bool) else await asyncio.shield(adding)
 
     async def repeated(self, envelope: Envelope, caller: Principal, *, equal: bool = False) -> Envelope:
-        """What a repetition of a call is told, whose first waited for a person: how that stands now. `equal`: it has no key of its own."""
+        """Return the answer to a repeated call: the current state of the first call, which waited for a person. `equal`: it has no key of
+        its own."""
         if envelope.error is None or envelope.error.code not in {"approval_required", "deferred"}:
             return envelope
         if equal:
@@ -536,7 +538,7 @@ class WaitingCalls:
         return kept
 
     def envelope(self, known: Invocation) -> Envelope:
-        """What the caller is told now."""
+        """Return the current result for the caller."""
         if known.envelope is not None:
             return envelope_of(known.envelope)
         error = self.tells.get((known.kind, known.status), _deferred)(known)

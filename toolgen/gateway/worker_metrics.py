@@ -1,4 +1,4 @@
-"""What the workers of one gateway count, told together: a scrape reaches one of them, and the same one again while its connection lasts."""
+"""Metrics exchanged between the workers of a gateway: a scrape reaches only one worker, and stays there while its connection lasts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WorkerMetrics:
                 (self._folder / name).touch(mode=0o600)
 
     def wanted(self) -> Collection[str] | None:
-        """What is to be told by name besides the sums; None where nobody has asked for a while."""
+        """Return the details to write besides the sums; None if no scrape came for a while."""
         if not self._is_recent("asked", _ASKED_S):
             return None
         return DETAILS if self._is_recent("asked-names", _ASKED_S) else ()
@@ -48,7 +48,7 @@ class WorkerMetrics:
             part.replace(path)
 
     def others(self, worker: str) -> Iterator[bytes]:
-        """What the other workers told last, in the order of their names."""
+        """Yield the latest metrics of the other workers, in order of their names."""
         for path in sorted(self._folder.glob("*.metrics")):
             if path.stem != worker and self._is_recent(path.name, _FRESH_S):
                 with contextlib.suppress(OSError):
@@ -62,8 +62,8 @@ class WorkerMetrics:
 
 
 def merged(own: bytes, others: Iterable[bytes]) -> bytes:
-    """One text of several: each family once, with the samples of all. Families that `own` does not have are left out, so that who asked
-    for sums is given no names."""
+    """Merge metrics texts: each family once, with all samples. Families that `own` does not have are left out, so that a scrape of sums
+    gets no names."""
     families = dict(_families(own))
     for text in others:
         for name, lines in _families(text):

@@ -283,7 +283,8 @@ class BackgroundCalls:
             await self._waiting.store.renew(list(self._waiting.left), now + LEASE_S, unless_due=now)
 
     async def took(self, known: Invocation, now: float) -> bool:
-        """Return True if a call due for recovery runs in this worker. The call is ended if its caller cancelled it, at any worker."""
+        """Renew the lease of a call if it runs in this worker, and end it if its caller cancelled it at any worker. Return True if it runs
+        here."""
         presence = self._running.get(known.id)
         if presence is None:
             return False

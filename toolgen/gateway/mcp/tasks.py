@@ -123,8 +123,8 @@ class Tasks:
         caller: Caller,
         after: float | None,
     ) -> TaskPlan | RpcFault | None:
-        """Return the plan if the client's declaration lets the call become a task; None if not. `after`: seconds until it becomes one by
-        itself."""
+        """Return how a call may become a task, or None if it may not, by the client's declaration; a fault if the tool requires a task or
+        `task` is wrong. `after`: seconds until a call becomes a task by itself."""
         required = requires_task(tool)
         if era is ProtocolStyle.MODERN:
             if not declares_tasks(meta.get(META_CAPABILITIES)):

@@ -129,8 +129,8 @@ class WaitingCalls:
         return tuple([known for known in own if not await self._lapsed(known)]), more
 
     async def joined(self, call_id: str, name: str) -> str | None:
-        """Return the pending code of a call to join, as `StandingCalls.joined` requires: the call waits, or it ended within the last minute
-        and did something or was denied."""
+        """Return the code of `StandingCalls.joined`: a call is joined while it waits, or a minute after its end if it did something or was
+        denied."""
         known = await self.current_of(call_id)
         if known is None:
             return None
@@ -241,8 +241,7 @@ class WaitingCalls:
         return adding if isinstance(adding, bool) else await asyncio.shield(adding)
 
     async def repeated(self, envelope: Envelope, caller: Principal, *, equal: bool = False) -> Envelope:
-        """Return the answer to a repeated call: the current state of the first call, which waited for a person. `equal`: it has no key of
-        its own."""
+        """Return the answer to a repeated call: the state of the first, which waited for a person. `equal`: it has no key of its own."""
         if envelope.error is None or envelope.error.code not in {"approval_required", "deferred"}:
             return envelope
         if equal:

@@ -177,6 +177,7 @@ def test_arguments_are_checked_and_waiting_is_bounded(tmp_path: Path) -> None:
         for wrong in ({"call_id": ""}, {"call_id": 5}, {"wait_s": 61}, {"wait_s": -1}, {"call_id": "x" * 129}):
             assert text(await read(peer, **wrong)).startswith("validation:"), wrong
         assert text(await read(peer, call_id="call_1", wait_s="0")).startswith("not_found:")  # "0" is taken for 0
+        assert json.loads(text(await read(peer, call_id=None, wait_s=None))) == {"calls": []}
 
     play(tmp_path, ASKS, steps)
 

@@ -18,6 +18,7 @@ from toolgen.model.waiting import GET_CALL_RESULT
 from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.policy.null_arguments import without_null
 from toolgen.state.invocations import Invocation
 from toolgen.state.rate_limits import MemoryBuckets
 
@@ -97,7 +98,7 @@ class CallResults:
     async def answer(self, arguments: JsonObject, caller: Principal, presence: CallerConnection | None) -> Envelope:
         """Answer a call of `get_call_result`. Never raises."""
         fault = excess(arguments)
-        given: JsonObject = {} if fault else repair(_INPUT, arguments).arguments
+        given: JsonObject = {} if fault else repair(_INPUT, without_null(_INPUT, arguments)).arguments
         if faults := (fault,) if fault else self._validator.faults(given):
             suggestion = "correct the arguments and call again"
             error = Error(code="validation", message="; ".join(faults), suggestion=suggestion, rule="arguments")

@@ -23,6 +23,7 @@ from toolgen.model.tool import Effect, FunctionBinding, HttpBinding, McpBinding,
 from toolgen.model.unavailable import fault_error
 from toolgen.pipeline.middleware import CallContext, CallerConnection
 from toolgen.policy.arguments import Validator, excess, repair
+from toolgen.policy.null_arguments import without_null
 from toolgen.responses.encoded_files import declared_names
 
 __all__ = ["CallerFiles", "with_file_tool"]
@@ -165,7 +166,7 @@ class CallerFiles:
         presence: CallerConnection | None,
     ) -> Success | Refused:
         fault = excess(arguments)
-        given = arguments if fault else repair(_INPUT, arguments).arguments
+        given = arguments if fault else repair(_INPUT, without_null(_INPUT, arguments)).arguments
         if faults := (fault,) if fault else self._validator.faults(given):
             return Refused(error=_invalid("; ".join(faults)))
         found = await self._read(governance, principal, str(given["uri"]), session, presence)

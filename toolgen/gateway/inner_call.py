@@ -102,7 +102,8 @@ def _moved(tool: Tool, own: frozenset[str], arguments: JsonObject, beside: JsonO
 
 
 def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonObject:
-    """The arguments, also where they hold `arguments` once more, with or without the name. A tool that has such arguments keeps them."""
+    """The arguments, also where they hold `arguments` once more, with or without the name, or the tool's name beside them. A tool that
+    has such arguments keeps them."""
     while _repeats(arguments) and not own >= arguments.keys():
         holders = [key for key in _HOLDERS if key in arguments]
         if (
@@ -114,6 +115,8 @@ def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonO
             held = f"/arguments: holds {_listed(arguments)}, as run_tool does itself"
             raise InnerCallError(f"{held}; put the arguments of {tool.name} directly inside arguments")
         arguments = _object(arguments[holders[0]], f"arguments/{holders[0]}")
+    if arguments.get(_NAME) == tool.name and _NAME not in own and not _is_open(tool):
+        return {key: value for key, value in arguments.items() if key != _NAME}
     return arguments
 
 

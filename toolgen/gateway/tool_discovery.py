@@ -29,6 +29,7 @@ from toolgen.pipeline.middleware import refused as refusal_of
 from toolgen.policy.access import UNKNOWN
 from toolgen.policy.arguments import Validator, excess, repair
 from toolgen.policy.limits import Limit, LimitCharge
+from toolgen.policy.null_arguments import without_null
 from toolgen.search.bm25 import RankedTool, ToolIndex
 from toolgen.search.hybrid import HybridIndex, SemanticSearch
 from toolgen.search.intents import Intent, intent_of
@@ -312,8 +313,7 @@ class Discovery:
         schema = INPUTS[name]
         if fault := excess(arguments):
             return _invalid(fault)
-        given = {key: value for key, value in arguments.items() if value is not None or key in schema["required"]}
-        repaired = repair(schema, given).arguments
+        repaired = repair(schema, without_null(schema, arguments)).arguments
         faults = self._validators[name].faults(repaired)
         return _invalid("; ".join(faults)) if faults else repaired
 

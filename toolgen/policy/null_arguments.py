@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from toolgen.model.schema import Schema
+from toolgen.model.schema import JsonObject, Schema
 
-__all__ = ["refusing_null"]
+__all__ = ["refusing_null", "without_null"]
 
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -40,6 +40,12 @@ def refusing_null(schema: Schema, is_required: Callable[[str], bool]) -> Schema:
     whether a tool of the rule requires it.
     """
     return _Refusing(schema, is_required).made()
+
+
+def without_null(schema: Schema, arguments: JsonObject) -> JsonObject:
+    """The arguments of one of the gateway's own tools without null for what is optional: some clients send it for all that is left out."""
+    required = schema.get("required", ())
+    return {name: value for name, value in arguments.items() if value is not None or name in required}
 
 
 class _Said(IntEnum):

@@ -218,7 +218,7 @@ def uri_in(result: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 def test_a_file_is_read_by_its_uri_with_a_listed_tool(tmp_path: Path, version: str) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
-        async def read(uri: str, **more: str) -> list[dict[str, Any]]:
+        async def read(uri: str, **more: str | None) -> list[dict[str, Any]]:
             result = await peer.ask("tools/call", name="read_file", arguments={"uri": uri, **more})
             assert result["isError"] is False, result
             found: list[dict[str, Any]] = result["content"]
@@ -230,7 +230,7 @@ def test_a_file_is_read_by_its_uri_with_a_listed_tool(tmp_path: Path, version: s
         assert (picture["type"], base64.b64decode(picture["data"])) == ("image", PHOTO)
         assert note["text"] == f"[image/png, {len(PHOTO)} bytes]"
         paper = uri_in(await peer.ask("tools/call", name="api__get_paper", arguments={}))
-        (described,) = await read(paper)
+        (described,) = await read(paper, range=None)
         digest = hashlib.sha256(PAPER).hexdigest()
         assert described["text"].startswith(f"[File: application/pdf, {len(PAPER)} bytes, SHA-256 {digest}.")
         assert f"/v1/answers/{paper.removeprefix('toolgen://answers/')}." in described["text"]

@@ -155,8 +155,9 @@ def without_repetition(message: str, data: Json) -> tuple[str, Json]:
     """
     if data is None:
         return message, None
-    said = " ".join(message.split())
-    if all(" ".join(text.split()) in said for text in _contents(data)):
+    said = " ".join(message.casefold().split())
+    texts = data.splitlines() if isinstance(data, str) else _contents(data)
+    if all(" ".join(text.casefold().split()) in said for text in texts):
         return message, None
     return (message if len(written(data)) > _MAX_DATA_LENGTH else _unquoted(message, data)), data
 

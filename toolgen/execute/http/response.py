@@ -44,6 +44,7 @@ _CHARSETS = re.compile(  # Python's names of character sets that text is written
 )
 _OTHER_NAMES = {"windows-31j": "cp932", "x-sjis": "cp932"}
 _MAX_CHARSET_LENGTH = 40
+_WORD = re.compile(r"\w+")
 _DIRECTIVE = re.compile(r'([a-z-]{1,40})(?:=("?)([^",]*)\2)?')
 _NEVER = frozenset({"no-store", "no-cache"})
 _MAX_LENGTH = 1_000
@@ -371,7 +372,7 @@ def _failed(answer: HttpResponse, scrubber: Scrubber, delivery: Delivery) -> Fai
         suggestion = _SUGGESTIONS.get(
             answer.status, "try again later" if answer.status >= 500 else "change the arguments"
         )
-    said = excerpt(data).removeprefix(f"{phrase.partition(' ')[2]}: ")
+    said = _beyond(data, phrase)
     return Failed(
         error=Error(
             code="upstream_error",
@@ -382,6 +383,16 @@ def _failed(answer: HttpResponse, scrubber: Scrubber, delivery: Delivery) -> Fai
         data=data,
         delivery=delivery,
     )
+
+
+def _beyond(data: Json, phrase: str) -> str:
+    """The excerpt of an error body without what its status says already, as pages of web servers repeat it in title and heading."""
+    known = set(_WORD.findall(phrase.casefold()))
+    if isinstance(data, str):
+        lines = dict.fromkeys(line.strip() for line in data.splitlines())
+        data = "\n".join(line for line in lines if not known.issuperset(_WORD.findall(line.casefold())))
+    said = excerpt(data).removeprefix(f"{phrase.partition(' ')[2]}: ")
+    return "" if known.issuperset(_WORD.findall(said.casefold())) else said
 
 
 def excerpt(data: Json) -> str:

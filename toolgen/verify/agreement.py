@@ -31,10 +31,10 @@ _AGREEING = frozenset(
 
 
 class SchemaDisagreement(Struct, frozen=True, kw_only=True):
-    """What a tool's schema says otherwise. `path` leads to the value, `pointer` into the description.
+    """Difference between a tool's schema and its description. `path` leads to the value, `pointer` into the description.
 
-    `value` is one that only one of the two accepts, where one is easily named: `ABSENT` otherwise. `schemas` are the tool's and the
-    description's there, where a validator can be asked.
+    `value` is a value that only one of the two schemas accepts, or `ABSENT` if none is easily named. `schemas` are the tool's schema and
+    the description's schema at that place, if a validator can check them.
     """
 
     path: tuple[str | int, ...]
@@ -105,7 +105,7 @@ class Agreement:
 
 
 class _Comparison:
-    """One tool's schema under comparison."""
+    """Comparison of one tool's schema with its description."""
 
     def __init__(self, agreement: Agreement, definitions: Mapping[str, Any], side: Side) -> None:
         self._agreement = agreement
@@ -304,7 +304,7 @@ class _Comparison:
     def _as_repaired(
         self, pair: _Pair, mine: Mapping[str, Any], theirs: Mapping[str, Any]
     ) -> tuple[_Pair, Mapping[str, Any]]:
-        """What the description says of arguments, made to have a value where the tool's schema was (`satisfiable`)."""
+        """Return the described schema with the repairs (`satisfiable`) that let a value conform to the tool's schema."""
         if isinstance(pair.written, dict) and not _AGREEING.isdisjoint(pair.written):
             agreeing = self._written.plain(pair.written)
             before = dict(agreeing)
@@ -353,7 +353,7 @@ def _any_of(theirs: Mapping[str, Any]) -> Mapping[str, Any]:
 def _as_cut(
     mine: Mapping[str, Any], theirs: Mapping[str, Any], written: Any
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What the description says, without what could refuse what an opened part of a large answer newly accepts."""
+    """Return the described schema without keywords that could refuse a value accepted by the opened part of a large answer."""
     theirs = {key: one for key, one in theirs.items() if key in mine or key not in CONTRARY}
     if "oneOf" in theirs and "oneOf" not in mine:
         branches = {"anyOf": theirs.pop("oneOf"), "discriminator": theirs.get("discriminator")}
@@ -365,7 +365,7 @@ def _as_cut(
 
 
 def _open(word: str, one: Any, other: Any) -> bool:
-    """Whether a keyword that only one of two schemas has says nothing there."""
+    """Return True if a keyword that only one of two schemas has restricts nothing there (`true` or `{}`)."""
     return word in _NOTHING_WHEN_OPEN and (one if other is None else other) in (True, {})
 
 

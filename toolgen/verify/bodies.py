@@ -26,9 +26,8 @@ _SAYS_NOTHING = frozenset({"title", "description", "example", "examples", "depre
 
 
 def wants_file(described: SpecOperation, body: Any, name: str, how: Mapping[str, Any]) -> bool:
-    """Whether a property may be raw bytes: `format: binary` (3.0), a `contentMediaType` without `contentEncoding` (3.1), or nothing at
-    all with a contentType that is no text.
-    """
+    """Return True if a property may be raw bytes: `format: binary` (3.0), a `contentMediaType` without `contentEncoding` (3.1), or an empty
+    schema with a contentType that is no text."""
     kind = str(how.get("contentType", "")).partition(",")[0].strip().lower()
     binary = bool(kind) and not is_json(kind) and not kind.startswith("text/")
     return any(
@@ -172,7 +171,7 @@ def _named(found: Undefined | None, name: str) -> Undefined | None:
 
 
 def _claims(key: str, name: str, how: Mapping[str, Any], value: Any, given: set[str]) -> bool:
-    """Whether a name that is not the property's own was sent for it."""
+    """Return True if a name that differs from the property's own name was sent for this property."""
     if how.get("style") == "deepObject":
         return key == name or key.startswith(f"{name}[")
     exploded = how.get("style", "form") == "form" and how.get("explode") is not False

@@ -1,4 +1,4 @@
-"""Whether every argument of a tool goes somewhere, and everything described is reached by one, or filled in by the gateway."""
+"""Checks that every argument of a tool is sent, and that every described value is filled by an argument or by the gateway."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def no_key(binding: HttpBinding, described: SpecOperation, key_header: str) -> s
 
 
 def _takes_body(described: SpecOperation) -> bool:
-    """Whether a body is described that anybody could send: one that is required, or has a media type that is one, and something in it."""
+    """Return True if the description has a body that can be sent: a required one, or one with a valid media type and a non-empty schema."""
     if described.body is None:
         return False
     kinds = [
@@ -101,7 +101,7 @@ def _takes_body(described: SpecOperation) -> bool:
 
 
 def _is_nothing(schema: Any) -> bool:
-    """Whether an object has no properties and says so: there is nothing an agent could say."""
+    """Return True if the schema is an object that declares no properties and allows none, so an agent has nothing to send."""
     words = {"allOf", "anyOf", "oneOf", "patternProperties"}
     if not isinstance(schema, Mapping) or schema.get("properties") != {} or words & schema.keys():
         return False

@@ -1,9 +1,9 @@
-"""What one schema says about one value, in the words of JSON Schema 2020-12, whichever version of OpenAPI it is written in.
+"""Keywords of one schema for one value, in the words of JSON Schema 2020-12 for every version of OpenAPI.
 
-Read from the specifications (2.0, Schema Object; 3.0.4, section 4.7.24; 3.1.1, section 4.8.24), for the description's side of a proof and
-for the tool's alike; what holds further schemas keeps them as they are written.
+Read from the specifications (2.0, Schema Object; 3.0.4, section 4.7.24; 3.1.1, section 4.8.24), for the described schema of a proof and
+for the tool's schema alike. Keywords that hold further schemas keep them as they are written.
 
-A value that tells two keywords apart: one of the two schemas accepts it, and the other does not.
+A counterexample tells two keywords apart: one of the two schemas accepts the value, and the other refuses it.
 """
 
 from __future__ import annotations

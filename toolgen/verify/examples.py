@@ -29,7 +29,10 @@ class StuckError(Exception):
 
 
 def flatten(schema: Any, definitions: Mapping[str, Any], choose: random.Random, *, deep: bool) -> dict[str, Any]:
-    """One branch of each `anyOf` and `oneOf`, all of each `allOf`; `deep` prefers branches that end soon. Raises `StuckError`."""
+    """Merge a schema without unions: one branch of each `anyOf` and `oneOf`, and all of each `allOf`.
+
+    `deep` prefers branches that end soon. Raises `StuckError`.
+    """
     merged: dict[str, Any] = {}
     todo = [schema]
     for _ in range(_MAX_PARTS):
@@ -58,7 +61,7 @@ def _branch(branches: list[Any], choose: random.Random, deep: bool) -> Any:
 
 
 def _both(key: str, one: Any, other: Any) -> Any:
-    """What holds when two schemas must."""
+    """Merge the values of one keyword from two schemas that must both hold."""
     if one == other:
         return one
     if key == "properties":

@@ -1,6 +1,6 @@
-"""One GraphQL tool proved: its stored operation is valid for the schema, and generated arguments are what its variables take.
+"""Proof of one GraphQL tool: its stored operation is valid for the schema, and its variables accept generated arguments.
 
-The argument that chooses fields, proved: a selection made from the schema becomes an operation that graphql-core accepts.
+Proof of the argument that chooses fields: a selection made from the schema becomes an operation that graphql-core accepts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAX_DEPTH = 2
 
 
 def unproven_fields(binding: GraphQLBinding, schema: GraphQLSchema, graph: Graph | None) -> str:
-    """What is wrong with choosing fields below the root field of this operation; "" for nothing."""
+    """Return the fault in choosing fields below the root field of this operation, or ""."""
     if graph is None:
         return "fields can be chosen, but there is no index to choose from"
     root = {

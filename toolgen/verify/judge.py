@@ -59,7 +59,7 @@ class RequestJudge:
         self._reader = unmarshal.unmarshaller(described.version, document, json_types)
 
     def read(self, received: Received) -> RequestJudgement:
-        """What openapi-core reads in a request."""
+        """Read a request with openapi-core."""
         try:
             values, complaints = self._unmarshal.unmarshal(self._reader, self._described, received)
         except self._unmarshal.BrokenJudgeError as error:

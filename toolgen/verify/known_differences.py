@@ -80,7 +80,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Deliberate:
-    """What of the schemas of one description is left out on purpose; remembered by the schema's identity."""
+    """Parts of one description's schemas that tools leave out on purpose, remembered by the identity of the schema."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -91,7 +91,7 @@ class Deliberate:
         self._sizes: dict[str, int] = {}
 
     def resolves(self, ref: str) -> bool:
-        """Whether a reference leads anywhere."""
+        """Return True if the target of a reference exists."""
         try:
             self._documents.lookup(ref)
         except UnresolvedRefError:
@@ -99,14 +99,14 @@ class Deliberate:
         return True
 
     def target(self, ref: str) -> Any:
-        """What a reference leads to, followed no further; open where it leads nowhere."""
+        """Return the direct target of a reference, or the open schema `{}` if it does not exist."""
         try:
             return self._documents.lookup(ref)
         except UnresolvedRefError:
             return {}
 
     def hidden(self, schema: Any, word: str, depth: int = 0) -> bool:
-        """Whether a property says `word` (readOnly or writeOnly) of itself, in what it refers to or is composed of."""
+        """Return True if a property, its reference target or an `allOf` part of it sets `word` (readOnly or writeOnly)."""
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return False
         known = self._hidden.get((id(schema), word))
@@ -154,7 +154,7 @@ class Deliberate:
         return total
 
     def too_large(self, schemas: list[Any]) -> bool:
-        """Whether what these schemas refer to, all told, could be more than a tool's answer may hold."""
+        """Return True if the definitions that these schemas refer to are together larger than the limit for a tool's answer."""
         size = 0
         for ref, target in self._reached(schemas):
             if ref not in self._sizes:
@@ -165,7 +165,7 @@ class Deliberate:
         return False
 
     def too_deep(self, schemas: list[Any]) -> bool:
-        """Whether a schema, or one that these refer to, is nested deeper than a tool says."""
+        """Return True if a schema, or one that these refer to, is nested deeper than a tool's schema may be."""
         return any(_nested(one) for one in (*schemas, *(target for _, target in self._reached(schemas))))
 
     def _reached(self, schemas: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -209,7 +209,7 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def carried(value: Any) -> bool:
-    """Whether a manifest can hold a value."""
+    """Return True if a manifest can hold a value."""
     if isinstance(value, (str, bool)) or value is None:
         return True
     try:
@@ -225,14 +225,14 @@ def _depth(value: Any) -> int:
 
 
 def fills_token(name: str, written: Any, binding: HttpBinding) -> bool:
-    """Whether a body's property is a credential that the gateway sends in a header instead."""
+    """Return True if a property of a body is a credential that the gateway sends in a header instead."""
     said = str(written.get("description", "")).lower() if isinstance(written, Mapping) else ""
     called = name.lower().replace("_", "").replace("-", "") in TOKENS
     return called and bool(binding.security) and ("authenticat" in said or "scope" in said)
 
 
 def is_file_argument(words: Mapping[str, Any]) -> bool:
-    """Whether a tool's schema is that of a file: its URI or base64, a name and a media type."""
+    """Return True if a tool's schema is that of a file: its URI or base64, a name and a media type."""
     properties = words.get("properties") or {}
     said = {
         name: {key: one for key, one in schema.items() if key != "description"}
@@ -247,7 +247,7 @@ def is_file_argument(words: Mapping[str, Any]) -> bool:
 
 
 def is_bytes(schema: Any) -> bool:
-    """Whether a schema as written may stand for raw bytes: it says so, or says nothing at all and leaves it to a contentType."""
+    """Return True if a schema as written may mean raw bytes: it says so, or it has no keywords and a contentType decides."""
     if not isinstance(schema, dict):
         return False
     if schema.get("type") == "file" or schema.get("format") == "binary":

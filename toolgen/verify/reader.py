@@ -173,7 +173,7 @@ def _undefined(described: SpecOperation, parameter: Mapping[str, Any], sent: Any
 
 
 def _beyond(sent: Any, values: Sequence[Any]) -> bool:
-    """Whether deepObject has no form for it: it is made for an object of single values."""
+    """Return True if deepObject, which is defined for objects of single values, has no form for the value."""
     return isinstance(sent, (list, tuple)) or any(isinstance(one, (Mapping, list, tuple)) for one in values)
 
 
@@ -328,14 +328,14 @@ def _form(name: str, style: str, explode: bool, kind: str, pairs: Sequence[tuple
 
 
 def vanishes(sent: Any) -> bool:
-    """What leaves no trace in a style: null, nothing in a list, no member with a value."""
+    """Return True if a style writes nothing for the value: null, an empty list, or an object without a member that is written."""
     if isinstance(sent, Mapping):
         return all(vanishes(one) for one in sent.values())
     return sent is None or (isinstance(sent, (list, tuple)) and not sent)
 
 
 def reads_as(read: Any, sent: Any) -> bool:
-    """Whether texts say what was sent, when each is read by the type that was sent."""
+    """Return True if texts have the values that were sent, each read by the type that was sent."""
     if isinstance(read, Absent):
         return vanishes(sent)
     if isinstance(sent, Mapping):

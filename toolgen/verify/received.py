@@ -33,7 +33,7 @@ class AmbiguousError(Exception):
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """One request. Path values and query pairs are still percent-encoded; header names are in lower case."""
+    """HTTP request as a server receives it. Path values and query pairs are still percent-encoded; header names are in lower case."""
 
     path: Mapping[str, str]
     query: tuple[tuple[str, str], ...]
@@ -97,7 +97,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _fills(written: str, pair: tuple[str, str], variables: dict[str, str]) -> bool:
-    """Whether a pair is what the path's own query writes, its variables filled in; they are added to `variables`."""
+    """Return True if a pair is a query pair of the path itself with its variables filled in. The values are added to `variables`."""
     name, value = _pair(written)
     names, literals = _PLACEHOLDER.findall(value), _PLACEHOLDER.split(value)[::2]
     if name != pair[0]:
@@ -110,7 +110,7 @@ def _fills(written: str, pair: tuple[str, str], variables: dict[str, str]) -> bo
 
 
 def _values(template: str, sent: str, listed: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """What stands where the template has its variables; a variable is never empty and never holds a slash (3.1.1, section 4.8.8.2)."""
+    """Return the values of a path template's variables. A value is never empty and never holds a slash (3.1.1, section 4.8.8.2)."""
     segments, given = template.split("/"), sent.split("/")
     if len(segments) != len(given):
         raise UnreadableError(f"the path {sent!r} does not fit {template!r}")

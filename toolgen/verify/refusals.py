@@ -24,7 +24,7 @@ _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "
 
 
 def may_be_refused(described: SpecOperation, sent: Mapping[tuple[str, str], tuple[str, Any]]) -> bool:
-    """Whether one of the values cannot be said in its place, or would say something else there."""
+    """Return True if one of the values cannot be written in its place, or would be read differently there."""
     wants = {(one["in"], one["name"]): one for one in described.parameters}
     open_ = {
         where: value
@@ -91,7 +91,7 @@ def _others(described: SpecOperation, name: str) -> list[str]:
 
 
 def _mixed(value: Any, others: Iterable[str]) -> bool:
-    """Whether a name in an object may be one with another, beside it or among `others`; they would not be told apart."""
+    """Return True if a name in an object may be confused with another name, beside it or among `others`."""
     seen = NameSet(others)
     for name, item in value.items():
         if seen.find(name) is not None or may_override(name) or (isinstance(item, Mapping) and _mixed(item, ())):
@@ -105,7 +105,7 @@ def _mixed(value: Any, others: Iterable[str]) -> bool:
 
 
 def _unsayable_body(described: SpecOperation, value: Any) -> bool:
-    """Whether the description offers only what is no media type (RFC 9110, section 8.3.1), or a form that cannot say the value."""
+    """Return True if the description offers only invalid media types (RFC 9110, section 8.3.1), or a form that cannot hold the value."""
     content = (described.body or {})["content"]
     plain = {name.partition(";")[0].strip().lower(): media for name, media in content.items()}
     if not any(_MEDIA_TYPE.match(name) for name in plain):
@@ -147,14 +147,14 @@ def _unsayable_property(name: str, item: Any, how: Mapping[str, Any], whole: Map
 
 
 def _hollow(value: Any) -> bool:
-    """Whether a list holds what leaves no trace when it is written as names and values."""
+    """Return True if a list holds an item that is written as nothing in a form of names and values."""
     if isinstance(value, Mapping):
         return any(_hollow(one) for one in value.values())
     return isinstance(value, (list, tuple)) and any(vanishes(one) or _hollow(one) for one in value)
 
 
 def _holds_null(value: Any) -> bool:
-    """Whether a list has an item that no style has a form for."""
+    """Return True if a list holds null, for which no style has a form."""
     return isinstance(value, (list, tuple)) and any(one is None for one in value)
 
 

@@ -1,4 +1,4 @@
-"""One HTTP tool proved: its arguments are bound, and what a server reads in the request must be those arguments again."""
+"""Proof of one HTTP tool: its arguments are bound to a request, and a server must read the same arguments from that request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOBODY = Principal(id="verify")
 
 
 class _Ledger(Struct, kw_only=True):
-    """What was judged, argument by argument."""
+    """Results of a proof, argument by argument."""
 
     seen: set[str] = set()  # was in an example
     read: set[str] = set()  # read back by our own reader
@@ -78,7 +78,7 @@ def prove_request(
 
 
 class ToolProof:
-    """One tool under proof."""
+    """Proof of one tool."""
 
     def __init__(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> None:
         self._tool = tool
@@ -126,7 +126,7 @@ class ToolProof:
         return self._ask(judged, received, sent)
 
     def _request(self, arguments: Mapping[str, Any]) -> HttpRequest:
-        """What would be sent, with the idempotency key that the gateway adds. Raises `UnbindableError`."""
+        """Build the request that would be sent, with the idempotency key that the gateway adds. Raises `UnbindableError`."""
         tool = msgspec.structs.replace(self._tool, binding=self._binding)
         request = bind(self._binding, arguments, self._tool.input_schema)
         return keyed(request, Call(id=_CALL, tool=tool, arguments=arguments, principal=_NOBODY), "")
@@ -189,7 +189,7 @@ class ToolProof:
     def _read(
         self, received: Received, sent: Mapping[tuple[str, str], tuple[str, Any]]
     ) -> Iterator[tuple[tuple[str, str] | None, str]]:
-        """What our own reader has against the request, and in which place; None for what stands there plainly."""
+        """Yield each complaint of our own reader about the request with its place; the place is None for a name that is not described."""
         ledger = self._ledger
         spread = False
         for parameter in self._described.parameters:
@@ -227,8 +227,8 @@ class ToolProof:
         judged: RequestJudgement,
         received: Received,
     ) -> bool:
-        """Whether another judge is against what our own reader is against: openapi-core where it can read the place, else the one
-        that looks for the texts of the value there."""
+        """Return True if another judge confirms a complaint of our own reader: openapi-core if it can read the place, else the judge that
+        searches the place for the texts of the value."""
         argument, value = given
         why = judged.broken or self._unable(where, received, value)
         if not why and (where in judged.complaints or not equal(judged.values.get(where, ABSENT), value)):
@@ -250,7 +250,7 @@ class ToolProof:
         return "the description does not declare it"
 
     def _stray(self, received: Received, spread: bool) -> str | None:
-        """What was sent under a name the description does not have. A spread object brings names of its own."""
+        """Return the complaint about a name that was sent and is not in the description. A spread object brings names of its own."""
         for place, pairs in (("query", received.query), ("cookie", received.cookies)):
             known = {one["name"] for one in self._described.parameters if one["in"] == place}
             open_ = spread or any(one["in"] == "querystring" for one in self._described.parameters)
@@ -262,7 +262,7 @@ class ToolProof:
     def _ask(
         self, judged: RequestJudgement, received: Received, sent: Mapping[tuple[str, str], tuple[str, Any]]
     ) -> str | None:
-        """What openapi-core has against the request, where it can judge and another judge agrees."""
+        """Return the complaint of openapi-core about the request, if openapi-core can judge the place and another judge agrees."""
         ledger = self._ledger
         if judged.broken:
             ledger.unable.update({name: judged.broken for argument, _ in sent.values() for name in argument.split(",")})
@@ -315,7 +315,7 @@ def _listed(described: SpecOperation, parameter: Mapping[str, Any]) -> tuple[str
 
 
 def _decoded(value: Any) -> Any:
-    """What a value says where `allowReserved` holds: what is percent-encoded in it stays so (RFC 6570, section 3.2.3)."""
+    """Return a value decoded as `allowReserved` requires: percent-encoded characters in it stay as they are (RFC 6570, section 3.2.3)."""
     if isinstance(value, str):
         return unquote(value)
     if isinstance(value, Mapping):

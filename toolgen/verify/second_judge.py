@@ -76,7 +76,7 @@ def _undecided(found: SchemaDisagreement, told: dict[str, Any], said: dict[str, 
 
 
 def _alone(schema: Mapping[str, Any], word: str) -> dict[str, Any]:
-    """One keyword of a schema: what another says beside it may cover it today."""
+    """Return a schema reduced to one keyword, because the keywords beside it may hide the difference."""
     return {key: schema[key] for key in (word, "$schema") if key in schema}
 
 
@@ -189,7 +189,7 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def accepts(described: SpecOperation, written: Any, value: Any) -> bool | None:
-    """Whether the validator accepts a value by a schema of an operation's document; None where it cannot compile the schema."""
+    """Return True if the validator accepts a value by a schema of an operation's document; None if it cannot compile the schema."""
     shared = {name: modern(one, "readOnly") for name, one in described.document["components"]["schemas"].items()}
     try:
         validator = jsonschema_rs.Draft202012Validator(
@@ -201,9 +201,8 @@ def accepts(described: SpecOperation, written: Any, value: Any) -> bool | None:
 
 
 def plainly_wrong(described: SpecOperation, received: Received, where: tuple[str, str], value: Any) -> bool:
-    """Whether a request is wrong for anybody who reads it: a text of the value stands nowhere in its place, something does where nothing
-    was given, or a body is of a media type that is not described.
-    """
+    """Return True if every reader would find the request wrong: a text of the value is missing from its place, something is sent although
+    nothing was given, or the body has a media type that is not described."""
     place, name = where
     if isinstance(value, Absent):
         return received.body is not None if where == BODY else name in _names(received, place)

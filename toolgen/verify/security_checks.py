@@ -1,4 +1,4 @@
-"""What a description demands of an operation beside its schemas: where it is sent, with which credentials, and what it may do."""
+"""Requirements of an operation beside its schemas: server, credentials and effect."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _hosts(described: SpecOperation, root: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _absolute(urls: tuple[str, ...], location: str) -> tuple[str, ...]:
-    """Those a request can be sent to; where there is none, those that a server of toolgen.yaml would be put before."""
+    """Return the URLs to which a request can be sent, or else the relative ones, which are appended to a server of toolgen.yaml."""
     placed = [_joined(location, url) if location else f"https:{url}" if url.startswith("//") else url for url in urls]
     usable = tuple(url for url in placed if _callable(url))
     return usable or tuple(url for url in urls if not _ABSOLUTE.match(url)) or ("/",)
@@ -212,7 +212,10 @@ def _security(
 
 
 def _either(option: Mapping[str, Any], schemes: Mapping[str, SecurityScheme]) -> list[Mapping[str, Any]]:
-    """What an alternative allows: no request has room for two credentials in one place, so that either of them is meant."""
+    """Return the combinations of credentials that an alternative allows.
+
+    A request has room for one credential in each place, so two schemes in one place mean either of them.
+    """
     waiting, found = [option], list[Mapping[str, Any]]()
     while waiting and len(waiting) + len(found) <= _MAX_CHOICES:
         one = waiting.pop(0)

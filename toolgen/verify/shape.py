@@ -41,13 +41,13 @@ class ShapeComparison:
         ] = {}  # schemas that 2.0 writes without one, each with what it was made of
 
     def disputed(self) -> tuple[str, ...]:
-        """What was found since the last time that it was asked, and the second judge did not see."""
+        """Return, and forget, the differences found since the last call that the second judge does not confirm."""
         found = tuple(self._agreement.disputed)
         self._agreement.disputed.clear()
         return found
 
     def repaired(self) -> bool:
-        """Whether a schema was repaired that was compared since the last time that it was asked."""
+        """Return True if a schema compared since the last call had been repaired."""
         found, self._agreement.repaired = self._agreement.repaired, False
         return found
 

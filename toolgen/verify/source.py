@@ -92,7 +92,7 @@ class HttpProver:
         return self._descriptions.operation(tool.origin)
 
     def disagreement(self, tool: Tool, binding: HttpBinding, described: SpecOperation) -> FailedTool | None:
-        """What the tool says otherwise than its operation, without a request."""
+        """Compare a tool with its operation, without a request."""
         for reason, pointer in broken_demands(tool, binding, described, self._schemes, self._documents, self._config):
             return FailedTool(arguments={}, reason=reason, sent="", pointer=pointer)
         if found := self._shape.difference(tool, binding, described):
@@ -121,7 +121,7 @@ Progress = Callable[[ToolReport], None]
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):
-    """One source's tools, in the order of their names."""
+    """Proof results of one source's tools, in the order of their names."""
 
     source: str
     tools: tuple[ToolReport, ...]
@@ -156,7 +156,7 @@ def verify_source(
 
 
 def _judged(prove: Callable[[Tool], Verdict], tool: Tool) -> Verdict:
-    """What becomes of one tool, whatever its description drives the judges to: the others keep their results."""
+    """Return the verdict on one tool. An unexpected exception makes this tool unproven, and the other tools keep their results."""
     try:
         return prove(tool)
     except ToolgenError:
@@ -202,7 +202,7 @@ def _prover(
 def prove_http_tools(
     config: SourceConfig, schemes: Mapping[str, SecurityScheme], examples: int, seed: str
 ) -> HttpProver:
-    """What proves any tool of one OpenAPI source."""
+    """Return the prover for the tools of one OpenAPI source."""
     documents = open_documents(config)
     apply_overlays(
         documents, config.overlay, config.location, lambda *_: None

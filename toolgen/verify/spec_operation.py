@@ -43,9 +43,9 @@ _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-
 
 
 class SpecOperation(Struct, frozen=True, kw_only=True):
-    """One operation. `document` is an OpenAPI 3 document with nothing else in it; `parameters` and `body` are its own.
+    """Operation as described. `document` is an OpenAPI 3 document with only this operation; `parameters` and `body` are its own.
 
-    `operation`, `item` (its path's) and `written` (its parameters, those of its path included) are as the description has them.
+    `operation`, `item` (its path item) and `written` (its parameters, including those of its path item) are as the description has them.
     """
 
     origin: str
@@ -302,7 +302,11 @@ class Descriptions:
         return {"anyOf": [built, {"type": "string", "nullable": True, "enum": [None]}]}
 
     def _sendable(self, built: dict[str, Any]) -> dict[str, Any]:
-        """What is read-only is required of answers alone (3.0.4, section 4.7.24.2); 3.1 leaves that to JSON Schema, which cannot say it."""
+        """Drop the requirement of properties that are not sent in this direction.
+
+        Read-only properties are required only of answers (3.0.4, section 4.7.24.2); 3.1 leaves this rule to JSON Schema, which cannot
+        express it.
+        """
         hidden = self._hidden_names(built)
         if not hidden:
             return built
@@ -334,7 +338,7 @@ class Descriptions:
         )
 
     def _opened(self, written: Any) -> Any:
-        """What a schema of the document, or of the description, refers to."""
+        """Return the schema that a schema of the document, or of the description, refers to."""
         if not isinstance(written, dict) or not isinstance(ref := written.get("$ref"), str):
             return written
         try:

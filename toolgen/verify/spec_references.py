@@ -28,7 +28,7 @@ class References:
         self._documents = documents
 
     def follow(self, node: Any, *, alone: bool = False) -> Any:
-        """What a node is in the end, with what stands beside its references laid over unless it counts `alone`.
+        """Return the final target of a node's references. Keywords beside the references override it, unless `alone` is set.
 
         Raises `UnresolvedRefError`.
         """
@@ -63,7 +63,7 @@ class References:
         return found if all(found[key] is one for key, one in members.items()) else members
 
     def _at(self, ref: str, depth: int) -> Any:
-        """What a pointer leads to, through whatever is a reference itself on the way."""
+        """Return the value at a pointer, following references on the way."""
         if depth > _MAX_CHAIN_LENGTH:
             raise UnresolvedRefError(ref, "leads in circles")
         name, _, fragment = ref.partition("#")

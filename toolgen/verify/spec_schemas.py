@@ -32,7 +32,7 @@ class SpecBody(Struct, frozen=True, kw_only=True):
 
 
 class SpecResponse(Struct, frozen=True, kw_only=True):
-    """One schema of a successful response, and where it is written."""
+    """Schema of a successful response, and the place where it is written."""
 
     schema: Any
     pointer: str

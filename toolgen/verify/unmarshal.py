@@ -66,7 +66,7 @@ class _Request:
 
 
 def unmarshaller(version: str, document: Mapping[str, Any], json_types: Iterable[str]) -> Any:
-    """What reads the requests of a document; openapi-core's classes share no type."""
+    """Return openapi-core's request reader for a document, as `Any` because the reader classes share no type."""
     kind = _UNMARSHALLERS.get(version, V30RequestUnmarshaller)
     return kind(
         SchemaPath.from_dict(dict(document)),
@@ -106,7 +106,7 @@ def _from_json(value: bytes, **_: str) -> Any:
 
 
 def unmarshal(reader: Any, described: SpecOperation, received: Received) -> Unmarshalled:
-    """What openapi-core reads. Raises `BrokenJudgeError` when it ends with an exception, which is no judgement."""
+    """Read a request with openapi-core. Raises `BrokenJudgeError` if it ends with an exception, which is no judgement."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

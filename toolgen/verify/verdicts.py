@@ -1,6 +1,6 @@
-"""What a proof ends with, for one argument of one call and for a whole tool.
+"""Results of a proof, for one argument of one call and for a whole tool.
 
-The smallest arguments that still fail: what a person reads first.
+A failed proof shows the smallest arguments that still fail.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Verdict: TypeAlias = ProvenTool | FailedTool | Unproven | NotApplicable
 
 
 class ToolReport(Struct, frozen=True, kw_only=True):
-    """One tool and what its proof ended with."""
+    """Tool name and origin, with the verdict of its proof."""
 
     tool: str
     origin: str

@@ -1,4 +1,4 @@
-"""What of a schema as it is written a validator can use: a keyword whose value makes no sense is left out, as its reader leaves it out."""
+"""Schema as written, reduced to what a validator can use: a keyword with an invalid value is left out, as its reader leaves it out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def well_formed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def type_of(written: Any) -> Any:
-    """What a `type` says in JSON Schema's words; [] for nothing."""
+    """Return a `type` in the words of JSON Schema, or [] if it has none."""
     if isinstance(written, list):
         known = [one for one in map(type_of, written) if isinstance(one, str)]
         return known if len(known) == len(written) else []

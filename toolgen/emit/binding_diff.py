@@ -1,4 +1,4 @@
-"""What changed in how a call is made: where it goes, what fills which place in it, and which credentials it needs."""
+"""Changes in how a call is made: its destination, the place that each argument fills, and the credentials it needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_STATEMENT_LENGTH: Final = 300
 
 
 class BindingChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that changed. `code` is for programs, `message` for people."""
+    """Change between two versions of a tool. `code` is for programs, `message` for people."""
 
     level: Level
     code: str
@@ -216,7 +216,7 @@ def _parameters(old: HttpBinding, new: HttpBinding, was: Set[str], must: Set[str
 
 
 def _places(binding: HttpBinding) -> dict[str, str]:
-    """What each argument fills. A path's variable is told by the path itself."""
+    """Return the place that each argument fills. A path variable is described by the path itself."""
     found = {
         one.argument: "in the path" if one.in_ == "path" else f"the {one.in_} {one.name}" for one in binding.parameters
     }
@@ -289,7 +289,7 @@ def _needs(binding: HttpBinding) -> list[Set[str]]:
 
 
 def _still_enough(old: list[Set[str]], new: list[Set[str]]) -> bool:
-    """Whether who met any alternative before meets one now: no alternatives at all means that nothing is needed."""
+    """Return True if a caller that satisfied any old alternative satisfies a new one. An empty list means that nothing is needed."""
     return not new or all(any(now <= then for now in new) for then in old or [set()])
 
 

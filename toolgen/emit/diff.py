@@ -1,4 +1,4 @@
-"""What changed between two manifests, tool by tool, in words: what breaks agents, policies or callers, and what does not."""
+"""Changes between two manifests, tool by tool, in words: breaking ones for agents, policies or callers, and compatible ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_TEXT_LENGTH = 160
 
 
 class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one tool. `name` is the new one; `before` the old one, where it has another now."""
+    """Change of one tool between two manifests. `name` is its new name; `before` its old name, if the name changed."""
 
     name: str
     status: Literal["added", "removed", "renamed", "changed"]
@@ -59,13 +59,13 @@ class ManifestDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(old: Manifest, new: Manifest) -> ManifestDiff:
-    """What somebody who relied on `old` meets in `new`.
+    """Return the changes that affect users of `old` who get `new`.
 
-    Breaking is whatever can make a call fail that worked, mean something else, give what it could not give, do more than it did, or go
-    elsewhere. Of arguments: what was accepted must be accepted and mean the same. Of outputs: what may come back must have been possible
-    before, and what was described must still be. A tool also breaks by being gone or renamed, by a raised effect, another server, method
-    or path, and credentials or scopes that were not needed. Where that cannot be told, a change is breaking and says so; a tool whose
-    digest differs never has no change. It is the same tool when it has the same name, or else the same source and origin.
+    A change is breaking if it can make a working call fail, change its meaning, return a value that was impossible before, do more than it
+    did, or send it elsewhere. Arguments that were accepted must be accepted and mean the same. Outputs must have been possible before, and
+    described outputs must still be described. These also break a tool: removal, renaming, a raised effect, another server, method or path,
+    and credentials or scopes that were not needed. If compatibility cannot be decided, the change is breaking and says so. A tool with
+    another digest always has a change. Two tools are the same tool if they share the name, or else the source and origin.
     """
     renamed = _renamed(old, new)
     origins = {(tool.source, tool.origin) for tool in new.tools.values()}

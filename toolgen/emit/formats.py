@@ -59,9 +59,9 @@ def openai_tool(tool: Tool) -> JsonObject:
 
 
 def openai_strict_tool(tool: Tool) -> JsonObject:
-    """The same in strict mode; `strict` is false, and the schema plain, for a tool whose schema has no strict form.
+    """Return the OpenAI form of a tool in strict mode. If its schema has no strict form, `strict` is false and the schema is plain.
 
-    What a model answers to a strict tool has null for every argument it leaves out: `without_absent` takes those away again.
+    A model sends null for each argument that it leaves out of a strict tool; `without_absent` removes these nulls.
     """
     parameters: JsonObject
     try:
@@ -136,7 +136,7 @@ def render(name: str, tools: Iterable[Tool]) -> JsonObject | list[JsonObject]:
 
 
 def remarks(name: str, tools: Iterable[Tool]) -> tuple[str, ...]:
-    """What a person should know about these tools in this format, in sentences; nothing where all is well."""
+    """Return warnings about these tools in this format, as sentences."""
     every = tuple(tools)
     said: list[str] = []
     most = MAX_TOOLS.get(name, len(every))

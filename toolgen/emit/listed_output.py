@@ -54,11 +54,11 @@ class ListedOutput(Struct, frozen=True, kw_only=True):
 
 
 def listed_output(tool: Tool, *, any_root: bool = False) -> ListedOutput | None:
-    """What is listed of a tool's output schema; None for nothing.
+    """Return the output schema that is listed for a tool, or None.
 
-    Functions are held to their schema before anybody is told their answer, so it is listed as it is unless the source says otherwise; of
-    any other tool it is listed only where its source says so. Until 2026-07-28 a schema describes an object; since then it may describe
-    anything (`any_root`).
+    Answers of functions are validated against their schema before they are returned, so the schema is listed unchanged unless the source
+    says otherwise. For any other tool it is listed only if its source says so. MCP versions before 2026-07-28 require the schema of an
+    object; since then it may describe any value (`any_root`).
     """
     form = tool.listed_output or ("strict" if isinstance(tool.binding, FunctionBinding) else "none")
     if form == "none" or tool.output_schema is None:

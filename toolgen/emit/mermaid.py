@@ -57,7 +57,7 @@ def _node(step: Step, name: str, tools: Mapping[str, Tool]) -> str:
 
 
 def _beside(step: Step, ids: Mapping[str, str], tools: Mapping[str, Tool]) -> Iterator[str]:
-    """What follows a step otherwise than the next one."""
+    """Yield the lines of a step's undo and of its success and failure actions."""
     name = ids[step.id]
     if step.undo is not None:
         yield f'{name}_u["{_text(step.undo.tool)}"]'

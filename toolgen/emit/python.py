@@ -38,7 +38,7 @@ class Types:
         self._known: dict[tuple[str, str, str], str] = {}
 
     def scope(self, tool: Tool) -> _Scope:
-        """What the references of one tool's schema mean. Two tools of a source share what their definitions have in common."""
+        """Return the scope of the references in one tool's schema. Tools of one source share the types of equal definitions."""
         definitions = tool.input_schema.get("$defs", {})
         return _Scope(self, tool.source, definitions, _closures(definitions))
 
@@ -46,7 +46,7 @@ class Types:
         return self._known.get(key)
 
     def is_field(self, key: str) -> bool:
-        """Whether a key can stand in a class body, where it must not hide the name of a type."""
+        """Return True if a key can be a field of a class body without hiding the name of a type."""
         plain = _FIELD.match(key) and not key.startswith("__") and not keyword.iskeyword(key)
         return bool(plain) and not key[0].isupper() and key not in self._names
 

@@ -66,7 +66,7 @@ class _TooLargeError(Exception):
 
 
 def cost(tool: Tool) -> int:
-    """What a tool costs a model that is told of it, in tokens."""
+    """Return the number of tokens that a tool's name, description and schema cost a model."""
     tool = listed(tool)
     words = {"name": tool.name, "description": tool.description}
     if isinstance(schema := tool.input_schema, ListedSchema) and shares_definitions(tool):

@@ -1,13 +1,13 @@
-"""What changed between two schemas, in words, and whom it breaks: who writes values for them, or who reads values of them.
+"""Changes between two schemas, in words, and the side that each change breaks: writers of values or readers of values.
 
-For a writer a change is compatible when every value that the old schema accepted is accepted by the new one and means the same; for a
-reader, when every value that may come now could have come before, and nothing that was described is gone. One thing is taken more
-lightly: nobody is held to have written a property that the old schema did not name or describe, so naming one more breaks no writer.
+For a writer a change is compatible if the new schema accepts every value that the old one accepted, with the same meaning. For a reader
+it is compatible if every value that may come now could have come before, and all descriptions are kept. One exception: naming a property
+that the old schema neither named nor described breaks no writer, because writers are assumed not to have sent it.
 
-The comparison is sound and not complete. A schema is a conjunction of keywords, so it is enough that what the other side demands follows
-keyword by keyword; where it does not, forms are tried one by one, listed values are held against the other schema, and a schema that
-contains itself is held to be contained while its parts are looked at. What does not follow even so is called breaking, and the text says
-that it cannot be told.
+The comparison is sound and not complete. A schema is a conjunction of keywords, so it is enough that each keyword of the other side
+follows from one keyword. Otherwise forms are tried one by one, listed values are validated against the other schema, and a recursive
+schema is assumed to be contained while its parts are compared. A change that does not follow even so is called breaking, and its text
+says that it cannot be decided.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
 
 
 class SchemaComparison:
-    """One comparison, with what was told and what is being compared."""
+    """Comparison of two schemas, with the places that were reported and those under comparison."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._old, self._new = old, new
@@ -106,7 +106,7 @@ class SchemaComparison:
             self._active.pop()
 
     def holds(self, old: Any, new: Any, side: Side, around: SchemaPair | None) -> bool:
-        """Whether nothing between two schemas breaks a side. Where `around` is missing, properties nobody named count as well."""
+        """Return True if no change between two schemas breaks a side. Without `around`, properties that no schema names count as well."""
         if self._trials >= _MAX_TRIAL_DEPTH or self._tried > _MAX_TRIED:
             return False
         question = (text(old), text(new), side, around and (around.was, around.now))
@@ -128,15 +128,15 @@ class SchemaComparison:
         return held
 
     def disjoint(self, one: Any, other: Any) -> bool:
-        """Whether it is plain that no value conforms to both an old and a new schema."""
+        """Return True if it is certain that no value conforms to both an old and a new schema."""
         return self._disjoint(SchemaView(one, self._old), SchemaView(other, self._new), 4)
 
     def same(self, old: Any, new: Any) -> bool:
-        """Whether an old and a new schema say the same."""
+        """Return True if an old and a new schema mean the same."""
         return self._equality.holds(old, new)
 
     def _key(self, old: Any, new: Any, around: SchemaPair | None) -> object:
-        """What tells one comparison from another, where a schema may come back to itself."""
+        """Return the key that identifies a comparison if the schemas may be recursive, else None."""
         if not any(
             isinstance(schema, Mapping) and {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys() for schema in (old, new)
         ):
@@ -161,7 +161,7 @@ class SchemaComparison:
         return found
 
     def _proved(self, place: SchemaPair, changes: list[SchemaChange], mark: int) -> list[SchemaChange]:
-        """The same changes, those of a side held harmless for which the whole is proved to be, however its keywords read."""
+        """Return the changes, marked harmless for each side for which the new schema as a whole is proved compatible."""
         sides: tuple[Side, ...] = (self._trial,) if self._trial else ("writer", "reader")
         for side in sides:
             if any(_breaks(change, side) for change in changes) and self._implied(place, side):
@@ -170,7 +170,7 @@ class SchemaComparison:
         return changes
 
     def _within(self, kind: str, place: SchemaPair, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
-        """What is said of values of one type breaks nobody where the other side has none."""
+        """Return changes of values of one type, marked harmless for a side if the other schema has no values of this type."""
         mark = len(self._told)
         found = list(changes)
         kept = found
@@ -183,7 +183,7 @@ class SchemaComparison:
         return kept
 
     def _forget(self, mark: int) -> None:
-        """What was told since was harmless here; elsewhere it may not be."""
+        """Forget the places reported since `mark`: the changes were harmless here, but may be harmful elsewhere."""
         for key in list(self._told)[mark:]:
             del self._told[key]
 
@@ -285,7 +285,7 @@ class SchemaComparison:
             yield SchemaChange(path=here, code="items", text=said)
 
     def _others(self, place: SchemaPair) -> Iterator[SchemaChange]:
-        """What is compared only as it is: demands that stay are the same ones, and of the rest nothing can be told."""
+        """Yield changes of keywords that are compared for equality only: a changed value of such a keyword cannot be judged."""
         before, after = list(_demands(place.old)), list(_demands(place.new))
         left = [one for one in before if not any(one[0] == other[0] and self.same(one[1], other[1]) for other in after)]
         came = [one for one in after if not any(one[0] == other[0] and self.same(other[1], one[1]) for other in before)]
@@ -358,7 +358,7 @@ def _harmless(change: SchemaChange, side: Side) -> SchemaChange:
 
 
 def _accepted(values: list[Any], view: SchemaView) -> list[Any]:
-    """Those of some values that a schema accepts; all of them where no validator takes it."""
+    """Return the values that a schema accepts, or all of them if no validator can compile it."""
     definitions = {key: view.root[key] for key in ("$defs", "definitions") if key in view.root}
     try:
         validator = jsonschema_rs.Draft202012Validator({**definitions, "allOf": [view.schema]}, offline=True)

@@ -1,4 +1,4 @@
-"""Whether two schemas say the same, however they are put together: no word of a description counts, every constraint does."""
+"""Equality of two schemas, however they are composed: descriptions are ignored, every constraint counts."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Equality:
         self._steps = 0
 
     def holds(self, old: Any, new: Any) -> bool:
-        """As `same` says."""
+        """Return True if two schemas are the same, as `same` does."""
         self._met.clear()
         return self.schemas(old, new, 0)
 
     def schemas(self, old: Any, new: Any, depth: int) -> bool:
-        """The same of schemas within."""
+        """Return True if two nested schemas are the same."""
         self._steps += 1
         if depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
             return False
@@ -79,7 +79,7 @@ class Equality:
         return found
 
     def _all_in(self, some: list[Demand], others: list[Demand], depth: int, *, swapped: bool = False) -> bool:
-        """Whether each demand is among others: said twice is said once."""
+        """Return True if each demand is among others; repeated demands count once."""
         kinds: dict[tuple[str, ...], list[Any]] = {}
         for kind, value in others:
             kinds.setdefault(kind, []).append(value)

@@ -18,7 +18,7 @@ _MAX_PAIRS: Final = 2_500  # of forms that are held against each other
 
 
 class SchemaPair(Struct, frozen=True):
-    """One place in both schemas. `was` and `now` are the names that the whole of each has for the value there."""
+    """Two schemas of one place, with `was` and `now`: the property names that each whole schema mentions there."""
 
     old: SchemaView
     new: SchemaView
@@ -28,7 +28,7 @@ class SchemaPair(Struct, frozen=True):
 
 
 class SchemaComparer(Protocol):
-    """What compares the schemas within."""
+    """Comparer of nested schemas."""
 
     def compare(self, old: Any, new: Any, path: Path, around: SchemaPair | None = None) -> list[SchemaChange]: ...
     def holds(self, old: Any, new: Any, side: Side, around: SchemaPair | None) -> bool: ...
@@ -62,7 +62,7 @@ def forms(judge: SchemaComparer, place: SchemaPair) -> Iterator[SchemaChange]:
 
 
 def _one_covers(judge: SchemaComparer, place: SchemaPair, keyword: str, branches: list[Any], side: Side) -> bool:
-    """Whether the whole of one side fits one form of the other's union, and, where it must, no other."""
+    """Return True if the whole schema of one side fits one branch of the other's union and, for `oneOf`, is disjoint from all others."""
     for index, branch in enumerate(branches):
         before, after = (place.old.schema, branch) if side == "writer" else (branch, place.new.schema)
         if not judge.holds(before, after, side, place):
@@ -77,7 +77,7 @@ def _one_covers(judge: SchemaComparer, place: SchemaPair, keyword: str, branches
 
 
 class _Forms:
-    """One union of each side. `forward` says for an old form which new one takes all it takes; `back` the same the other way."""
+    """Unions of both sides. `forward` maps an old form to a new one that accepts all its values; `back` maps a new form to an old one."""
 
     def __init__(self, judge: SchemaComparer, place: SchemaPair, keyword: str, old: list[Any], new: list[Any]) -> None:
         self._judge, self._place, self._keyword = judge, place, keyword

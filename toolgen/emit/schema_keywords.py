@@ -30,10 +30,10 @@ _SAID: Final = ("title", "description", "examples", "example", "deprecated", "re
 
 
 class SchemaChange(Struct, frozen=True, kw_only=True):
-    """One difference. `text` is a sentence's end: `is now required`.
+    """Change of one keyword. `text` is the end of a sentence: `is now required`.
 
     `breaks_writer`: a value that was accepted may be refused, or mean something else. `breaks_reader`: a value may come that could not
-    come before, or what was offered is gone.
+    come before, or a described part is gone.
     """
 
     path: Path
@@ -171,14 +171,17 @@ def _multiples(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaC
 
 
 def _divides(number: float, others: list[float], view: SchemaView) -> bool:
-    """Whether every number the other side takes is a multiple of this one. Fractions are compared as written: dividing them rounds."""
+    """Return True if every number that the other side accepts is a multiple of this one.
+
+    Fractions are compared as written, because their division rounds.
+    """
     if number in others or (number == 1 and "fraction" not in view.types):
         return True
     return isinstance(number, int) and any(isinstance(one, int) and number and one % number == 0 for one in others)
 
 
 def texts(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
-    """What a text must look like. Formats and patterns are compared as they are written."""
+    """Yield changes of the form of a text. Formats and patterns are compared as written."""
     for keyword in ("pattern", "format"):
         before, after = _written(old, keyword), _written(new, keyword)
         if before == after:
@@ -199,7 +202,7 @@ def texts(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange
 
 
 def notes(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
-    """What accepts and refuses nothing. Another default makes a call without the value another call."""
+    """Yield changes of keywords that accept and refuse nothing. Another default changes the meaning of a call without the value."""
     before, after = old.first("default"), new.first("default")
     stated, states = (any("default" in part for part in view.parts) for view in (old, new))
     if stated != states or exact(before) != exact(after):

@@ -1,4 +1,4 @@
-"""One schema as a comparison reads it: everything that holds at one place, whatever `$ref` and `allOf` it was put together from."""
+"""Schema as a comparison reads it: all keywords that hold at one place, with `$ref` and `allOf` resolved."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Names(Struct, frozen=True):
 
 
 class SchemaView:
-    """What a schema demands of one value.
+    """Demands of a schema on one value.
 
-    `parts` are schemas without `$ref` and `allOf` that all hold. `types` no value of another type conforms to; `declared` are those
-    without what the unions add. `values` are the only ones that may conform, where it lists them.
+    `parts` are schemas without `$ref` and `allOf` that must all hold. `types` are the only types that may conform; `declared` are these
+    types without the effect of unions. `values` are the only values that may conform, if the schema lists them.
     """
 
     def __init__(self, schema: Any, root: Schema) -> None:
@@ -60,7 +60,7 @@ class SchemaView:
 
     @property
     def schema(self) -> Any:
-        """The same, as one schema."""
+        """All parts as one schema."""
         return self._written if self.unevaluated else {"allOf": self.parts}
 
     @property
@@ -89,11 +89,11 @@ class SchemaView:
         return dict.fromkeys(name for part in self.parts for name in _list(part, "required") if isinstance(name, str))
 
     def property(self, name: str) -> Any:
-        """What holds for a property of this name, named or not."""
+        """Return the schema of a property of this name, named or not."""
         return self._property(name, {pattern for pattern in self.patterns() if _matches(pattern, name)})
 
     def other(self, matching: frozenset[str]) -> Any:
-        """What holds for a property nobody named, whose name matches exactly these patterns."""
+        """Return the schema of an unnamed property whose name matches exactly these patterns."""
         return self._property(None, matching)
 
     def _property(self, name: str | None, matching: set[str] | frozenset[str]) -> Any:
@@ -110,7 +110,7 @@ class SchemaView:
         return max((len(_list(part, "prefixItems")) for part in self.parts), default=0)
 
     def item(self, index: int) -> Any:
-        """What holds for the item at an index."""
+        """Return the schema of the item at an index."""
         found: list[Any] = []
         for part in self.parts:
             fixed = _list(part, "prefixItems")
@@ -243,7 +243,7 @@ def _applied(node: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def resolved(reference: str, root: Any) -> Any:
-    """What a reference into the schema itself leads to; None where it leads nowhere."""
+    """Return the target of a reference into the schema itself, or None if it does not exist."""
     if not reference.startswith("#"):
         return None
     for token in reference[1:].split("/")[1:]:

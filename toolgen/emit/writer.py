@@ -182,7 +182,7 @@ def _plain(value: object) -> object:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    """Whether a regular file, and no link to one, holds exactly this."""
+    """Return True if a regular file, not a symbolic link, has exactly this content."""
     try:
         if path.is_symlink() or path.stat().st_size != len(content):
             return False
@@ -217,8 +217,8 @@ _CODE = Path(__file__).parent.parent
 
 
 class SourceRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one source, as a build's summary shows it. `server` is the name and version of an MCP server, `since_pin` what
-    changed since its tools were pinned."""
+    """Result of one source in a build's summary. `server` is the name and version of an MCP server, `since_pin` the changes since its tools
+    were pinned."""
 
     source: str
     operations: int
@@ -232,7 +232,7 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One build. `key` stands for everything that went into it but the files; both maps go from a path or name to `sha256:…`."""
+    """Record of one build. `key` is a digest of all inputs except the files; both maps go from a path or name to `sha256:…`."""
 
     format: int = _FORMAT
     key: str
@@ -292,7 +292,10 @@ def save(
 
 
 def unchanged(directory: Path, record: BuildRecord, key: str) -> bool:
-    """Whether a build would read and write exactly what it did: every file is read again, no time stamp is believed."""
+    """Return True if a build would read and write exactly the recorded files.
+
+    Every file is read again, because time stamps are not trusted.
+    """
     if record.format != _FORMAT or record.key != key or MANIFEST not in record.outputs:
         return False
     if any(os.path.lexists(directory / name) for name in OURS - record.outputs.keys()):

@@ -76,7 +76,7 @@ def _phrase(keyword: str, value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """One value; a list as JSON has it."""
+    """Format a value; a list is written as JSON."""
     return _bounded(file_json(value).decode()) if isinstance(value, list) else _shown(value)
 
 

@@ -48,7 +48,7 @@ def gemini_schema(schema: Schema) -> dict[str, Any]:
 
 
 class _Lowering:
-    """One schema being written out down to a depth. `most` is 0 where there is no limit left to fall back on."""
+    """Conversion of one schema, written out down to a depth. `most` is the maximum number of nodes; 0 means no limit."""
 
     def __init__(self, definitions: Mapping[str, Any], deepest: int, most: int) -> None:
         self._definitions = definitions
@@ -99,7 +99,7 @@ class _Lowering:
         return beside or {"description": _ANY}
 
     def _cut(self, name: str, node: Any, written: Mapping[str, Any]) -> dict[str, Any]:
-        """What stands for a schema that is not written out: its type and, in words, what goes there."""
+        """Return the placeholder for a schema that is not written out: its type, and a description of its values."""
         named = kinds(node) if isinstance(node, dict) else None
         solid = [kind for kind in named or () if kind != "null"]
         words = written.get("description") or (node.get("description") if isinstance(node, dict) else None) or ""

@@ -251,7 +251,7 @@ class _References:
 
 
 class _Lister:
-    """One schema on its way to the listed form. What it builds is shared between the places that refer to the same definition."""
+    """Conversion of one schema to the listed form. Places that refer to the same definition share the converted schema."""
 
     def __init__(self, references: _References, nulls: Nulls, *, short: bool) -> None:
         self._references = references
@@ -355,7 +355,7 @@ class _Lister:
         return built
 
     def _own(self, schema: Schema, depth: int, within: _Within) -> dict[str, Any]:
-        """What a schema says itself, without its references and its `allOf`."""
+        """Convert a schema's own keywords, without its references and its `allOf`."""
         kinds = _kinds(schema)
         annotations = {
             key: value
@@ -489,7 +489,7 @@ class _Lister:
         return isinstance(schema, Mapping) and any(isinstance(schema.get(key), (Mapping, list, tuple)) for key in _DEEP)
 
     def _open(self, schema: Any, name: str = "") -> dict[str, Any]:
-        """What stands for a part that is left open: its type where it has one, and what is said of it."""
+        """Return the placeholder for a part that is left open: its type, if it has one, and its description."""
         self.cut = True
         target = schema
         for _ in range(_MAX_LINKS):

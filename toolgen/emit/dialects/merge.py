@@ -64,7 +64,7 @@ def merged(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
 
 
 class _Merging:
-    """One merge. Every definition is merged once, however often it is referred to: doubled references would double the work each time."""
+    """Merge of one schema. Each definition is merged once, because repeated references would double the work each time."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
@@ -158,7 +158,7 @@ _JOINERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def accepts_null(schema: Any, definitions: Mapping[str, Any]) -> bool:
-    """Whether null may conform. True where that cannot be told by looking."""
+    """Return True if null may conform to the schema, or if that cannot be decided by inspection."""
     return _accepts_null(schema, definitions, {}, 0)
 
 

@@ -67,7 +67,7 @@ def strict_schema(schema: Schema) -> dict[str, Any]:
 
 
 class _Lowering:
-    """One schema on its way down."""
+    """Conversion of one schema to strict mode."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self.definitions = definitions
@@ -85,7 +85,7 @@ class _Lowering:
         return self._lowered
 
     def schema(self, node: Any, pointer: str) -> dict[str, Any]:
-        """One schema below the root."""
+        """Convert a schema below the root."""
         if not isinstance(node, dict) or not node:
             raise UnfitError(pointer, "it takes any value" if node is not False else "it takes no value")
         self._nodes += 1
@@ -189,7 +189,7 @@ class _Lowering:
 
 
 def _only_required(beside: dict[str, Any], branches: list[Any]) -> bool:
-    """Whether branches do no more than demand some of the properties that stand beside them."""
+    """Return True if the branches only require some of the properties declared beside them."""
     return "properties" in beside and all(
         isinstance(branch, dict) and not (branch.keys() - ANNOTATIONS - {"required"}) for branch in branches
     )
@@ -212,7 +212,7 @@ def _kinds_of(value: Any) -> tuple[str, ...]:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema, for which null conforms too."""
+    """Return the schema changed so that null conforms too."""
     if isinstance(schema.get("type"), str) and schema["type"] != "null" and "const" not in schema:
         built = {**schema, "type": [schema["type"], "null"]}
         if "enum" in built:
@@ -274,7 +274,7 @@ def _measure(root: dict[str, Any], definitions: Mapping[str, Any]) -> None:
 
 
 def _deeper(root: dict[str, Any], definitions: Mapping[str, Any]) -> bool:
-    """Whether objects and arrays nest deeper than the API takes. A schema that contains itself counts until it comes back."""
+    """Return True if objects and arrays nest deeper than the API allows. A recursive schema counts until its reference repeats."""
     seen: set[tuple[str, int]] = set()
     todo: list[tuple[dict[str, Any], int, frozenset[str]]] = [(root, 0, frozenset())]
     while todo:
@@ -315,7 +315,7 @@ def without_absent(schema: Schema, arguments: JsonObject) -> JsonObject:
 
 
 class _Restoring:
-    """One pass over arguments, with the definitions its references lead to."""
+    """Removal of nulls from arguments, with the definitions that the schema refers to."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions

@@ -123,7 +123,7 @@ def _registered(server: Any, name: str) -> Any:
 
 
 def _answer(result: Any, structured: bool) -> Any:
-    """What a call came to: the structured answer where the tool has a schema for one, or else texts, files and documents."""
+    """Return the result of a call: the structured answer if the tool has a schema for one, else texts, files and documents."""
     if isinstance(result, tuple):  # mcp 1
         blocks, data = result
     elif isinstance(result, list):
@@ -154,7 +154,11 @@ def _part(block: Any) -> Any:
 
 
 def _of_fastmcp_error(error: Exception) -> Exception:
-    """What a tool meant for the agent, in its own words; of anything else only what was raised, whose text stays in the log's keeping."""
+    """Return the error to raise for a failed call.
+
+    A message that the tool meant for the agent becomes a `ToolError`. For any other failure this is the exception that the tool raised; its
+    text is only logged.
+    """
     cause = error.__cause__
     if _named(error, "ValidationError"):
         return ToolError(faults_of(error))

@@ -1,4 +1,4 @@
-"""What `Annotated[…]` says beside a type, in the words of msgspec, pydantic, annotated-types or plain text: honoured, or refused."""
+"""Metadata of `Annotated[…]` beside a type, in the words of msgspec, pydantic, annotated-types or plain text: applied or refused."""
 
 from __future__ import annotations
 
@@ -70,9 +70,10 @@ def parameter(name: str, hint: Any, default: Any) -> FunctionParameter:
 
 
 def honoured(hint: Any, where: str) -> Any:
-    """The same type, with everything that is said inside of it in msgspec's words, and `object` as the any JSON that it means.
+    """Return the type with all nested metadata converted to msgspec's, and `object` replaced by `Any` (any JSON).
 
-    Raises `TypeError` for what has none."""
+    Raises `TypeError` for metadata that has no such form.
+    """
     if hint is object:
         return Any
     if models_in(hint):
@@ -96,7 +97,7 @@ def honoured(hint: Any, where: str) -> Any:
 
 
 def is_any(hint: Any) -> bool:
-    """Whether a type is any JSON at all."""
+    """Return True if a type accepts any JSON."""
     return hint is Any or hint is object
 
 
@@ -156,7 +157,7 @@ def _said(hint: Any) -> tuple[Any, ...]:
 
 
 def _metas(said: Any, where: str, *, outermost: bool) -> Iterator[msgspec.Meta]:
-    """One thing that is said beside a type, as msgspec says it. `outermost`: of a whole parameter, and not inside of its type."""
+    """Convert one piece of metadata to msgspec's. `outermost`: it belongs to a whole parameter, not to a type nested in it."""
     kind, module = type(said).__name__, type(said).__module__.partition(".")[0]
     if said is None or (kind == "Strict" and module == "pydantic" and said.strict):  # nothing; what holds in any case
         return

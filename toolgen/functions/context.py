@@ -1,4 +1,4 @@
-"""What a function is given to know of its call, to speak to its caller, and to call other tools as the same caller."""
+"""Context of a function: information about its call, messages to its caller, and calls of other tools as the same caller."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ class _CallLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class Elicited(Struct, frozen=True):
-    """What a person answered: `accept` with `content`, `decline`, or `cancel` where they did neither."""
+    """Reply of a person: `accept` with `content`, `decline`, or `cancel` if the person dismissed the question."""
 
     action: str
     content: Mapping[str, Json] = {}
 
     @property
     def accepted(self) -> bool:
-        """Whether the person answered."""
+        """True if the person accepted."""
         return self.action == "accept"
 
 
@@ -107,10 +107,10 @@ _DONE = _Done()
 
 
 class ToolContext:
-    """What a function is given, besides its arguments, when it has a parameter of this type.
+    """Context that a function receives when it has a parameter of this type.
 
-    A question is a point to which the function may come again: a caller of MCP's stateless era answers by making the call once more, and
-    then the function runs from its beginning, with the answer at hand. So ask first, and change things afterwards.
+    A function may run again up to a question: a client of MCP's stateless protocol answers by repeating the call, and the function then
+    runs from its beginning with the answer available. So ask first, and change things afterwards.
     """
 
     __slots__ = (
@@ -154,7 +154,7 @@ class ToolContext:
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """The same log, with the id of the call in front of every line. It is the operator's: the agent reads nothing of it."""
+        """Log of functions with the id of the call in front of every line. It is for the operator; agents cannot read it."""
         return _CallLog(logging.getLogger("toolgen.tools"), {"call_id": self.call_id})
 
     @property
@@ -180,7 +180,7 @@ class ToolContext:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(made, self._loop))
 
     def call_sync(self, tool: str, arguments: JsonObject | None = None) -> Envelope:
-        """As `call`, for a function that is not async: it waits in its thread. Raises `RuntimeError` on an event loop."""
+        """Call another tool like `call`, from a function that is not async: its thread waits. Raises `RuntimeError` on an event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -198,12 +198,12 @@ class ToolContext:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the caller can be asked for: elicitation, roots, sampling."""
+        """Capabilities of the caller's client: elicitation, roots, sampling."""
         return frozenset() if self._line is None else self._line.capabilities
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for this call any more; what it has done stays done."""
+        """True if the client no longer waits for this call. Completed changes are kept."""
         return self._line is not None and self._line.left()
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> Awaitable[None]:

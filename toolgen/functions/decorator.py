@@ -31,7 +31,7 @@ _DEFAULT_TIMEOUT_S = 30.0
 
 
 class ToolMark(Struct, frozen=True, kw_only=True):
-    """What `@tool` says of a function; "" and None leave it to the function's own name, docstring and annotations."""
+    """Options of `@tool`. "" and None mean that the function's own name, docstring and annotations are used."""
 
     effect: str
     name: str = ""
@@ -150,5 +150,5 @@ class EmbeddedResource:
         self.media_type = media_type
 
     def to_json(self) -> JsonObject:
-        """As JSON, with our names."""
+        """Return the JSON form, with toolgen's names."""
         return {"uri": self.uri, "media_type": self.media_type, "text": self.text}

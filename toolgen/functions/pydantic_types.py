@@ -70,14 +70,14 @@ class ModelType(metaclass=_StandsIn):
 
 
 def is_model(hint: Any) -> bool:
-    """Whether this is a class of pydantic's: a model, or a dataclass that it made."""
+    """Return True if this is a class of pydantic: a model, or a dataclass made by pydantic."""
     return isinstance(hint, type) and (
         hasattr(hint, "__pydantic_fields__") or hasattr(hint, "__pydantic_core_schema__")
     )
 
 
 def is_field(said: Any) -> bool:
-    """Whether this is what `pydantic.Field(…)` makes."""
+    """Return True if this was made by `pydantic.Field(…)`."""
     return type(said).__name__ == "FieldInfo" and type(said).__module__ == "pydantic.fields"
 
 
@@ -89,12 +89,12 @@ def discriminating(said: Any) -> Any:
 
 
 def models_in(hint: Any) -> bool:
-    """Whether pydantic has to read values of this type: it is a model, holds one, or has members that only pydantic understands."""
+    """Return True if pydantic must read values of this type: it is or holds a model, or it has members that only pydantic reads."""
     return "pydantic" in sys.modules and any(_needs(one) for one in _reached(hint, set()))
 
 
 def model_type(hint: Any, where: str) -> type[ModelType]:
-    """What stands in for a type that pydantic reads. Raises `TypeError` where pydantic has no form for it either."""
+    """Return a placeholder class for a type that pydantic reads. Raises `TypeError` if pydantic cannot read the type either."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - as above
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
 
@@ -129,7 +129,7 @@ def _is_limit(said: Any) -> bool:
 
 
 def _said_of_members(kind: type) -> Iterator[Any]:
-    """What stands beside the members of a class, in `Annotated[…]` or as its default."""
+    """Yield the defaults and the `Annotated[…]` metadata of a class's members."""
     for name, hint in _members(kind).items():
         yield getattr(kind, name, None)
         waiting = [hint]
@@ -184,7 +184,7 @@ def _members(kind: type) -> dict[str, Any]:
 
 
 def faults_of(error: Any) -> str:
-    """What pydantic found wrong, without what was sent; its first faults alone."""
+    """Return the first validation faults that pydantic found, without the values that were sent."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     told = [bounded(f"{_place(one['loc'])}: {one['msg']}", _SHOWN) for one in faults[:_MAX_FAULTS]]
     more = len(faults) - len(told)

@@ -28,7 +28,7 @@ _OWN: Mapping[ResourceKind, str] = {"entry": "function", "http": "request", "sql
 
 
 class RequestTemplate(msgspec.Struct, forbid_unknown_fields=True):
-    """One request, with `{argument}` where an argument stands."""
+    """HTTP request of a tool, with `{argument}` in place of each argument."""
 
     path: str
     method: str = "GET"
@@ -68,7 +68,7 @@ class _ResourceFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Export(Struct, frozen=True, kw_only=True):
-    """One tool of a resource. `where` is its `file:line`; of `function`, `request`, `statement` and `result` it has what its kind needs."""
+    """Tool of a resource. `where` is its `file:line`; its kind decides which of `function`, `request`, `statement` and `result` are set."""
 
     name: str
     where: str
@@ -86,7 +86,7 @@ class Export(Struct, frozen=True, kw_only=True):
 
 
 class ExportFault(Struct, frozen=True, kw_only=True):
-    """What is wrong with one export, which then is no tool."""
+    """Fault of one export, which therefore becomes no tool."""
 
     where: str
     message: str

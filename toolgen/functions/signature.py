@@ -1,4 +1,4 @@
-"""What a module of marked functions offers: for each its schemas, drawn from its annotations, and how its arguments are had from JSON."""
+"""Tools of a module of marked functions: their schemas, made from annotations, and the conversion of JSON to arguments."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _IMPORTING = threading.Lock()
 
 
 class FunctionTool(Struct, frozen=True, kw_only=True):
-    """One marked function. `struct` takes its arguments from JSON, None where it takes them as they are (`**arguments`).
+    """Marked function. `struct` converts its arguments from JSON; None if it takes them unconverted (`**arguments`).
 
-    `context` is the parameter that gets the `ToolContext`, "" where there is none. `content`: it answers with pictures, recordings or
-    documents. `code` is the SHA-256 of its text. `answer` writes its answer, where pydantic has to.
+    `context` is the parameter that receives the `ToolContext`, or "". `content`: it answers with pictures, recordings or documents. `code`
+    is the SHA-256 of its text. `answer` converts its answer to JSON if pydantic must do that.
     """
 
     name: str
@@ -59,7 +59,7 @@ class FunctionTool(Struct, frozen=True, kw_only=True):
 
     @property
     def is_async(self) -> bool:
-        """Whether it runs on a loop, and not in a thread of its own."""
+        """True if the function runs on an event loop instead of a thread of its own."""
         return inspect.iscoroutinefunction(self.function)
 
     def arguments(self, given: JsonObject) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def offer_of(name: str, function: Callable[..., Any], mark: ToolMark) -> Functio
 
 
 def _without_advice(reason: str) -> str:
-    """What msgspec says of a type, without what it would have its own users do."""
+    """Return msgspec's message about a type without the advice for msgspec's own users."""
     return reason.rpartition("\n\n")[2] if reason.startswith("Generating JSON schema") else reason
 
 

@@ -28,7 +28,7 @@ _LESS = "ask for less"
 
 
 class _Evaluation:
-    """What one call of a template may still use up."""
+    """Limits that are left for one evaluation of a template."""
 
     __slots__ = ("arguments", "budget", "room")
 
@@ -68,7 +68,7 @@ Compiled = Callable[[_Evaluation], Json]
 
 
 def transform(template: Any) -> Callable[[JsonObject], Json]:
-    """What makes an answer of arguments. Raises `ValueError` for a template that says nothing."""
+    """Return the function that makes an answer from arguments. Raises `ValueError` for an invalid template."""
     from toolgen.json_path import JsonPath, JsonPathError, StepBudget  # noqa: PLC0415 - as above
 
     paths: list[str] = []

@@ -255,7 +255,10 @@ def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str
 
 
 def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same types and names, but nothing that only a whole answer has. `oneOf` becomes `anyOf`: a part may fit several."""
+    """Return a schema of the same types and names without keywords that only a whole answer fulfils.
+
+    `oneOf` becomes `anyOf`, because a part may fit several branches.
+    """
     built: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _DROPPED or key == "not":
@@ -286,10 +289,10 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 def cut(value: Json, most: int, start: Position = ()) -> Piece:
-    """What stands from `start` on, in about `most` bytes. Raises `ValueError` where the value has no such position.
+    """Cut a piece of about `most` bytes from a value, beginning at `start`. Raises `ValueError` if the value has no such position.
 
-    An element is cut itself only if it is longer than a whole piece; objects and arrays keep what they hold in order, and begin again in
-    the next piece with what is left of them.
+    An element is divided only if it is longer than a whole piece. Objects and arrays keep their order, and continue in the next piece with
+    the remaining members.
     """
     return _cut(value, max(most, _MIN), start, 0)
 

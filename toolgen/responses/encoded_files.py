@@ -175,7 +175,7 @@ class _Search:
         return made if parts else text
 
     def _object(self, value: Mapping[str, Json]) -> Json:
-        """What takes the place of a file that is an object; None for an object that is none."""
+        """Return the replacement of a file that is an object, or None if the object is not a file."""
         written, media_type, filename = value["base64"], value.get("media_type"), value.get("filename")
         if not isinstance(written, str):
             return None
@@ -206,8 +206,10 @@ class _Search:
 
 
 def _has_long_run(text: str) -> bool:
-    """Whether a text may hold base64 of more than 1 KiB: so long a run covers one of the windows that are looked at, which has then none of
-    the signs that part the words of texts and of JSON."""
+    """Return True if a text may hold base64 of more than 1 KiB.
+
+    A run of that length covers one of the checked windows, which then has none of the characters that separate words of texts and of JSON.
+    """
     find = text.find
     for at in range(0, len(text) - _WINDOW, _WINDOW):
         end = at + _WINDOW
@@ -242,7 +244,7 @@ def _prefix_before(text: str, start: int) -> re.Match[str] | None:
 
 
 def _is_part(text: str, start: int) -> bool:
-    """Whether a run is a part of something else: of a token in several parts, of a URL, of a certificate (PEM, RFC 7468)."""
+    """Return True if a run is part of a longer value: a token with several parts, a URL, a certificate (PEM, RFC 7468)."""
     before = text[max(0, start - _WORD_REACH) : start]
     return before.endswith(_PART_ENDS) or text.startswith("//", start) or _URL_BEFORE.search(before) is not None
 

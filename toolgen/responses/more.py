@@ -1,4 +1,4 @@
-"""What there is beside a part of a list, and how to read it: of pages over HTTP, of GraphQL connections, of rows."""
+"""Remaining items after a part of a list, and how to read them: HTTP pages, GraphQL connections, rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS: Final = "ORDER BY gives a cursor for the next rows; count, sum or group w
 
 
 def more_of_page(paging: Paging, arguments: JsonObject, page: Success, before: int = 0) -> More | None:
-    """What there is behind a page, before which so many items were read; None where nothing says that there is another."""
+    """Return the items after a page, before which `before` items were read, or None if nothing indicates another page."""
     link = next_link(page.delivery.link)
     changes = paging.following(arguments, page.data, link)
     if not changes:
@@ -38,7 +38,7 @@ def more_of_page(paging: Paging, arguments: JsonObject, page: Success, before: i
 
 
 def more_behind(tool: Tool, result: Success) -> More | None:
-    """What there is behind an answer that came with a cursor, or was cut to so many rows."""
+    """Return the items after an answer that has a cursor or was cut to a number of rows."""
     binding = tool.binding
     match binding:
         case SqlBinding() if result.next_cursor:

@@ -120,7 +120,7 @@ class Paging(Struct, frozen=True, kw_only=True):
     next: tuple[str, ...] = ()
 
     def following(self, arguments: JsonObject, data: Json, link: str) -> JsonObject | None:
-        """What changes in the arguments for the next page; None where there is none, or nobody can say."""
+        """Return the changed arguments for the next page, or None if there is no next page or it is unknown."""
         if self.next:
             return self._by_place(arguments, data)
         _, items = items_of(data)
@@ -162,7 +162,7 @@ class Paging(Struct, frozen=True, kw_only=True):
         return None if size is None or not isinstance(page, int) else (page - self.first_page) * size
 
     def _by_place(self, arguments: JsonObject, data: Json) -> JsonObject | None:
-        """As the one place of an answer says that toolgen.yaml names: a next URL, a cursor, or the number of a page."""
+        """Return the changed arguments from the place in the answer that toolgen.yaml names: a next URL, a cursor, or a page number."""
         for name in self.next:
             data = data.get(name) if isinstance(data, Mapping) else None
         if (
@@ -214,7 +214,7 @@ class Paging(Struct, frozen=True, kw_only=True):
         return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
 
     def _from_url(self, url: str, arguments: JsonObject) -> JsonObject:
-        """What a next URL says of the paging parameters; nothing for one that leads to another origin."""
+        """Return the paging arguments in a next URL, or {} if it leads to another origin."""
         try:
             parts = urlsplit(urljoin(self.server, url))
             if url == NO_LINK or _origin(parts.geturl()) != _origin(self.server):
@@ -274,7 +274,7 @@ def _bridged_paging(properties: Mapping[str, Json]) -> Paging | None:
 
 
 def _configured(tool: Tool, by: PagesBy) -> Paging | None:
-    """As toolgen.yaml says. Arguments outside the query can be counted on with, and are in no URL."""
+    """Return the paging configured in toolgen.yaml. Arguments outside the query can be incremented, but are not part of a next URL."""
     binding = tool.binding
     if not by.arguments or not isinstance(binding, HttpBinding) or not binding.servers:
         return None
@@ -355,7 +355,7 @@ def _word(name: str) -> str:
 
 
 def told_of(data: Json) -> dict[str, Json]:
-    """What an answer says beside its items, at the top and in the objects that such things are kept in, by plain words."""
+    """Return the information beside an answer's items, at the top level and in objects that usually hold it, by normalized names."""
     told: dict[str, Json] = {}
     if not isinstance(data, Mapping):
         return told

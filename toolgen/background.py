@@ -50,7 +50,7 @@ class Background:
         return asyncio.create_task(self._run(name, work), name=name)
 
     def faults(self) -> tuple[str, ...]:
-        """What does not run as it should now, in sentences."""
+        """Return the faults of tasks that do not run properly now, as sentences."""
         return tuple(self._faults.values())
 
     async def _run(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -81,7 +81,7 @@ class Background:
 
 
 class FaultLog:
-    """What is wrong with one thing now. The same sentence is logged once a minute and not in a loop."""
+    """Current fault of one component. The same sentence is logged at most once a minute."""
 
     def __init__(self, clock: Clock, what: str) -> None:
         self._clock = clock
@@ -93,7 +93,7 @@ class FaultLog:
         """The same, where it will not pass by itself."""
 
     def say(self, fault: str, *, passing: bool) -> None:
-        """It is wrong, and this is why; `passing` where that may be over in a moment (what it needs cannot be reached)."""
+        """Set the current fault. `passing` means that it may end by itself soon (a dependency is unreachable)."""
         self.fault, self.lasting = f"{self._what}: {fault}", "" if passing else f"{self._what}: {fault}"
         now = self._clock.monotonic()
         if now - self._told.get(fault, -_AGAIN_S) >= _AGAIN_S:
@@ -101,7 +101,7 @@ class FaultLog:
             _logger.error("%s", self.fault)
 
     def clear(self) -> None:
-        """It is right again."""
+        """Clear the fault."""
         self.fault = self.lasting = ""
 
 
@@ -115,7 +115,7 @@ class SeldomLog:
         self._told: dict[str, tuple[float, int]] = {}
 
     def say(self, sentence: str) -> None:
-        """It happened."""
+        """Log a sentence, at most once a minute."""
         now = self._clock.monotonic()
         at, more = self._told.get(sentence, (-_AGAIN_S, 0))
         if now - at < _AGAIN_S:

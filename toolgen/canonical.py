@@ -139,11 +139,11 @@ def _is_own(name: object) -> bool:
 
 
 def encodable(value: object) -> Any:
-    """The same value with a form for everything, and another one for every other value: no two calls share a digest.
+    """Convert a value so that every value has a form of its own: no two calls share a digest.
 
-    Every whole number beyond ±(2**53 - 1) is `{"$integer": "…"}` or, when it came as a float, `{"$float": "…"}`: RFC 8785 writes 1e16
-    without an exponent, and its reader gets an integer that has no form. Text that could be taken for a keyed digest is
-    `{"$text": "…"}`, and an object that could be taken for one of these has one `$` more in its name. `decoded` is the way back.
+    A whole number beyond ±(2**53 - 1) becomes `{"$integer": "…"}` or, if it was a float, `{"$float": "…"}`: RFC 8785 writes 1e16 without an
+    exponent, and its reader gets an integer that has no form. Text that could be taken for a keyed digest becomes `{"$text": "…"}`, and an
+    object that could be taken for one of these gets one more `$` in its name. `decoded` is the inverse.
     """
     raw = _fast(value)
     return value if raw and _OWN_FORM not in raw and _KEYED not in raw else _encodable(value)
@@ -168,7 +168,10 @@ def _encodable(value: object) -> object:
 
 
 def decoded(value: Any, digest: Callable[[str], str] = str) -> Any:
-    """What `encodable` made a recorded value of; a keyed digest as `digest` makes it, and whatever no `encodable` wrote, as it stands."""
+    """Return the value from which `encodable` made a recorded value.
+
+    A keyed digest is replaced by `digest` of it. Values that `encodable` cannot have written are unchanged.
+    """
     match value:
         case str():
             return digest(value) if value.startswith(_DIGEST) else value
@@ -191,7 +194,7 @@ def decoded(value: Any, digest: Callable[[str], str] = str) -> Any:
 
 
 def is_digest(recorded: object) -> bool:
-    """Whether a recorded value is a keyed digest. Text that somebody sent and that looks like one is recorded as `{"$text": "…"}`."""
+    """Return True if a recorded value is a keyed digest. Text that was sent and looks like one is recorded as `{"$text": "…"}`."""
     return isinstance(recorded, str) and recorded.startswith(_DIGEST)
 
 
@@ -211,7 +214,7 @@ def texts(recorded: Any) -> Iterator[str]:
 
 
 def _is_number(kind: type[int | float], digits: str) -> bool:
-    """Whether a text is what `encodable` writes for a number; logs from before it escaped hold what agents sent."""
+    """Return True if `encodable` writes a number as this text. Logs from before numbers were escaped hold what agents sent."""
     try:
         number = kind(digits)
     except ValueError:

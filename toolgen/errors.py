@@ -137,7 +137,7 @@ class AuditError(ToolgenError):
 
 
 class StateError(ToolgenError):
-    """What outlives a call (calls that wait, pauses) cannot be kept or read."""
+    """Stored state that outlives a call (waiting calls, pauses) cannot be read or written."""
 
 
 class StateUnavailableError(StateError):
@@ -149,7 +149,7 @@ class StateUnavailableError(StateError):
 
 
 def distrust_advice(reason: str) -> str:
-    """What to do where the certificate of a server is not accepted, by what OpenSSL or rustls says of it."""
+    """Return the advice for a server certificate that was not accepted, by the message of OpenSSL or rustls."""
     return next((told for said, told in _MORE_THAN_AN_AUTHORITY if said.lower() in reason.lower()), _UNKNOWN_AUTHORITY)
 
 

@@ -1,4 +1,4 @@
-"""What processes of one gateway say to each other over a socket: MessagePack behind four bytes of length."""
+"""Messages between processes of one gateway over a socket: MessagePack after a length of four bytes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def frame(said: msgspec.Struct) -> bytes:
 
 
 class Frames(asyncio.Protocol, Generic[_Frame]):
-    """One end of a connection: cuts what is read into frames. `heard` is given each, and `ended` is called once, after the last;
-    `drained` whenever the other end has read nearly all that it had left unread.
+    """Connection end that splits received bytes into frames.
 
-    What is none ends the connection.
+    `heard` is called with each frame, and `ended` once, after the last one. `drained` is called whenever the other end has read nearly all
+    pending bytes. An invalid frame ends the connection.
     """
 
     def __init__(

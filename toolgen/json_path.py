@@ -82,7 +82,7 @@ class _Node(JSONPathMatch):
         super().__init__(**members)
 
     def new_child(self, obj: object, key: int | str) -> JSONPathMatch:
-        """As the library's, without the text of its path: names as long as a value would be copied into each."""
+        """Create a child node as the library does, but without the text of its path, because long names would be copied into each node."""
         parts = (*self.parts, key)
         return _Node(filter_context={}, obj=obj, parent=None, path="", parts=parts, root=self.root)
 
@@ -94,7 +94,7 @@ class _Path(jsonpath.JSONPath):
     """A path, or a query in one of its filters, whose nodes count."""
 
     def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
-        """As the library's, from a root that counts."""
+        """Find nodes as the library does, and count the root node."""
         root = [data] if self.pseudo_root else data
         nodes: Iterable[JSONPathMatch] = [_Node(filter_context={}, obj=root, parent=None, path="", parts=(), root=data)]
         for segment in self.segments:
@@ -199,12 +199,12 @@ class _Environment(jsonpath.JSONPathEnvironment):
     def filter_caching(self, _: bool) -> None: ...
 
     def is_truthy(self, obj: object) -> bool:
-        """As the library's; each filter asks it once for each value."""
+        """Return the truth of a value as the library does, and count the step. Each filter asks once for each value."""
         _search.budget.spend(1)
         return super().is_truthy(obj)
 
     def compare(self, left: object, operator: str, right: object) -> bool:
-        """As the library's, at the price of what it compares."""
+        """Compare two values as the library does, and charge the budget for their size."""
         if operator in {"&&", "||"}:
             return super().compare(left, operator, right)
         _search.budget.spend(1)

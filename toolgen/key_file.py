@@ -24,7 +24,7 @@ def kept_key(path: Path) -> bytes:
 
 
 def read_key(path: Path) -> bytes:
-    """The same of a file that must be there. Raises `ValueError` for what is no key: 64 lower-case hex digits."""
+    """Return the 32 bytes of an existing key file. Raises `ValueError` if it does not hold a key of 64 lower-case hex digits."""
     text = read_file(path, 4 * _BYTES).decode("ascii").strip()
     if len(text) != 2 * _BYTES or set(text) - set("0123456789abcdef"):
         raise ValueError("holds no key of 64 hex digits")

@@ -55,10 +55,10 @@ class NoSampleError(ValueError):
 
 
 def sample(schema: Schema, *, seed: int = 0) -> Json:
-    """One value that validates against `schema` (2020-12, its references below its own `$defs`).
+    """Return a value that validates against `schema` (2020-12, its references below its own `$defs`).
 
-    The same schema and seed always give the same value. Seed 0 is the one to show to people: the schema's own examples and defaults
-    where they are valid, every optional property down to a few levels. Raises `NoSampleError`.
+    The same schema and seed always give the same value. Seed 0 is for people: it uses the schema's own valid examples and defaults, and all
+    optional properties down to a few levels. Raises `NoSampleError`.
     """
     return next(samples(schema, seed=seed))
 
@@ -98,7 +98,7 @@ def _attempt(schema: Schema, seed: int, validator: jsonschema_rs.Draft202012Vali
 
 
 class _Sampler:
-    """One attempt. Every choice comes from the seed; at seed 0 each is the first there is."""
+    """Attempt to make one sample. The seed decides every choice; seed 0 takes the first option each time."""
 
     def __init__(self, root: Schema, seed: int, trusting: bool) -> None:
         definitions = root.get("$defs")
@@ -290,7 +290,7 @@ class _Sampler:
         return rounded
 
     def _wants(self) -> bool:
-        """Whether an optional property is there."""
+        """Return True if an optional property is included."""
         return self._random is None or self._random.random() < 0.5
 
     def _choose(self, options: Sequence[Any]) -> Any:

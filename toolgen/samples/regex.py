@@ -41,7 +41,7 @@ def matching(pattern: str, *, length: int = 0, choose: random.Random | None = No
 
 
 class _Writer:
-    """One pass over an expression. `extra` repetitions may be given to the first quantifier that takes them."""
+    """Writer of a text that matches an expression. `extra` repetitions are given to the first quantifier that accepts them."""
 
     def __init__(self, pattern: str, extra: int, choose: random.Random | None) -> None:
         self._pattern = pattern

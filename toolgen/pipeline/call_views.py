@@ -1,4 +1,4 @@
-"""What checks of a project see of callers, tools, calls and results: frozen, and without a credential."""
+"""Views of callers, tools, calls and results for a project's checks: frozen, and without credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["call_view", "principal_view", "result_view", "step_of", "step_view",
 
 
 def principal_view(principal: Principal) -> PrincipalView:
-    """What a check sees of a caller."""
+    """Return a check's view of a caller."""
     user = principal.on_behalf_of
     return PrincipalView(
         id=principal.id,
@@ -26,12 +26,12 @@ def principal_view(principal: Principal) -> PrincipalView:
 
 
 def tool_view(tool: Tool) -> ToolView:
-    """What a check sees of a tool."""
+    """Return a check's view of a tool."""
     return ToolView(name=tool.name, title=tool.title, source=tool.source, effect=str(tool.effect), digest=tool.digest)
 
 
 def step_view(principal: Principal, session: str, labels: Sequence[str]) -> StepView:
-    """What a check sees of a step of an agent."""
+    """Return a check's view of a step of an agent."""
     return StepView(principal=principal_view(principal), session=session, labels=tuple(labels))
 
 
@@ -41,7 +41,7 @@ def step_of(call: CallView) -> StepView:
 
 
 def call_view(call: Call, tool: ToolView, arguments: JsonObject, labels: Sequence[object]) -> CallView:
-    """What a check sees of a call, with these arguments: a copy, so that nobody changes the call by it."""
+    """Return a check's view of a call with these arguments. The view is a copy, so a check cannot change the call through it."""
     return CallView(
         call_id=call.id,
         tool=tool,
@@ -55,7 +55,7 @@ def call_view(call: Call, tool: ToolView, arguments: JsonObject, labels: Sequenc
 
 
 def result_view(result: Success | Failed) -> ResultView:
-    """What a check sees of what came of a call: a copy, so that nobody changes the answer by it and leaves no record."""
+    """Return a check's view of a result. The view is a copy, so a check cannot change the answer without a record."""
     match result:
         case Success(data=data, truncated=truncated):
             return ResultView(status="ok", data=_copied(data), truncated=truncated)

@@ -74,7 +74,7 @@ def given_to(name: str, deadline: float) -> Iterator[None]:
 
 
 async def in_time(work: Coroutine[Any, Any, Any], deadline: float, name: str) -> Any:
-    """What `work` comes to. What never waits needs no timer, and most of them never do."""
+    """Run `work` until the deadline and return its result. Work that never waits, as most does, gets no timer."""
     me = threading.get_ident()
     WATCH.given_over[me] = (name, deadline)
     if not WATCH.used:

@@ -34,7 +34,7 @@ Decide = Callable[[Call, Tool, JsonObject, list[DecisionNote]], Verdict]
 
 
 class _Part(Struct, frozen=True):
-    """What of a schema some callers may know of: its index, and the same compiled."""
+    """Part of a schema that some callers may see: its index, and the compiled schema."""
 
     graph: Graph
     schema: GraphQLSchema
@@ -161,7 +161,7 @@ def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
 
 
 class GuardParts(Struct, frozen=True, kw_only=True):
-    """What the guards of all sources share."""
+    """Parts shared by the guards of all sources."""
 
     decide: Decide
     visible: Callable[[Principal, Tool], bool]

@@ -1,6 +1,6 @@
-"""Whether what a caller gave is JSON and text at all: a caller in Python, or a front end of its own, can hand over anything.
+"""Validation of arguments as JSON and text: a caller in Python, or a custom front end, can pass any value.
 
-Arguments as they were sent become arguments as they were meant, before anything is recorded, judged or delivered.
+Normalization of arguments, from the form that was sent to the form that was meant, before they are recorded, judged or delivered.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _HALF = "holds half a surrogate pair, which is no character"
 
 
 def no_json(arguments: Mapping[str, object]) -> str | None:
-    """What of some arguments is no JSON, beginning with its JSON pointer; None where all of it is.
+    """Return a message about arguments that are not JSON, beginning with a JSON pointer, or None if all are JSON.
 
-    What is more than the gateway looks at (`excess`) is left to the record, which says so.
+    Values beyond the limits of the gateway (`excess`) are not checked; the record stage refuses them.
     """
     if (
         type(arguments) is dict
@@ -100,12 +100,12 @@ def no_ids(**ids: object) -> str | None:
 
 
 def legible(text: str) -> str:
-    """The same text with halves of surrogate pairs spelled out (`\\ud800`), so that it can be told."""
+    r"""Return the text with halves of surrogate pairs escaped (`\ud800`), so that it can be encoded."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def _faults(arguments: Mapping[str, object]) -> Iterator[str]:
-    """One sentence for each value or name that JSON has no form for. Takes time and memory in the size of what is not in excess."""
+    """Yield a sentence for each value or name that has no form in JSON. Time and memory grow with the size of the checked values."""
     stack: list[tuple[str, object]] = [("", arguments)]
     while stack:
         pointer, value = stack.pop()
@@ -143,7 +143,7 @@ _NOTHING: JsonObject = MappingProxyType({})
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
-    """What every stage sees, and the top-level arguments that are other than they were sent, for the audit log.
+    """Normalized arguments for all stages, and the top-level arguments that differ from those sent, for the audit log.
 
     `repaired` were text that spells out the declared type, `dropped` are unknown to the schema (by name or JSON pointer, with their
     values), `left_out` held null or an empty text for "not given".
@@ -156,15 +156,15 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def meant(tool: Tool, arguments: JsonObject) -> Meant:
-    """What a caller of a tool meant.
+    """Normalize the arguments of a call.
 
-    An argument that is given by its own name and listed under another has the listed one from here on, and the parts of a request body
-    are in the form that the tool has.
+    An argument that is sent by its own name and listed under another gets the listed name, and the parts of a request body get the form of
+    the tool.
 
-    A model that was given the strict form of a tool cannot leave an argument out: it sends null. Where those arguments come from is not
-    said in a call, and lists are kept in files and made strict by frameworks too, so every front end undoes it. That is safe with any
-    caller: such a null goes only where the schema would refuse it, and the call becomes the one without the argument, which
-    anybody may make and the policy judges as such.
+    A model that was given the strict form of a tool cannot leave an argument out: it sends null. A call does not say where its arguments
+    come from, and lists are also stored in files and made strict by frameworks, so every front end removes these nulls. That is safe with
+    any caller: a null is removed only where the schema would refuse it, and the result is the call without the argument, which any caller
+    may make and the policy judges as such.
     """
     schema = tool.input_schema
     sent = arguments

@@ -102,7 +102,7 @@ class CallerConnection:
         self._tasks: tuple[asyncio.Task[Any], ...] = ()
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Mark the client as disconnected and cancel the tasks that end with it."""
         if self._left or self._stays:
             return
         self._left = True
@@ -170,23 +170,23 @@ class CallerConnection:
             self._tasks = () if tasks == (task,) else tuple([one for one in tasks if one is not task])
 
     def left(self) -> bool:
-        """Whether they have left."""
+        """Return True if the client has disconnected or cancelled the call."""
         return self._left
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Nobody asked to be told."""
+        """Drop the progress, because the client did not ask for it."""
 
     def partial(self, data: Json) -> None:
-        """Nobody takes a piece."""
+        """Drop the partial answer."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """Raises `Unasked`."""
         raise Unasked
 
     async def awaiting(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What `work` comes to; None when it was cancelled, or not begun, because nobody waits for it.
+        """Return the result of `work`, or None if it was cancelled, or not started, because the client has disconnected.
 
-        It runs in the task of the call: a task of its own would cost more than all the rest of this.
+        The work runs in the task of the call: a task of its own would cost more than all the rest of this.
         """
         if self.left():
             work.close()
@@ -216,27 +216,27 @@ class NoPartialsChannel:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """As the line's."""
+        """Capabilities of the wrapped channel."""
         return self._line.capabilities
 
     @property
     def listens(self) -> bool:
-        """As the line does."""
+        """True if the client of the wrapped channel wants progress."""
         return self._line.listens
 
     def left(self) -> bool:
-        """As the line has it."""
+        """Return True if the client of the wrapped channel has disconnected."""
         return self._line.left()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """As it was said."""
+        """Forward the progress unchanged."""
         self._line.progress(done, total, message)
 
     def partial(self, data: Json) -> None:
         """Nothing."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """As the line does."""
+        """Forward the question to the wrapped channel."""
         return await self._line.ask(key, method, params)
 
 
@@ -285,8 +285,10 @@ class Wordless(NumbersOnlyChannel):
 
 
 class CallContext(msgspec.Struct):
-    """What the stages leave for the audit log of one call, whether somebody waits for it, and its seat in a conversation: the only thing
-    in a call that changes."""
+    """Mutable state of one call: entries of the stages for the audit log, the client's connection, and the lease of a turn in a session.
+
+    Everything else in a call is immutable.
+    """
 
     presence: CallerConnection = msgspec.field(default_factory=CallerConnection)
     seat: TurnLease | None = None
@@ -324,11 +326,11 @@ class InFlightCalls:
         return task
 
     def end(self, task: asyncio.Task[Any]) -> None:
-        """It has ended."""
+        """Remove a call that has ended."""
         self._tasks.discard(task)
 
     async def run(self, pipeline: Next, call: Call, trail: CallContext) -> Result:
-        """One call through the whole pipeline, in a task of its own."""
+        """Run a call through the whole pipeline, in a task of its own."""
         task = asyncio.create_task(pipeline(call, trail))
         self._tasks.add(task)
         if trail.seat is not None:
@@ -364,7 +366,7 @@ class Stage(Protocol):
 
 
 def compose(stages: Sequence[Stage | None], last: Next) -> Next:
-    """One function that sends a call through all the stages that there are, the first outermost, and then to `last`."""
+    """Return a function that sends a call through all stages that are not None, the first outermost, and then to `last`."""
     pipeline = last
     for stage in reversed(stages):
         if stage is not None:
@@ -379,7 +381,10 @@ def guarded(*all_guards: Guard | None) -> Stage | None:
 
 
 def _ask(guards: Sequence[Guard], call: Call, trail: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]:
-    """What follows is not awaited here: where no guard waits, nothing of this is left while the call is under way."""
+    """Run the guards and return the coroutine of the remaining pipeline without awaiting it.
+
+    If no guard waits, nothing of this function is kept during the call.
+    """
     for number, guard in enumerate(guards, 1):
         answer = guard(call, trail)
         if not isinstance(answer, Call):
@@ -396,7 +401,7 @@ async def _ask_on(
 
 
 async def judge(guard: Guard, call: Call, trail: CallContext) -> Judged:
-    """What one guard says, whether it waits or not."""
+    """Return the answer of a guard, awaited if it is a coroutine."""
     answer = guard(call, trail)
     return await answer if isinstance(answer, Coroutine) else answer
 

@@ -61,7 +61,7 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
-    """What a call goes through, but for the `idle` ones of the parts."""
+    """Return the pipeline of a call, without the `idle` parts."""
 
     def busy(part: _T) -> _T | None:
         return None if any(part is one for one in idle) else part
@@ -138,10 +138,10 @@ class Plans:
 
 
 def resource_pipeline(parts: Parts) -> Next:
-    """What reading a resource goes through to which the answer of a call links: that call was judged, and is not judged again.
+    """Return the pipeline for reading a resource that the answer of a call links to.
 
-    It is recorded, limited and counted like a call of the same tool, the project's own checks are asked, and its answer is inspected and
-    redacted. Nothing of it is kept for others.
+    That call was judged, so the access stages are left out. The read is recorded, limited and counted like a call of the same tool, the
+    project's own checks are asked, and the answer is inspected and redacted. The answer is not cached.
     """
     checks = None if parts.middleware is None else replace(parts.middleware, again=())
     return compose(
@@ -160,7 +160,7 @@ def resource_pipeline(parts: Parts) -> Next:
 
 
 def completion(parts: Parts) -> Completion:
-    """What the answer of a device goes through, which comes when its call has been through every stage."""
+    """Return the stages for the answer of a device, which arrives after its call has passed every stage."""
     return Completion(
         record=parts.record,
         redact=parts.redact,
@@ -171,7 +171,7 @@ def completion(parts: Parts) -> Completion:
 
 
 def dry_pipeline(parts: Parts) -> Next:
-    """What a dry run goes through: every guard, but nothing is counted, sent or recorded."""
+    """Return the pipeline of a dry run: all guards, but nothing is counted, sent or recorded."""
     earlier = parts.access.earlier
     access = replace(parts.access, earlier=None if earlier is None else earlier.looking())
     arguments, inspect = parts.arguments, parts.inspect
@@ -181,7 +181,7 @@ def dry_pipeline(parts: Parts) -> Next:
 
 
 def _judging(middleware: MiddlewareStage | None, parts: Parts) -> MiddlewareStage | None:
-    """What a middleware narrows is judged by the guards before it again; those behind it follow in any case."""
+    """Return the middleware stage set up so that the guards before it judge a narrowed call again. The guards after it run in any case."""
     if middleware is None:
         return None
     return replace(middleware, again=(parts.access.again, parts.arguments, parts.inspect))

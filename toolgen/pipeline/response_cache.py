@@ -65,7 +65,7 @@ class Caching:
     async def __call__(
         self, call: Call, policy_digest: str, presence: CallerConnection, send: Callable[[], Awaitable[Result]]
     ) -> Result:
-        """What `send` comes to, or what it came to before: then `cache` of its delivery says how, as `hit`, `stale` or `shared`."""
+        """Return a cached answer, or the result of `send`. For a cached answer, `cache` of its delivery is `hit`, `stale` or `shared`."""
         if call.tool.effect is not Effect.READ or (call.statement is not None and call.statement.writes):
             return await self._write(call.tool.source, send)
         rule = self._tools.get(call.tool.name)
@@ -104,10 +104,10 @@ class Caching:
         rule: CacheFor,
         send: Callable[[], Awaitable[Result]],
     ) -> Result:
-        """What the same call `found` that was under way already; where that has nothing to share, makes this one.
+        """Return the shared result `found` of an equal call in flight, or make this call if there is nothing to share.
 
-        Those who waited begin together, which they would not have without us. So they go a few abreast: as one burst they would take
-        every place of their system, and most would be refused for want of one.
+        The calls that waited would all begin at once, which they would not do without the cache. So only a few of them run at a time: a
+        burst would take every place of their system, and most would be refused.
         """
         match found:
             case StoredAnswer():
@@ -245,7 +245,7 @@ def _written(data: Json) -> bytes | None:
 
 
 def _down(result: Result) -> bool:
-    """Whether it failed for a reason that says nothing of the answer."""
+    """Return True if the call failed for a reason that says nothing about the answer."""
     if not isinstance(result, Failed | Refused):
         return False
     if result.error.code in _DOWN:

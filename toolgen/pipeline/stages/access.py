@@ -45,7 +45,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
     dry: bool = False
 
     def looking(self) -> CallHistory:
-        """The same for a dry run, which is no call: it sees the earlier ones and becomes none of them."""
+        """Return the history for a dry run, which reads earlier calls and adds none."""
         return replace(self, dry=True)
 
     def turn(self, call: Call) -> AbstractAsyncContextManager[OptimisticTransaction] | None:
@@ -165,7 +165,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
     async def _in_turn(
         self, turns: AbstractAsyncContextManager[OptimisticTransaction], call: Call, trail: CallContext
     ) -> Refused | None:
-        """The same where other processes count along: what is decided holds once its count is there, and nobody was quicker."""
+        """Decide a call with a history shared with other processes, again until its count is committed without a conflict."""
         try:
             async with turns as turn:
                 while True:
@@ -207,7 +207,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
 
 
 class RedactStage(Struct, kw_only=True):
-    """What the policy hides is taken out of the answer on its way back. `redactor` makes the redaction of one tool, or None."""
+    """Removal of answer fields that the policy hides. `redactor` makes the redaction of one tool, or None."""
 
     redactor: Callable[[Tool], AnswerRedactor | None]
     _redactors: dict[str, AnswerRedactor | None] = {}
@@ -219,7 +219,7 @@ class RedactStage(Struct, kw_only=True):
         return self.applied(call, result) if hides or call.document is not None else result
 
     def idle(self, tool: Tool) -> bool:
-        """Whether nothing of the tool's answers is hidden, whatever it is asked."""
+        """Return True if the policy hides nothing in the tool's answers, whatever the arguments."""
         return self._of(tool) is None and not isinstance(tool.binding, GraphQLDocumentBinding)
 
     def applied(self, call: Call, result: Result) -> Result:

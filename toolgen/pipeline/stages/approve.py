@@ -36,10 +36,10 @@ STALE = "the policy, the tool or the caller has changed since the call was asked
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What people are asked: may this call be made? An answer is bound to `digest` and stands for `expires_s` seconds.
+    """Question to people: may this call be made? An answer is bound to `digest` and is valid for `expires_s` seconds.
 
-    `rule` is what wants it asked, `asked_by` all rules that do, `sql` the statement that would run, "" for other calls. All of `needs` have
-    to be met. `scope` is `digest` without the arguments.
+    `rule` is the rule that requires approval, `asked_by` are all such rules, `sql` is the statement that would run, or "" for other calls.
+    All of `needs` have to be met. `scope` is `digest` without the arguments.
     """
 
     call: Call
@@ -59,7 +59,7 @@ class ApprovalQueue(Protocol):
     async def ask(self, question: Question) -> Result: ...
 
     async def granted(self, question: Question) -> bool:
-        """Whether people agreed to such calls before, for some time: then one more is counted, and on record. Raises `AuditError`."""
+        """Return True if a standing approval covers the call; the use is then counted and recorded. Raises `AuditError`."""
         ...
 
 
@@ -155,7 +155,7 @@ def asking_rules(trail: CallContext) -> tuple[str, ...]:
 
 
 def elicitable(needs: Sequence[Requirement]) -> bool:
-    """Whether the person at the caller's own client could answer alone: no rule names others, or several people."""
+    """Return True if the person at the caller's own client could approve alone: no rule names other people or several of them."""
     return len(needs) == 1 and needs[0].quorum == 1 and not needs[0].own
 
 

@@ -55,7 +55,7 @@ def not_awaited(call: Call, *, called_off: bool, begun: bool) -> Cancelled | Fai
 
 
 def unrecorded(result: Result) -> Result:
-    """What the caller is told of a call whose ending is on no record: what was done must not be done again."""
+    """Return the answer for a call whose outcome could not be recorded: a call that was made must not be repeated."""
     match result:
         case Success() | Failed() if not (isinstance(result, Failed) and result.delivery.unsent):
             message = "the call was made, but its outcome could not be recorded, so it is withheld"

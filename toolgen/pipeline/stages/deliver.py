@@ -155,7 +155,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 async def checked_first(executors: Mapping[str, Executor], call: Call) -> Error | None:
-    """What would be wrong with a call that people would have to agree to: its request cannot be made, or its executor would refuse it."""
+    """Return the error of a call that needs approval, if its request cannot be built or its executor would refuse it."""
     executor = executors.get(call.tool.source)
     if executor is None:
         return None
@@ -193,5 +193,5 @@ def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed
 
 
 def failure(error: ToolgenError) -> Error:
-    """What an executor could not do for a reason a person can put right: no secret, a request that cannot be bound."""
+    """Return the error for a failure of an executor that a person can fix: a missing secret, a request that cannot be bound."""
     return Error(code=error.code, message=error.message, suggestion=error.suggestion)

@@ -46,10 +46,10 @@ class StandingCalls(Protocol):
         `StateError`."""
 
     def leaving(self, name: str) -> bool:
-        """Whether a call with this name is about to be kept here, as its caller left it."""
+        """Return True if a call with this name is about to be stored here because its client disconnected."""
 
     async def is_left(self, call_id: str) -> bool:
-        """Whether a call of this worker goes on without its caller."""
+        """Return True if a call of this worker continues without its client."""
 
 
 class EqualCallsStage(Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             self.told.say(f"which call others are equal to cannot be kept: {error}")
 
     def _name(self, call: Call, *, asks: bool) -> str:
-        """What calls have in common: a keyed digest. What a person has to agree to is not equal to what another policy says of it."""
+        """Return the name that equal calls share, a keyed digest. A call that needs approval is equal only under the same policy for it."""
         principal, concern = call.principal, self.concern(call.principal, call.tool) if asks else ""
         # A call that waits ends when the key or certificate that it came with is revoked.
         proof = principal.proof or CredentialProof()

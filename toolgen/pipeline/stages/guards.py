@@ -136,10 +136,10 @@ class ArgumentsStage(Struct, kw_only=True):
 
 
 class InspectStage(Struct, frozen=True, kw_only=True):
-    """What the call would do elsewhere: SQL is parsed and rebuilt, a request's destination is held against the egress rules.
+    """Inspection of a call's external effects: SQL is parsed and rebuilt, the destination of a request is checked against the egress rules.
 
-    `guards` has a SQL guard for each database the policy gives a scope; `destination` judges where a request of a source would go,
-    before its name is resolved. The dial asks again with the address.
+    `guards` has a SQL guard for each database to which the policy gives a scope. `destination` judges the destination of a source's request
+    before its name is resolved; the connector checks the address again.
     """
 
     guards: Mapping[str, SqlGuard]
@@ -173,7 +173,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
                 assert_never(binding)
 
     def idle(self, tool: Tool) -> bool:
-        """Whether it lets every call of the tool pass as it is: one of the project's own code, or to a destination that is open."""
+        """Return True if every call of the tool passes unchanged: the project's own code, or an open destination."""
         match tool.binding:
             case HttpBinding(servers=(url, *_)) | McpBinding(url=url) if url:
                 return isinstance(self.destination(url, tool.source), Allow)

@@ -55,7 +55,10 @@ _FORGOTTEN = Error(
 
 
 def key_digest(principal: Principal, tool: str, key: str) -> str:
-    """What a caller's key is behind the gateway: no two callers', users' or tools' keys are ever the same, and none can be read from it."""
+    """Return the digest that replaces a caller's idempotency key in and behind the gateway.
+
+    The digest is unique per caller, user, tool and key, and the key cannot be read from it.
+    """
     said = canonical([list(parties(principal)), tool, key])
     return f"tg_{hmac.new(b'toolgen idempotency key', said, 'sha256').hexdigest()[:48]}"
 
@@ -112,8 +115,10 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         )
 
     async def _settled(self, ledger: IdempotencyStore, mine: KeyClaim, *, approved: bool) -> KeyClaim | None:
-        """What is kept of the key: this call's own claim, or that of another call once that is over, or was waited for long enough. An
-        `approved` call had its key before."""
+        """Return the claim stored for the key: this call's own claim, or that of another call once it has ended or the wait has timed out.
+
+        An `approved` call had its key before.
+        """
         until = self.clock.monotonic() + self.max_wait_s
         while True:
             now = await ledger.now()
@@ -186,7 +191,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         return replace(claim, status="ended", lease=0.0, outcome=sealed)
 
     def _told(self, claim: KeyClaim) -> Result:
-        """What a caller that repeats a key is told."""
+        """Return the answer for a caller that repeats a key."""
         if claim.status == "waiting":
             return Pending(
                 error=Error(
@@ -214,7 +219,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
 
 
 def _undone(failed: Failed, *, idempotent: bool) -> bool:
-    """Whether the same call may be made again: it did nothing, or doing it twice is doing it once."""
+    """Return True if the call may be repeated: it had no effect, or repeating it has no further effect."""
     status = failed.delivery.status
     if failed.error.code in UNDONE or failed.delivery.broken or status == 429:
         return failed.error.code != "outcome_unknown"

@@ -1,4 +1,4 @@
-"""What the inspect stage asks of a database's tools: the SQL guard. Imported where there is a database."""
+"""SQL guard of the inspect stage for tools of a database. Imported only if there is a database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Inspected: TypeAlias = Statement | Database | DatabaseDescription | Deny
 
 
 async def sql_verdict(call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
-    """As `sql_guard`, without holding up other calls: a statement that nobody has asked before is read in a thread."""
+    """Run `sql_guard` without blocking other calls: a statement that was not inspected before is parsed in a thread."""
     inspect = partial(sql_guard, call, database=database, scope=scope)
     if _is_quick(call, database, scope):
         return inspect()
@@ -119,7 +119,7 @@ def _declared_types(call: Call, binding: SqlBinding) -> tuple[str, ...]:
 
 
 def attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, object] | Deny:
-    """What row filters may ask: the caller's attributes and those of whom it acts for, which must not contradict each other."""
+    """Return the attributes for row filters: the caller's, and those of the user it acts for, which must not contradict each other."""
     user = principal.on_behalf_of
     if user is None:
         return _fitting(principal.attributes, scope)

@@ -56,9 +56,9 @@ class _UnusableError(Exception):
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """One middleware. `name` is as it is written in toolgen.yaml, `digest` of its code and options, `labels` those that it may set.
+    """Middleware of a project. `name` is its name in toolgen.yaml, `digest` covers its code and options, `labels` are those it may set.
 
-    `before`, `after` and `shows` are None where it has none.
+    `before`, `after` and `shows` are None if it does not define them.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Hook(Struct, frozen=True, kw_only=True):
 
     @property
     def rule(self) -> str:
-        """As the record and errors name it."""
+        """Rule name in records and errors."""
         return f"middleware:{self.name}"
 
     def deadline(self) -> float:
@@ -79,7 +79,7 @@ class Hook(Struct, frozen=True, kw_only=True):
         return monotonic() + max(self.timeout_s, _MIN_SHOWS_S)
 
     def displays(self, step: StepView, tool: ToolView, deadline: float) -> bool:
-        """Whether a tool is in the catalog of a step. One that fails to say so, or takes too long to, shows nothing."""
+        """Return True if a tool is in the catalog of a step. A hook that fails or times out shows no tool."""
         if self.shows is None:
             return True
         if monotonic() > deadline:
@@ -287,7 +287,7 @@ class MiddlewareStage(Struct, kw_only=True):
         return result
 
     async def _answer(self, asked: _Asked, *views: CallView | ResultView) -> object:
-        """What a hook answers, in its time. Raises whatever it raises, and `TimeoutError`."""
+        """Return the answer of a hook within its time limit. Raises whatever it raises, and `TimeoutError`."""
         hook, function, waits = asked
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in one
@@ -317,7 +317,7 @@ class MiddlewareStage(Struct, kw_only=True):
 
 
 def withheld(result: Success | Failed, message: str, suggestion: str, rule: str) -> Failed:
-    """What is told in place of an answer that nobody is to see: the call was made, and must not be made again for it."""
+    """Return the error in place of a withheld answer. It says that the call was made and must not be repeated to see the answer."""
     return Failed(
         error=Error(
             code="result_withheld",

@@ -96,8 +96,11 @@ class LimitStage(Struct, frozen=True, kw_only=True):
 
 
 class MeterStage(Struct, frozen=True, kw_only=True):
-    """What is about to be sent, counted as what it is: a document as the calls it is made of, and each call against what the
-    system behind its source said it will still take. What the answer says of that is heeded."""
+    """Limits on requests that are about to be sent.
+
+    A document counts as the calls in it, and each call is checked against the remaining quota that the system behind its source reported.
+    The quota reported in the answer is stored.
+    """
 
     limits: Limits
     buckets: Buckets
@@ -125,7 +128,7 @@ class MeterStage(Struct, frozen=True, kw_only=True):
         return result
 
     def _inner(self, call: Call, document: GraphQLDocument) -> tuple[LimitCharge, ...] | Deny:
-        """What the calls in a document take beside what the call that carries it has taken."""
+        """Return the charges for the calls in a document, beyond those already taken for the call that carries it."""
         paid = self.limits.charges(call)
         if isinstance(paid, Deny):
             return paid
@@ -150,8 +153,10 @@ def _held_up(source: str, wait: float) -> Refused:
 
 
 def _limited(refusal: LimitRefusal, told: SeldomLog) -> Refused:
-    """What the caller is told, and the log. Where nobody could count, the call is turned away as one that may be repeated, and who counts
-    has logged why."""
+    """Return the refusal for an exceeded limit, and log it.
+
+    If the limit could not be counted, the refusal says that the call may be repeated; the counter has logged the reason.
+    """
     code = "rate_limited"
     match refusal.reason:
         case "spent":

@@ -103,7 +103,7 @@ class Counts(Protocol):
 
 
 class _Secrets(Struct, frozen=True, kw_only=True):
-    """What is concealed in the arguments of one tool: by its schema, and by the paths that the policy and its source name."""
+    """Concealed arguments of one tool: by its schema, and by the paths that the policy and its source name."""
 
     by_schema: Concealer | None
     named: tuple[str, ...]
@@ -178,7 +178,7 @@ class AuditRedaction:
         return statement if self._concealed(call).get(_STATEMENT) == argument else self._keyed(statement)
 
     def said(self, said: JsonObject) -> JsonObject:
-        """What is said of a user, without what is sensitive in it."""
+        """Return the data of a user with sensitive values concealed."""
         paths = self._policy.sensitive
         own = replace_at(said, (), self._digest)  # a copy
         return _recorded(_object(replace_places(own, found_at(own, paths), self._digest)))
@@ -242,7 +242,7 @@ class AuditRedaction:
         return union(concealed, listed, self._keyed)
 
     def _fits(self, arguments: JsonObject, tool: Tool) -> bool:
-        """Whether what an agent wrote for GraphQL says nothing but what the schema has: of the rest nobody knows what is secret."""
+        """Return True if the GraphQL that an agent wrote uses only names of the schema; secrets in other places would not be recognized."""
         binding, graph = tool.binding, self._sources[tool.source].graph
         if isinstance(binding, GraphQLDocumentBinding):
             text, variables, start = arguments.get("query"), arguments.get("variables"), ""
@@ -258,7 +258,7 @@ class AuditRedaction:
         return isinstance(text, str) and (graph is None or fits(graph, text, variables, start))
 
     def _secrets_of(self, tool: Tool) -> _Secrets:
-        """What may be secret in the arguments of a tool, prepared at its first call."""
+        """Return the possible secrets in the arguments of a tool, prepared at its first call."""
         by_schema = Concealer(tool.input_schema, self._digest) if has_secrets(tool.input_schema) else None
         named = self._policy.sensitive
         if isinstance(tool.binding, GraphQLDocumentBinding | GraphQLBinding):
@@ -442,7 +442,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 def _ending(result: Result, trail: CallContext) -> dict[str, Any]:
-    """What an entry says of how a call ended; fields without a value are left out when it is sealed."""
+    """Return the fields of an entry about the outcome of a call. Fields without a value are dropped when the entry is sealed."""
     ending: dict[str, Any] = {
         "verdict": trail.verdict,
         "rule": trail.rule,

@@ -73,7 +73,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return CallMasking(call.restored, call.arguments, call.bound, self.inspector.of(call.tool.name))
 
     def idle(self, tool: Tool) -> bool:
-        """Whether nothing is looked for in answers of this tool."""
+        """Return True if no detector looks at answers of this tool."""
         if self.inspector.tokens is not None:  # in no answer may anything look like a token
             return False
         if isinstance(tool.binding, GraphQLDocumentBinding):  # what it is asked says which tools it stands for
@@ -106,7 +106,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         return _with(result, shown if stored is None else _quoting(shown, stored), files)
 
     async def _seen(self, call: Call, said: Json, *, apart: bool) -> InspectedAnswer:
-        """What the detectors find in an answer."""
+        """Return the findings of the detectors in an answer."""
         name = call.tool.name
         others = () if call.document is None else tuple(tool.name for tool in call.document.tools)
         if self.inspector.takes_long(name, *others):
@@ -192,7 +192,7 @@ async def _run(work: Callable[[], T], *, apart: bool) -> T:
 
 
 def _quoting(shown: Json, masking: CallMasking) -> Json:
-    """What a call answers, its message without values: it quotes the answer, in another writing perhaps, or a part of it."""
+    """Return the answer of a call with values masked in its message, which may quote the answer in another form or in part."""
     if not isinstance(shown, Mapping) or "message" not in shown:
         return shown
     return {**shown, **{name: masking.message(str(shown[name])) for name in ("message", "suggestion")}}
@@ -259,7 +259,7 @@ def _rewritten(data: Json, files: Mapping[str, str], texts: Json) -> Json:
 
 
 def _prefix_of(written: str) -> str:
-    """What stands before the base64 in a `data:` URL; "" where it is none."""
+    """Return the text before the base64 in a `data:` URL, or "" for other texts."""
     return written[: written.find(",") + 1] if written[:5].lower() == "data:" else ""
 
 

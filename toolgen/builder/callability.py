@@ -187,10 +187,10 @@ def _possible_of(schema: Schema, known: dict[int, _Possible]) -> _Possible:
 
 
 class _Possible:
-    """Whether values exist for a schema. What it does not understand it takes to be possible: only what is certain is told.
+    """Satisfiability of schemas. A schema that is not understood counts as satisfiable, so only certain faults are reported.
 
-    An object that requires another of its own kind has none of finite size: the least set of definitions that have a value is found by
-    starting with none of them.
+    An object that requires another object of its own kind has no finite value: the least set of satisfiable definitions is computed
+    starting from the empty set.
     """
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
@@ -200,7 +200,7 @@ class _Possible:
             self._known |= found
 
     def has_value(self, schema: Any) -> bool:
-        """Whether a schema that refers to these definitions has a value."""
+        """Return True if a schema that refers to these definitions has a value."""
         if not isinstance(schema, Mapping):
             return schema is not False
         ref = schema.get("$ref")

@@ -43,7 +43,7 @@ _REPEATED, _MOST = 3, 0.8  # of an argument that nearly all tools require
 
 
 class CredentialArguments(Struct, frozen=True, kw_only=True):
-    """What of one source is a credential: the arguments, how many tools have one, and the lines for toolgen.yaml."""
+    """Credentials among the arguments of one source's tools: the arguments, the number of such tools, and the lines for toolgen.yaml."""
 
     source: str
     arguments: tuple[str, ...]

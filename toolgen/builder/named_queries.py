@@ -41,7 +41,10 @@ class _Checked(Struct, frozen=True, kw_only=True):
 
 
 def read_database(config: SourceConfig, password: str = "") -> SourceReading:
-    """As `read_sql`, with the named queries that cannot work left out and said to be. Raises as it does."""
+    """Read a database like `read_sql`, but leave out named queries that cannot work and report them as problems.
+
+    Raises the same errors.
+    """
     reading = read_sql(config, password)
     database = reading.info.database
     assert database is not None  # noqa: S101 - read_sql always finds one
@@ -114,7 +117,7 @@ def _is_named(tool: Tool) -> bool:
 
 
 def _check(tool: Tool, database: Database) -> _Checked | str:
-    """What the guard makes of it where everything is open, or what is wrong with it."""
+    """Check a named query against a policy that allows everything. Return the checked query, or the fault."""
     assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
     if fault := _bad_default(tool.input_schema):
         return fault

@@ -36,9 +36,9 @@ _SIMPLEST = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 
 
 class StarterSource(Struct, frozen=True, kw_only=True):
-    """One source as toolgen.yaml will have it. `location` is a path below the project's folder, or a URL without a password.
+    """Source for a new toolgen.yaml. `location` is a path below the project's folder, or a URL without a password.
 
-    `server` is the address that was given for it, or "". `password`: its location held one, which goes into a variable.
+    `server` is the address that was given for it, or "". `password`: its location held one, which is moved to a variable.
     """
 
     name: str
@@ -266,7 +266,7 @@ def _place(host: str, port: int) -> str:
 
 
 def _tests(manifest: Manifest, allowed: Sequence[Tool], rule: str) -> list[str]:
-    """One test of what is allowed, and one of what is not, where there is any such tool."""
+    """Write a test of an allowed call and a test of a denied call, if there are such tools."""
     names = {tool.name for tool in allowed}
     plain = [tool for tool in allowed if not tool.input_schema.get("required")]
     lines = [

@@ -1,4 +1,4 @@
-"""What a step gives to the tool that it calls: under the tool's own names, and as far as it is written out, of the types it takes."""
+"""Arguments of a step for the tool that it calls: renamed to the tool's own names, and with constants checked against its schema."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def argued(draft: DraftUse, tool: Tool) -> Argued:
 
 
 def _is_open(tool: Tool) -> bool:
-    """Whether the tool takes arguments that its schema does not name."""
+    """Return True if the tool accepts arguments that its schema does not name."""
     return bool(tool.input_schema.get("additionalProperties") or tool.input_schema.get("patternProperties"))
 
 
@@ -112,7 +112,7 @@ def _check_constants(tool: Tool, arguments: Mapping[str, Any], places: Mapping[s
 
 
 def _constant(template: Template) -> tuple[bool, Any]:
-    """Whether a value is written out whole, and it."""
+    """Return True and the value of a template without expressions, else False."""
     match template:
         case Literal(value=value):
             return True, value

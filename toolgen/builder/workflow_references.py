@@ -27,7 +27,7 @@ _ITEM = frozenset({"item", "index"})
 def check_references(
     draft: WorkflowDraft, stages: tuple[tuple[Step, ...], ...], tools: Mapping[str, Tool]
 ) -> tuple[list[DescriptionError], list[str]]:
-    """What leads nowhere, with its line; and what most likely does."""
+    """Return references without a target, with their lines, and remarks about references that probably have none."""
     checker = _Checker(draft, {step.id: step for stage in stages for step in stage}, tools)
     before: set[str] = set()
     for stage in stages:
@@ -40,7 +40,7 @@ def check_references(
 
 
 class _Allowed(Struct, frozen=True):
-    """What an expression may lead to: steps, and roots beside `inputs` and `steps`."""
+    """Allowed targets of an expression: steps, and roots beside `inputs` and `steps`."""
 
     steps: frozenset[str]
     roots: frozenset[str] = frozenset()

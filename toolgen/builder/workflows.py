@@ -166,7 +166,7 @@ class _Linker:
         return self._readings[source].tools
 
     def _words(self, source: str, tool: Tool) -> tuple[str, str]:
-        """What an Arazzo document may call an operation by: its operationId, and where it stands in its document."""
+        """Return the names of an operation in an Arazzo document: its operationId, and its pointer in its own document."""
         return self._readings[source].identifiers.get(tool.origin, ""), tool.origin
 
     def _sources(self, one: _Linked, use: DraftUse) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""What makes a description poor or unsafe for agents, as a table of small rules over what was built and what was written."""
+"""Rules for descriptions that are poor or unsafe for agents, as a table of small rules over the build and the written description."""

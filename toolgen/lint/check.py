@@ -141,7 +141,7 @@ RULES: Mapping[str, LintRule[Any]] = {rule.id: rule for rule in _ALL}
 
 
 class LintFinding(Struct, frozen=True, kw_only=True):
-    """One thing to put right. `file`, `line` (from 1) and `tool` are "" and 0 where there is none, or it is not known."""
+    """Finding of a rule, with its place. `file`, `line` (from 1) and `tool` are "" and 0 if there is none or it is not known."""
 
     rule: str
     level: Level
@@ -273,7 +273,7 @@ def _placed(findings: Iterable[LintFinding], files: Mapping[str, Mapping[str, Pa
 
 
 def _shown(path: Path) -> str:
-    """As a person in this folder would write it, so that no report names a home."""
+    """Return a path relative to this folder, or only its name, so that no report names a home directory."""
     absolute, here = path.resolve(), Path.cwd()
     return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else path.name
 

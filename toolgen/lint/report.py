@@ -69,7 +69,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def sarif(findings: Sequence[LintFinding], known: frozenset[str] | None, *, version: str) -> dict[str, Any]:
-    """One run with one result a finding. `known` are the fingerprints of a baseline, `None` when there is none."""
+    """Return a SARIF run with a result for each finding. `known` are the fingerprints of a baseline, `None` if there is none."""
     rules = sorted({finding.rule for finding in findings} | RULES.keys())
     index = {rule: number for number, rule in enumerate(rules)}
     advice = {finding.rule: finding.advice for finding in findings}

@@ -1,6 +1,6 @@
-"""What a rule is, what it finds, and what it looks at.
+"""Lint rules, their hits, and the views that they check.
 
-What the rules look at, put together from a build and, where there is one, from the description as it was written.
+The views are built from a build and, if there is one, from the description as it was written.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Level(StrEnum):
 
 
 class RuleHit(Struct, frozen=True, kw_only=True):
-    """One thing a rule found. `about` tells hits of one rule at one origin apart, and stays the same when the wording changes."""
+    """Hit of a rule. `about` tells hits of one rule at one origin apart, and stays the same when the wording changes."""
 
     message: str
     origin: str = ""  # where the view's own origin is not precise enough
@@ -69,7 +69,7 @@ class RuleHit(Struct, frozen=True, kw_only=True):
 
 
 class LintRule(Struct, Generic[T], frozen=True, kw_only=True):
-    """One rule: a name, how much it matters, what to do about it, and the pure function that finds it."""
+    """Lint rule: a name, its level, the advice, and the pure function that finds hits."""
 
     id: str
     level: Level
@@ -78,7 +78,7 @@ class LintRule(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class WrittenOperation(Struct, frozen=True, kw_only=True):
-    """What the author of an OpenAPI operation wrote, before a build made up what was missing."""
+    """Texts that the author of an OpenAPI operation wrote, before a build generated the missing ones."""
 
     identifier: str
     text: str  # summary and description
@@ -86,7 +86,7 @@ class WrittenOperation(Struct, frozen=True, kw_only=True):
 
 
 class Argument(Struct, frozen=True, kw_only=True):
-    """One argument of a tool, its own reference followed. `place` is path, query, header, cookie, querystring, body or ""."""
+    """Argument of a tool, with its reference resolved. `place` is path, query, header, cookie, querystring, body or ""."""
 
     name: str
     place: str
@@ -96,7 +96,7 @@ class Argument(Struct, frozen=True, kw_only=True):
 
 
 class LintTool(Struct, frozen=True, kw_only=True):
-    """One tool as the rules see it. `written` is None where nothing but the tool is known."""
+    """Tool as the rules see it. `written` is None if only the tool is known."""
 
     tool: Tool
     info: SourceInfo
@@ -109,7 +109,7 @@ class LintTool(Struct, frozen=True, kw_only=True):
 
 
 class SourceView(Struct, frozen=True, kw_only=True):
-    """One source, with all of its tools and what its author wrote about each."""
+    """Source with all of its tools and the texts that its author wrote about each."""
 
     name: str
     info: SourceInfo
@@ -173,7 +173,7 @@ def _original(config: SourceConfig, info: SourceInfo) -> Original:
 
 
 def tool_view(tool: Tool, info: SourceInfo, written: WrittenOperation | None) -> LintTool:
-    """One tool with its arguments laid out."""
+    """Return the view of a tool, with its arguments listed."""
     schema = tool.input_schema
     properties = schema.get("properties", {})
     required = schema.get("required", ())
@@ -250,7 +250,7 @@ def _graphql_texts(schema: GraphQLSchema) -> Iterator[ModelText]:
 
 
 def _listed_texts(pinned: Path) -> Iterator[ModelText]:
-    """What the server said, as it was pinned: a build has cleaned and cut what agents read."""
+    """Yield the texts of the server's pinned listing, because a build cleans and shortens the texts that agents read."""
     try:
         listing = read_listing(pinned.read_bytes())
     except (OSError, msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What could make an agent do more, or show more, than its owner expects."""
+"""Rules for tools that let an agent do more, or show more, than its owner expects."""
 
 from __future__ import annotations
 

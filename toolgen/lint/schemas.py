@@ -1,4 +1,4 @@
-"""Whether the schemas of a tool say enough for an agent to fill them in, and little enough for it to read them."""
+"""Rules for tool schemas: enough information for an agent to fill them in, and small enough to read."""
 
 from __future__ import annotations
 

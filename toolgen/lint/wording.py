@@ -1,8 +1,8 @@
-"""Whether an agent can tell from names and descriptions what a tool and its arguments are for.
+"""Rules for names and descriptions: an agent must understand the purpose of a tool and of its arguments.
 
-Whether a catalog fits into the clients that will be given it.
+Rules for catalogs: a catalog must fit into the clients that will be given it.
 
-Texts that are not meant for their reader: orders to the model, characters nobody sees, payloads, addresses to leak to.
+Rules for hidden content: orders to the model, invisible characters, payloads, addresses for leaks.
 """
 
 from __future__ import annotations

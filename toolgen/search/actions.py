@@ -32,10 +32,10 @@ _MAX_REFERENCES: Final = 8
 
 
 class ToolAction(Struct, frozen=True, kw_only=True):
-    """What a tool does.
+    """Action of a tool.
 
-    `effect` is None where nobody says. `objects` are the terms of what it deals with, `nouns` all those of its name, `arguments` the
-    names of its arguments as terms, `required` how many of them every call has to give. `own`: it deals with the caller's own.
+    `effect` is None if it is unknown. `objects` are the terms of the things it acts on, `nouns` all those of its name, `arguments` the
+    names of its arguments as terms, `required` the number of required arguments. `own`: it acts on the caller's own things.
     """
 
     verb: Verb = ""
@@ -108,12 +108,12 @@ def _effect(tool: Tool, verb: Verb) -> Effect:
 
 
 def _before_case(words: Sequence[str]) -> list[str]:
-    """What stands before the first preposition of a name, where anything does."""
+    """Return the words before the first preposition of a name, or all words if the name begins with one."""
     return list(takewhile(lambda word: word not in CASES, words)) or list(words)
 
 
 def _dealt_with(method: str, segments: Sequence[str]) -> str:
-    """What an HTTP request is about: the last fixed segment of its path, or what stands before it where that is a verb."""
+    """Return the noun of an HTTP request: the last fixed segment of its path, or the segment before it if the last one is a verb."""
     fixed = [one for one in segments if "{" not in one]
     if (
         method in ("POST", "PUT")

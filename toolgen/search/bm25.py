@@ -54,7 +54,7 @@ class RankedTool(Struct, frozen=True):
 
 
 class _Document(Struct, frozen=True):
-    """One tool, read once: how often each term stands in each field, how long the fields are, and the terms of its name, in order."""
+    """Indexed tool: the count of each term in each field, the lengths of the fields, and the terms of its name, in order."""
 
     counts: Mapping[str, tuple[int, ...]]
     lengths: tuple[int, ...]
@@ -288,7 +288,7 @@ def _read(name: str, title: str, text: str, parameters: tuple[str, ...], source:
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a tool's arguments are called, those within objects too, and the values that they may have where these are listed."""
+    """Return the names of a tool's arguments, including nested ones, and their listed values."""
     found: dict[str, None] = {}
     waiting = [(schema, 0)]
     for node, depth in waiting:

@@ -80,7 +80,7 @@ def _share(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
 
 
 def _identified(intent: Intent, action: ToolAction) -> float:
-    """What a tool gains by an argument whose name is said as it is written."""
+    """Return the bonus of a tool that has an argument whose exact name is in the request."""
     if intent.identifiers.isdisjoint(action.arguments):
         return 0.0
     named = {term for name in intent.identifiers for term in name}

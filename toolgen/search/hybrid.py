@@ -44,7 +44,7 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """The same for whatever makes the same rows of the same texts, and for nothing else."""
+        """Unique name of the encoder: two encoders share it only if they make the same rows of the same texts."""
 
     def encode(self, texts: Sequence[str]) -> Matrix: ...
 
@@ -128,15 +128,15 @@ _MAX_TEXT_LENGTH = 2_000  # of which the encoder reads the first 128 tokens
 
 
 def meant_by(tool: Tool) -> str:
-    """What of a tool the encoder reads."""
+    """Return the text of a tool that the encoder reads."""
     return f"{tool.name.removeprefix(f'{tool.source}__')}: {tool.description}"[:_MAX_TEXT_LENGTH]
 
 
 class HybridIndex:
-    """As `ToolIndex`, and as quick to forget; adding a tool takes as long as its text takes the encoder.
+    """Index like `ToolIndex` that also searches by meaning. Removing tools is as quick; adding one takes the time to encode its text.
 
-    A request finds tools that share no word with it. Both kinds of scores are scaled to what the index has for the request, from 0 to 1.
-    `kept` encodes the tools, where that need not be done again each time (`Meanings`); requests are always the encoder's.
+    A request can find tools that share no word with it. Both kinds of scores are scaled to the best score of the request, from 0 to 1.
+    `kept` encodes the tools and may cache their rows (`Meanings`); requests are always encoded by `encoder`.
     """
 
     def __init__(self, encoder: Encoder, tools: Iterable[Tool] = (), *, kept: Encoder | None = None) -> None:
@@ -224,12 +224,12 @@ _logger = logging.getLogger(__name__)
 
 
 def meaning_of(settings: Settings, manifest: Manifest) -> SemanticSearch | None:
-    """What a gateway searches by beside words; None where only words are asked for."""
+    """Return the semantic search of a gateway, or None if the settings ask for word search only."""
     return SemanticSearch(settings, manifest) if settings.search == "hybrid" else None
 
 
 def index_of(settings: Settings, tools: Iterable[Tool]) -> HybridIndex | None:
-    """The same for one search, here and now. Raises `ConfigError`."""
+    """Return the hybrid index for one search, made now, or None if the settings ask for word search only. Raises `ConfigError`."""
     if settings.search != "hybrid":
         return None
     encoder, kept = _loaded(settings)

@@ -34,11 +34,11 @@ _MAX_SIMPLE: Final = 10  # words of a request that asks for one thing
 
 
 class Intent(Struct, frozen=True, kw_only=True):
-    """What a request asks for.
+    """Intent of a search request.
 
-    `verbs` are the classes of its verbs and `acts` their terms; `writes` is None where that is open. `objects` are the terms of what is
-    dealt with, `meant` also those of more general words, and `others` the remaining ones. `identifiers` are words that are written as
-    names are, each as its terms. `own`: it is about the caller's own. `simple`: it asks for one thing, in few words.
+    `verbs` are the classes of its verbs and `acts` their terms; `writes` is None if that is unknown. `objects` are the terms of its
+    objects, `meant` also those of more general words, and `others` the remaining ones. `identifiers` are words that are written like names,
+    each as its terms. `own`: it is about the caller's own things. `simple`: it asks for one thing, in few words.
     """
 
     verbs: frozenset[Verb] = frozenset()

@@ -1,4 +1,4 @@
-"""What texts mean, as vectors: all-MiniLM-L6-v2 in numpy, for those who installed the extra `minilm` and the weights."""
+"""Text embeddings by all-MiniLM-L6-v2 in numpy, for users who installed the extra `minilm` and the weights."""
 
 from __future__ import annotations
 

@@ -84,8 +84,11 @@ class ToolGraph:
         return frozenset(source for source, own in known.items() if own and own <= said)
 
     def related(self, hits: Sequence[tuple[str, float]], query: str) -> dict[str, float]:
-        """What the best hits lead to, each with the score it has at least: the tools that find what a hit needs, the tool that shows
-        the thing itself, and, where the request names something, the tools that search by name."""
+        """Return the tools related to the best hits, each with its minimum score.
+
+        Related are the tools that find a hit's inputs, the tool that shows the thing itself and, if the request names something, the tools
+        that search by name.
+        """
         found: dict[str, float] = {}
         named = _NAME.search(query) is not None
         for id_, score in hits[:EXPANDED]:
@@ -143,7 +146,7 @@ class ToolGraph:
         return (best, -worth) if worth < 0 else None
 
     def _candidates_for(self, source: str, wanted: Resource) -> tuple[str, ...]:
-        """Those that find it best, whatever else they need."""
+        """Return the tools that find a resource best, whatever other resources they need."""
         found = self._candidates.get((source, wanted))
         if found is None:
             ids = dict.fromkeys((*self._read().get((source, wanted[-1]), ()), *self._general.get(source, ())))
@@ -152,7 +155,10 @@ class ToolGraph:
         return found
 
     def _telling(self, source: str, wanted: Resource) -> float:
-        """What nearly every tool of a source needs, as its tenant, is no step of this request in particular."""
+        """Return the weight of a needed resource, from 0 to 1.
+
+        A resource that nearly every tool of a source needs, such as its tenant, says little about a request.
+        """
         share = self._needing[source][wanted] / (self._counts[source] + _MANY)
         return min(1.0, max(0.0, (_NEARLY_ALL - share) / (_NEARLY_ALL - _SOME)))
 

@@ -1,7 +1,7 @@
-"""What one tool needs and what it can give, read from its schemas and its path or, where there are none, from names.
+"""Resources that a tool needs and gives, read from its schemas and its path or, if there are none, from names.
 
-A tool that asks for `movie_id` needs a movie. What searches or lists movies without asking for one gives movies, and so does a tool whose
-answers have objects of that name with identifiers in them. Nothing is specific to an API.
+A tool that asks for `movie_id` needs a movie. A tool that searches or lists movies without asking for one gives movies, and so does a
+tool whose answers have objects of that name with identifiers in them. Nothing is specific to an API.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _CONTEXT: Final = re.compile(
 
 
 class ToolRole(Struct, frozen=True):
-    """What one tool needs and what it can give, whatever other tools there are."""
+    """Resources that one tool needs and gives, independent of other tools."""
 
     source: str
     needs: tuple[tuple[Resource, float], ...]  # with how certain each is, from 0 to 1
@@ -81,7 +81,7 @@ class ToolRole(Struct, frozen=True):
 
     @property
     def finds_all(self) -> bool:
-        """Whether it is a search for anything."""
+        """True if the tool is a general search."""
         return self.searches and self.takes_text and not self.named
 
     def gives(self, wanted: Resource, having: Collection[Resource] | None) -> float:
@@ -112,7 +112,7 @@ _METHODS: Final = frozenset(("", "get", "put", "post", "delete", "options", "hea
 
 
 def source_of(id_: str) -> str:
-    """What comes before the first `__`, `/` or `::` of an id, as in `server/tool`; "" where that is nothing, or a method of HTTP."""
+    """Return the text before the first `__`, `/` or `::` of an id, as in `server/tool`, or "" if that is empty or an HTTP method."""
     before = re.split(r"__|/|::", id_, maxsplit=1)
     source = before[0].strip() if len(before) > 1 else ""
     return "" if source.lower() in _METHODS else source
@@ -158,7 +158,7 @@ def role_of(tool: Tool) -> ToolRole:
 
 
 class _Known(Struct, frozen=True, kw_only=True):
-    """What a tool says of itself beside its name, its text and its parameters."""
+    """Information about a tool beside its name, its text and its parameters."""
 
     about: tuple[str, ...] = ()
     answers: frozenset[str] = frozenset()
@@ -212,7 +212,7 @@ def _is_text(name: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _identified(name: str) -> Resource | None:
-    """What a parameter of this name identifies: () for one that is called just `id`, None for one that is no identifier."""
+    """Return the resource that a parameter of this name identifies: () for `id` alone, None if it is no identifier."""
     parts = list(split_words(name[:_MAX_NAME]))
     if not parts or _CREDENTIAL & set(parts):
         return None
@@ -251,7 +251,7 @@ def _properties(schema: Schema, depth: int) -> Iterator[tuple[str, bool]]:
 
 
 def _of_path(binding: HttpBinding) -> dict[str, Resource]:
-    """What each argument in a path identifies: what the path says before it, as projects in `/projects/{idOrName}`, or its own name."""
+    """Return the resource that each path argument identifies: the segment before it (projects in `/projects/{idOrName}`), or its name."""
     arguments = {one.name: one.argument for one in binding.parameters if one.in_ == "path"}
     found: dict[str, Resource] = {}
     before: Resource = ()
@@ -272,7 +272,7 @@ def _collection(path: str) -> str:
 
 
 def _answered(schema: Schema, name: Sequence[str]) -> frozenset[str]:
-    """What the answers of a tool have identifiers of: things by their definition's or property's name, and foreign keys."""
+    """Return the resources identified in the answers of a tool: objects by the name of their definition or property, and foreign keys."""
     found: set[str] = set()
     nodes = 0
     waiting: list[tuple[Any, tuple[str, ...], int]] = [(schema, tuple(name), 0)]

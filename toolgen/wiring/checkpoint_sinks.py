@@ -18,7 +18,7 @@ __all__ = ["plan_of"]
 
 
 def plan_of(settings: AuditSettings, permit: Permit, clock: Clock) -> AuditPlan:
-    """What a project asks of its log, with the places its checkpoints go to."""
+    """Return the audit plan of a project, with the destinations of its checkpoints."""
     places = tuple(
         CheckpointDestination(name=_name(place), deliver=_deliverer(place, permit, clock)) for place in settings.places
     )

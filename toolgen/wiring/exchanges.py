@@ -24,11 +24,14 @@ class Exchanges:
         self._assigned = assigned
 
     def __bool__(self) -> bool:
-        """Whether some source has such a credential of its own."""
+        """Return True if some source itself has a credential with token exchange."""
         return any(_is_exchange(written) for auth in self._own.values() for written in auth.values())
 
     def concern(self, call: Call) -> bool:
-        """Whether this call is, with the credentials that would be chosen for it now. GraphQL and MCP show all that a source has."""
+        """Return True if the credentials chosen for this call now need a token exchange.
+
+        GraphQL and MCP send all credentials of a source.
+        """
         own = self._own.get(call.tool.source)
         if own is None:
             return False

@@ -75,9 +75,10 @@ _CLOCK = SystemClock()
 
 
 class ExecutorDependencies(Struct, frozen=True, kw_only=True):
-    """What a gateway has that a preview does not: credentials by caller, as the policy in force gives them, a folder that is its own,
-    what runs its functions, where requests of devices are kept and, in one of several workers, the way to the commands of MCP servers,
-    which another process holds.
+    """Dependencies of executors that a gateway has and a preview does not.
+
+    These are credentials by caller, as the policy in force gives them, a folder of its own, the runtime of its functions, the queue of
+    device requests and, in one of several workers, the client for the commands of MCP servers, which another process runs.
 
     `assigned` is asked with a source and the caller. `inner` makes the calls that calls make. `files` are those that callers may send.
     `apps` are applications of this process, by source.
@@ -156,19 +157,19 @@ def _provision(
 
 
 def make_function_runtime(folder: Path | None = None) -> FunctionRuntime:
-    """What runs the functions of one gateway, with the folders of calls below `folder`. It starts nothing before the first call."""
+    """Return the runtime for the functions of one gateway, with the folders of calls below `folder`. It starts at the first call."""
     return FunctionRuntime(folder=folder)
 
 
 def with_added(
     executors: Mapping[str, Executor], offers: Mapping[str, FunctionTool], functions: FunctionRuntime
 ) -> Mapping[str, Executor]:
-    """The same, and what carries out calls of functions that a program gave, by their names in their bindings."""
+    """Return the executors with one added for the functions that a program gave, by the names in their bindings."""
     return {**executors, ADDED: FunctionExecutor("", "", functions, lambda: offers)} if offers else executors
 
 
 def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
-    """What holds the commands of MCP servers for several workers. It starts none before a worker needs it."""
+    """Return the server that runs the commands of MCP servers for several workers. Each is started when a worker needs it."""
     from toolgen.execute.mcp.command_server import CommandServer  # noqa: PLC0415 - where there is such a source
 
     return CommandServer(_spec(source) for source in sources.values() if source.config.command)
@@ -276,7 +277,7 @@ def _http(
 
 
 def _polling(source: SourceSettings, manifest: Manifest, make: Callable[..., HttpExecutor]) -> Executor:
-    """What follows the operations of a source, where toolgen.yaml says how for it or for any of its tools."""
+    """Return an executor that polls the operations of a source, if toolgen.yaml configures polling for it or for any of its tools."""
     followed = [one for one in (source.poll, *source.tool_polls.values()) if one is not None and one.url]
     if not followed:
         return _resilient(make(), source)
@@ -359,7 +360,7 @@ def _spec(source: SourceSettings) -> CommandSpec:
 
 
 def listing_of(source: SourceSettings) -> bytes:
-    """What an MCP server says of its tools now, as it is pinned. Asked on behalf of the operator, so that no policy is in force.
+    """Return the current tools of an MCP server in the pinned form. The operator asks, so no policy applies.
 
     Raises `DescriptionError`.
     """

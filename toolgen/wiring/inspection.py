@@ -28,7 +28,7 @@ __all__ = ["inspector_of"]
 
 
 def inspector_of(settings: InspectionSettings) -> Inspector:
-    """What looks through answers. Raises `ConfigError` for a detector that cannot be loaded."""
+    """Return the inspector of answers. Raises `ConfigError` for a detector that cannot be loaded."""
     tokens = Tokens(settings.tokenised) if settings.tokenised else None
     return Inspector([_watch(one, settings) for one in settings.detectors], tokens)
 
@@ -91,12 +91,12 @@ def _shipped(one: DetectorSettings) -> Detector:
 
 
 class _Only:
-    """What a detector finds of some kinds alone."""
+    """Detector limited to some kinds of findings."""
 
     def __init__(self, detector: Detector, kinds: frozenset[str]) -> None:
         self._detector, self._kinds = detector, kinds
 
     def find(self, text: str) -> Iterable[Finding]:
-        """What it finds."""
+        """Return the findings of these kinds."""
         kinds = self._kinds
         return [finding for finding in self._detector.find(text) if finding.kind in kinds]

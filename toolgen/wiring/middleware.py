@@ -29,7 +29,10 @@ _logger = logging.getLogger(__name__)
 
 
 def hooks_of(settings: Sequence[MiddlewareSettings], permit: Permit, clock: Clock) -> tuple[Hook, ...]:
-    """What toolgen.yaml names, in its order. Raises `ConfigError` for what cannot be loaded: without its checks nothing is served."""
+    """Load the middleware that toolgen.yaml names, in its order.
+
+    Raises `ConfigError` if one cannot be loaded, because nothing may be served without its checks.
+    """
     found: list[Hook] = []
     for one in settings:
         if one.kind == "python":
@@ -47,7 +50,7 @@ def hooks_of(settings: Sequence[MiddlewareSettings], permit: Permit, clock: Cloc
 
 
 def objects_of(given: Iterable[object]) -> tuple[Hook, ...]:
-    """What a program gives: objects of `Middleware`, or functions that are asked before a call. Raises `ConfigError`."""
+    """Return the hooks that a program passes: objects of `Middleware`, or functions that are called before a call. Raises `ConfigError`."""
     found: list[Hook] = []
     for index, one in enumerate(given):
         where = f"middleware[{index}]"
@@ -62,7 +65,7 @@ def objects_of(given: Iterable[object]) -> tuple[Hook, ...]:
 
 
 def imported(name: str, root: Path, where: str) -> tuple[Any, bytes]:
-    """What `module.name` names, looked for in the project's folder first, and the text of its module. Raises `ConfigError`."""
+    """Import the object `module.name`, from the project's folder first, and return it with the text of its module. Raises `ConfigError`."""
     module, _, attribute = name.rpartition(".")
     added = str(root) not in sys.path
     if added:

@@ -92,7 +92,7 @@ class WebhookSender:
 
 
 def _refused(answer: OutboundResponse, now: float) -> DeliveryError:
-    """What an answer that is no 2xx says: for good (410), and for how long nothing should be sent."""
+    """Return the error for an answer that is not 2xx: whether it is permanent (410), and how long to pause deliveries."""
     wait_s = min(retry_after(answer.retry_after, now) or 0.0, MAX_WAIT_S) if answer.retry_after else 0.0
     if 300 <= answer.status < 400:
         return DeliveryError(why=f"the answer is {answer.status}, and redirects are not followed", wait_s=wait_s)

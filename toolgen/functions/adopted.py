@@ -49,7 +49,7 @@ def load_adopted(
 
 
 def adopted_tool(thing: object) -> FunctionTool | Broken | None:
-    """A tool of FastMCP or LangChain that somebody has at hand; None for anything else. Nothing is imported that was not before."""
+    """Convert an existing tool of FastMCP or LangChain; None for anything else. Imports no new modules."""
     name = str(getattr(thing, "name", type(thing).__name__))
     try:
         if (langchain := sys.modules.get("langchain_core.tools")) and isinstance(thing, langchain.BaseTool):

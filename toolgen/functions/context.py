@@ -24,14 +24,14 @@ InnerCall: TypeAlias = Callable[[str, JsonObject], Coroutine[Any, Any, Envelope]
 
 
 class CallPrincipal(str):
-    """Who calls. As text it is the id, so that it can be compared, written and sent as one."""
+    """Caller of a function. Its text is the id, so it can be compared, written and sent like one."""
 
     __slots__ = ("_attributes", "_principal")
     _principal: Principal
     _attributes: dict[str, Json] | None
 
     def __new__(cls, principal: Principal) -> CallPrincipal:
-        """Of a principal of the policy, without its credentials."""
+        """Create the view of a policy's principal, without its credentials."""
         made = super().__new__(cls, principal.id)
         made._principal = principal
         made._attributes = None
@@ -168,11 +168,10 @@ class ToolContext:
         return self._folder()
 
     async def call(self, tool: str, arguments: JsonObject | None = None) -> Envelope:
-        """Calls another tool as the same principal: through policy, limits, approval and record, as a call of its own with this one as
-        its parent. Never raises for how it ends; its `status` says so. For async functions; `call_sync` is for others.
+        """Call another tool as the same principal, with policy, limits, approval and audit record, as a child of this call.
 
-        A tool that is already being called by this chain of calls, and a chain that grows too long, are refused.
-        Raises `ToolError` where this call is over.
+        Never raises for the outcome of that call; its `status` tells. Use it in async functions, and `call_sync` in others. A tool that is
+        already being called in this chain of calls, and a chain that grows too long, are refused. Raises `ToolError` if this call is over.
         """
         made = self._inner(tool, arguments)
         if asyncio.get_running_loop() is self._loop:
@@ -193,7 +192,7 @@ class ToolContext:
         return self._call(tool, {} if arguments is None else arguments)
 
     def end(self) -> None:
-        """The gateway's own: the call is over, and what the function left running calls and keeps nothing more."""
+        """Mark the call as over. For the gateway: code that the function left running can make no calls and keep no files after this."""
         self._over = True
 
     @property
@@ -207,22 +206,24 @@ class ToolContext:
         return self._line is not None and self._line.left()
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> Awaitable[None]:
-        """Tells the caller how far this is. Also from a function that is not async, which runs in a thread."""
+        """Report progress to the client. Works also in a function that is not async and runs in a thread."""
         if self._line is not None:
             self._loop.call_soon_threadsafe(self._line.progress, done, total, message)
         return _DONE
 
     def partial(self, data: Json) -> Awaitable[None]:
-        """Gives a piece of the answer that is there already, as JSON, to a caller who follows this call. The answer has to say all of it
-        again. Nobody is given a piece where the policy hides anything of this tool's answers."""
+        """Send a part of the answer, as JSON, to a client that follows this call. The final answer must repeat it.
+
+        Partial answers are dropped if the policy hides any field of this tool's answers.
+        """
         if self._line is not None:
             self._loop.call_soon_threadsafe(self._line.partial, data)
         return _DONE
 
     async def elicit(self, message: str, schema: Mapping[str, Any], *, key: str = "input") -> Elicited:
-        """Asks the person behind the caller. `schema` is a flat object's; `key` tells several questions of one call apart.
+        """Ask the person at the client. `schema` is that of a flat object; `key` distinguishes several questions of one call.
 
-        Raises `ToolError` where the caller has nobody to ask; look at `capabilities` to do without.
+        Raises `ToolError` if the client cannot ask anybody; check `capabilities` first to handle that.
         """
         answer = await self._ask(
             key, "elicitation/create", {"mode": "form", "message": message, "requestedSchema": dict(schema)}
@@ -231,7 +232,7 @@ class ToolContext:
         return Elicited(str(answer.get("action")), content if isinstance(content, Mapping) else {})
 
     async def sample(self, messages: list[Mapping[str, Any]], *, max_tokens: int, key: str = "sample") -> JsonObject:
-        """Asks the caller's own model. The answer is a stranger's text. Raises as `elicit` does."""
+        """Ask the client's own model. Its answer is untrusted text. Raises `ToolError` as `elicit` does."""
         params: dict[str, Json] = {"messages": [dict(one) for one in messages], "maxTokens": max_tokens}
         return await self._ask(key, "sampling/createMessage", params)
 
@@ -243,7 +244,7 @@ class ToolContext:
         return tuple(str(one["uri"]) for one in listed if isinstance(one, Mapping) and "uri" in one)
 
     def limited(self, time_limit: asyncio.Timeout | None) -> None:
-        """The gateway's own: this function's time, which stands still while its caller is asked; None when it is over."""
+        """Set this function's time limit, which pauses while the client is asked; None when the function has ended. For the gateway."""
         self._time_limit = time_limit
 
     def _hold(self) -> None:

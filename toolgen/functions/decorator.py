@@ -64,13 +64,12 @@ def tool(
 
 
 def tool(function: Any = None, /, **said: Any) -> Any:  # the overloads are the signature
-    """Marks a function as a tool; it stays what it was, and can be called as before.
+    """Mark a function as a tool. The function is unchanged and can still be called directly.
 
-    `effect` is what a call may do (`write` where nobody says): the policy goes by it. `timeout` is in seconds. `requires` names what a
-    caller must be able to answer (elicitation, roots, sampling); `tasks` among them is for a tool that clients of MCP have to call as a
-    task. `input_schema` stands in place of the one that the annotations give, for a function that takes `**arguments`.
-    `error_message_limit` is how many characters of an error's message the agent is shown at most.
-    Raises `ValueError` for a word that means nothing.
+    `effect` is what a call may do (`write` by default), which the policy uses. `timeout` is in seconds. `requires` names what the caller's
+    client must support (elicitation, roots, sampling); `tasks` among them is for a tool that MCP clients must call as a task.
+    `input_schema` replaces the schema made from annotations, for a function that takes `**arguments`. `error_message_limit` is the maximum
+    number of characters of an error's message that the agent sees. Raises `ValueError` for an invalid option.
     """
     seconds = said.pop("timeout", _DEFAULT_TIMEOUT_S)
     mark = ToolMark(**{"effect": "write", **said}, timeout_s=seconds)
@@ -100,9 +99,9 @@ class ToolError(Exception):
 
 
 class Retry(ToolError):  # noqa: N818 - what is asked for, and not a fault
-    """Raised by a function that the agent should call again, with what the message says changed. Raise it before anything is done.
+    """Error that asks the agent to call again with corrections that the message describes. Raise it before any change is made.
 
-    It costs the conversation a turn as every call does, so that nobody retries for ever.
+    Each retry costs the conversation a turn like every call, so retries are bounded.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Descriptions in, a manifest out: reads every source and puts together what became of each."""
+"""Build of a manifest from descriptions: reads every source and combines the results."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def build_sources(
 
 
 def _refuse_partial(name: str, reading: SourceReading) -> None:
-    """Raises `DescriptionError` where a limit would leave more than a few operations without a tool, which nobody would notice later."""
+    """Raise `DescriptionError` if a limit would leave more than a few operations without a tool, which could go unnoticed."""
     skipped = Counter(one.code for one in reading.problems if one.level == "error" and one.code in _LIMITS)
     for code, count in skipped.items():
         if count > _MAX_SKIPPED * (len(reading.tools) + count):

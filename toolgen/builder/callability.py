@@ -117,7 +117,7 @@ def uncallable(
 
 
 def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme], possible: dict[int, _Possible] | None = None) -> str:
-    """Why no call of a tool could succeed; "" where one might. `possible` is kept from one tool to the next."""
+    """Return the reason why no call of a tool can succeed, or "". `possible` is a cache shared by several tools."""
     if isinstance(tool.binding, HttpBinding):
         if not any(_reachable(server) for server in tool.binding.servers):
             return "its description names no server that can be asked; set `server:` for its source in toolgen.yaml"

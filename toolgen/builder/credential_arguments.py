@@ -92,7 +92,7 @@ def _candidates(tool: Tool) -> Iterable[tuple[HttpParameter, str]]:
 
 
 def _required(tools: Iterable[Tool]) -> Counter[tuple[str, str]]:
-    """How many tools require a parameter."""
+    """Count the tools that require each parameter."""
     return Counter((one.in_, one.name) for tool in tools for one, _ in _candidates(tool) if one.required)
 
 

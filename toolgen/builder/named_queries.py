@@ -80,7 +80,7 @@ def read_database(config: SourceConfig, password: str = "") -> SourceReading:
 
 
 def unopened(manifest: Manifest, policy: Policy) -> Iterator[Problem]:
-    """A warning for each named query that a rule allows to somebody and that the policy's scope of its database refuses to everybody."""
+    """Yield a warning for each named query that a rule allows but the policy's scope of its database refuses for every caller."""
     for tool in manifest.tools.values():
         allowed = any(rule.verdict != "deny" and rule.covers(tool) for rule in policy.rules)
         if not (_is_named(tool) and allowed):
@@ -96,7 +96,7 @@ def unopened(manifest: Manifest, policy: Policy) -> Iterator[Problem]:
 
 
 def _refusal(tool: Tool, database: Database | None, scope: SqlScope | None) -> str:
-    """Why the guard would let nobody's call through, whatever the arguments."""
+    """Return the reason why the guard would refuse every call, whatever the arguments, or ""."""
     assert isinstance(tool.binding, SqlBinding)  # noqa: S101 - a named query's tool
     if database is None or scope is None:
         return f"the policy opens no table of {tool.source}"

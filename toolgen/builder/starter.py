@@ -72,10 +72,10 @@ def policy_text(
     without: Collection[str] = (),
     patterns: Sequence[str] = (),
 ) -> str:
-    """A policy that lets one principal call the tools with these effects, and nothing else reach anything.
+    """Write a policy that lets one principal call the tools with these effects and denies everything else.
 
-    `patterns` are which tools, those of each source where none is given. `key_digest` is the hex SHA-256 of its key, "" for a principal
-    that nobody can show a key of. `without` are tables that stay closed.
+    `patterns` select the tools, or all tools of each source if there are none. `key_digest` is the hex SHA-256 of the principal's key, or
+    "" for a principal without a key. `without` are tables that stay closed.
     """
     tools = [tool for tool in manifest.tools.values() if tool.effect in effects]
     named = list(patterns if tools and patterns else dict.fromkeys(_pattern(tool) for tool in tools))
@@ -147,7 +147,7 @@ def needed_schemes(tools: Iterable[Tool], info: SourceInfo) -> set[str]:
 
 
 def _credential(scheme: SecurityScheme, variable: str) -> str:
-    """How toolgen.yaml names a credential of this kind."""
+    """Return the entry of toolgen.yaml for a credential of this kind."""
     match scheme.type:
         case "oauth2" | "openIdConnect":
             return f'{{token: "${{env:{variable}}}"}}'
@@ -184,7 +184,7 @@ def _rule_name(effects: Sequence[Effect]) -> str:
 
 
 def _sql(manifest: Manifest, without: Collection[str]) -> list[str]:
-    """The tables of every database, without columns that are called like secrets. Tables nobody names do not exist."""
+    """List the tables of every database, without columns whose names look like secrets. Unlisted tables do not exist for callers."""
     databases = {name: info.database for name, info in manifest.sources.items() if info.database is not None}
     if not databases:
         return []
@@ -216,7 +216,7 @@ def _columns(table: Table) -> str:
 
 
 def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
-    """Exactly the places that the tools are at. A source whose place nobody knows reaches none."""
+    """Allow exactly the addresses of the tools. A source without a known address reaches none."""
     places: dict[str, set[str]] = {name: set() for name in sources}
     for name, source in sources.items():
         if source.config.kind == "sql":

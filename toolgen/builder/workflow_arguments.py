@@ -101,7 +101,7 @@ def _body(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[s
 
 
 def _check_constants(tool: Tool, arguments: Mapping[str, Any], places: Mapping[str, str], where: str) -> None:
-    """Values that are written out are what the tool takes; what the others come to is checked when the call is made."""
+    """Check that constants fit the tool's schema. Values of expressions are checked when the call is made."""
     schema = {name: part for name, part in tool.input_schema.items() if name not in {"required", "dependentRequired"}}
     for name, written in arguments.items():
         known, value = _constant(parse(written))

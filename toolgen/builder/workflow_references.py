@@ -1,4 +1,4 @@
-"""Every expression of a workflow leads to a step that was made before it, an output that the step has, or an input of the workflow."""
+"""Check of workflow expressions: each refers to an earlier step, to an existing output of a step, or to an input of the workflow."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Checker(Struct):
     remarks: list[str] = []
 
     def step(self, step: Step, before: frozenset[str]) -> None:
-        """Every expression of a step, each where it may lead to."""
+        """Check every expression of a step against its allowed targets."""
         where, item = self.draft.where[step.id], _ITEM if step.each is not None else frozenset()
         own = item | (_OWN if isinstance(getattr(self.tools.get(step.id), "binding", None), HttpBinding) else {"data"})
         self.criteria(step.when, where, _Allowed(before))

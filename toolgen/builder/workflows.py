@@ -84,7 +84,7 @@ class _Linker:
         self._path: list[str] = []
 
     def all(self) -> tuple[_Linked, ...]:
-        """Every workflow, those that others call first."""
+        """All workflows, called ones before their callers."""
         for name in self._workflows:
             self._link(name)
         return tuple(self._workflows.values())

@@ -53,15 +53,15 @@ def breaking(code: str, message: str) -> BindingChange:
 
 
 def compatible(code: str, message: str) -> BindingChange:
-    """A change that breaks nobody."""
+    """Return a compatible change."""
     return BindingChange(level="compatible", code=code, message=message)
 
 
 def binding_changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
-    """How calls to a tool are made otherwise.
+    """Yield the changes in how calls to a tool are made.
 
-    Compatible is what the gateway alone has to know: how a value is written, in which order, with which media type. Where an argument
-    fills another place, or a call goes elsewhere, nobody can tell from here that it still means the same, so that is breaking.
+    A change is compatible if it concerns only the gateway: the style of a value, the order, the media type. If an argument fills another
+    place, or a call goes elsewhere, its meaning may have changed, so that is breaking.
     """
     if old.binding == new.binding:
         return
@@ -122,7 +122,7 @@ def _mcp(old: McpBinding, new: McpBinding) -> Iterator[BindingChange]:
 
 
 def _workflow(old: WorkflowBinding, new: WorkflowBinding) -> Iterator[BindingChange]:
-    """Which tools it calls is what a reviewer looks for; all else about its steps is one change."""
+    """Yield changes of a workflow. Reviewers look for the tools it calls; all other differences of its steps are one change."""
     before, after = ([step.use.tool for step in steps_of(one.stages)] for one in (old, new))
     for tool in dict.fromkeys(name for name in after if name not in before):
         yield breaking("steps", f"now calls {tool}")
@@ -228,7 +228,7 @@ def _places(binding: HttpBinding) -> dict[str, str]:
 
 
 def _written(parameter: HttpParameter) -> str:
-    """How its value is written; where it goes is its place, and whether it must be there is said by the input's schema."""
+    """Describe the style of a parameter's value. Its argument is compared as a place, and its requirement in the input schema."""
     words = [f"{parameter.in_} {parameter.name}", parameter.content_type or parameter.style]
     if parameter.explode:
         words.append("exploded")
@@ -242,7 +242,7 @@ def _written(parameter: HttpParameter) -> str:
 
 
 def _bodies(old: HttpBody | None, new: HttpBody | None) -> Iterator[BindingChange]:
-    """How a body is sent; which arguments it has is said by the input's schema."""
+    """Yield changes of how a body is sent. Its arguments are compared in the input schema."""
     if old is None or new is None:
         if new is not None:
             yield compatible("binding", f"now sends a body of {new.media_type}")
@@ -382,7 +382,7 @@ def _items(words: list[str]) -> Iterator[str]:
 
 
 def _defaults(words: list[str]) -> Iterator[str]:
-    """Of a variable only its default: its type is said by the input's schema."""
+    """Yield the defaults of variables. Their types are compared in the input schema."""
     starts = [
         index for index, word in enumerate(words) if word.startswith("$") and words[index + 1 : index + 2] == [":"]
     ]

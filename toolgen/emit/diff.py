@@ -38,12 +38,12 @@ class ManifestDiff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def breaking(self) -> int:
-        """How many changes are breaking."""
+        """Number of breaking changes."""
         return sum(change.level == "breaking" for change in self._all())
 
     @property
     def compatible(self) -> int:
-        """How many changes are not."""
+        """Number of compatible changes."""
         return sum(change.level == "compatible" for change in self._all())
 
     def to_dict(self) -> dict[str, object]:
@@ -105,7 +105,7 @@ def _line(name: str, change: BindingChange) -> str:
 
 
 def _renamed(old: Manifest, new: Manifest) -> dict[str, str]:
-    """Old name by new name, for tools of one origin; where an origin has several tools on a side, nobody can say which is which."""
+    """Return the old name of each renamed tool by its new name, matched by origin. Origins with several tools on a side are left out."""
     gone = _by_origin(old.tools[name] for name in old.tools.keys() - new.tools.keys())
     came = _by_origin(new.tools[name] for name in new.tools.keys() - old.tools.keys())
     return {
@@ -131,7 +131,7 @@ def _removed(tool: Tool, new: Manifest) -> BindingChange:
 
 
 def _changes(old: Tool, new: Tool, origins: Collection[tuple[str, str]]) -> list[BindingChange]:
-    """Nothing only where nothing differs: what the parts do not name is named as a whole."""
+    """Return the changes of a tool. A difference that no part reports is reported as one change of the whole tool."""
     if old.digest == new.digest and old.digest:
         return []
     found = list(_tool(old, new, origins))
@@ -322,6 +322,6 @@ def _quoted(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text on one line, nothing sent to the terminal, and what nobody sees spelled out: names and descriptions are somebody else's text."""
+    """Return text on one line with control and invisible characters escaped, because names and descriptions come from third parties."""
     shown = spelled(text)
     return "".join(character if character.isprintable() else " " if character.isspace() else "�" for character in shown)

@@ -51,7 +51,7 @@ class Types:
         return bool(plain) and not key[0].isupper() and key not in self._names
 
     def name(self, wanted: str, key: tuple[str, str, str] | None = None) -> str:
-        """A class name nobody has yet."""
+        """Return an unused class name."""
         base = re.sub(r"[^A-Za-z0-9_]+", "_", wanted).strip("_") or "Schema"
         base = base[:1].upper() + base[1:]
         if base[0].isdigit() or keyword.iskeyword(base):

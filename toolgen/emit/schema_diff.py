@@ -46,9 +46,9 @@ _TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxCont
 
 
 def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
-    """Every difference between two self-contained schemas (references into their own `$defs`), in the order of the new one.
+    """Return the differences between two self-contained schemas (references into their own `$defs`), in the order of the new one.
 
-    What stands in a shared definition is told once, at the first place it is met. Nothing is returned only for schemas that say the same.
+    Differences of a shared definition are reported once, at the first place where it is used. The result is empty only for equal schemas.
     """
     found: dict[tuple[Path, str, str], SchemaChange] = {}
     for change in SchemaComparison(old, new).compare(old, new, ()):
@@ -245,7 +245,7 @@ class SchemaComparison:
             yield from self.compare(before, after, here)
 
     def _unnamed(self, place: SchemaPair) -> Iterator[SchemaChange]:
-        """Properties nobody named, for each set of patterns that a name may match."""
+        """Yield changes of properties without a declared name, for each set of patterns that a name may match."""
         old, new, path = place.old, place.new, place.path
         patterns = sorted(old.patterns() | new.patterns())
         if len(patterns) > _MAX_PATTERNS:

@@ -81,7 +81,7 @@ def values(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChang
 
 
 def bounds(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
-    """Limits of numbers, lengths and counts. One that no value of the other side's types can meet breaks nobody."""
+    """Yield changes of limits of numbers, lengths and counts. A limit that no value of the other side can reach breaks no side."""
     for low in (True, False):
         before, after = _limit(old, low=low), _limit(new, low=low)
         if before != after:

@@ -106,7 +106,7 @@ class SchemaView:
         return _all_of(found)
 
     def fixed_items(self) -> int:
-        """How many items at the front have schemas of their own."""
+        """Number of items at the front that have schemas of their own."""
         return max((len(_list(part, "prefixItems")) for part in self.parts), default=0)
 
     def item(self, index: int) -> Any:
@@ -255,7 +255,7 @@ def resolved(reference: str, root: Any) -> Any:
 
 
 def type_of(value: Any) -> str:
-    """Which of `ALL_TYPES` a value has."""
+    """Return the type of a value, one of `ALL_TYPES`."""
     kind = json_type(value)
     return "fraction" if kind == "number" else kind
 

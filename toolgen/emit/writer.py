@@ -62,9 +62,9 @@ _TEMPORARY = ".tmp-"
 def render_all(
     manifest: Manifest, formats: Iterable[str] = DEFAULT_FORMATS, listed: Sequence[Tool] = ()
 ) -> dict[str, bytes]:
-    """File name -> content: the manifest, and every tool in each of the formats. Same manifest, same bytes.
+    """Return the content of each file by its name: the manifest, and every tool in each of the formats. Equal manifests give equal bytes.
 
-    `listed` are the tools in their listed form, where they have been made. Raises `ConfigError` for a format nobody knows.
+    `listed` are the tools in their listed form, if they have been made. Raises `ConfigError` for an unknown format.
     """
     files = {MANIFEST: _pretty(manifest.to_dict())}
     chosen = tuple(formats)
@@ -121,10 +121,10 @@ def check(directory: Path, files: Mapping[str, bytes]) -> list[str]:
 
 
 def refuse_foreign(directory: Path) -> None:
-    """`-o .` in somebody's project must not cost them a manifest.json or mcp.json of another kind.
+    """Protect manifest.json and mcp.json files of other kinds, for example from `-o .` in another project.
 
-    Raises `ToolgenError` when the directory holds a file of one of our names that no build has written. A project's own generated/ is not
-    asked: whatever broke a file there, a build repairs it.
+    Raises `ToolgenError` if the directory holds a file with one of our names that no build has written. A project's own generated/ is not
+    checked: a build repairs any broken file there.
     """
     manifest = directory / MANIFEST
     try:
@@ -194,7 +194,7 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """O_EXCL: nobody's prepared link is followed. The mode is cut down by the umask, as for any file a person makes."""
+    """Write a new file with O_EXCL, which follows no prepared link. The umask restricts the mode, as for any file of the user."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -315,7 +315,7 @@ def _place(directory: Path) -> Path:
 
 @cache
 def _digest_of(code: Path) -> str:
-    """Of what this process runs: a version says too little of a checkout that is worked on."""
+    """Return the digest of the running code, because the version of a development checkout does not change with each edit."""
     total = hashlib.sha256()
     root = str(code)
     for path in sorted(

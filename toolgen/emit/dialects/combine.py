@@ -54,11 +54,11 @@ _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "max
 
 
 class Combiner:
-    """Combines built schemas, which nobody changes. An object may stand in several places of a schema: what grows with the places that it
-    stands in, as the length of the whole does, is found once for each object.
+    """Combiner of built schemas, which must not be modified. An object may be used at several places of a schema, so results that grow with
+    these places, such as the length of the whole, are computed once for each object.
 
-    `shares` is True if that may be so; equality is then not asked of schemas within which there are others. `crowded` is True if a union
-    had too many forms, and was left out.
+    `shares` is True if objects may be shared; nested schemas are then not compared for equality. `crowded` is True if a union was left out
+    because it had too many forms.
     """
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ _OPENING = ("if", "then", "else", "dependentSchemas", "unevaluatedProperties", "
 
 
 class UnfitError(Exception):
-    """Why a schema has no strict form. `pointer` is a JSON pointer into it; `reason` is part of a sentence."""
+    """Error for a schema without a strict form. `pointer` is a JSON pointer into it; `reason` is part of a sentence."""
 
     def __init__(self, pointer: str, reason: str) -> None:
         super().__init__(f"{pointer or '#'}: {reason}")

@@ -38,7 +38,7 @@ _OWN_FORM, _KEYED = b'{"$', b'"hmac-sha256:'  # what the form of a value has in 
 
 
 class Recorded(str):
-    """Text that stands in the record for another value. The same text is escaped where somebody sent it."""
+    """Text that replaces another value in a record. Equal text that was sent is escaped."""
 
     __slots__ = ()
 

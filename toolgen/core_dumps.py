@@ -1,4 +1,4 @@
-"""A process whose memory is nobody's to read: no core when it crashes, and no other process of its account that looks into it."""
+"""Protection of the memory of a process: no core dump when it crashes, and no access by other processes of its account."""
 
 from __future__ import annotations
 

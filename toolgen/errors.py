@@ -154,9 +154,9 @@ def distrust_advice(reason: str) -> str:
 
 
 def connection_failure(error: BaseException) -> tuple[str, str]:
-    """Why a server was not reached, and what to do: never the text of an exception, which may quote what was sent.
+    """Return why a server was not reached, and the advice. The text of an exception is not used, because it may quote what was sent.
 
-    The exceptions that this one came from are asked too: libraries hide the system's own behind theirs.
+    The causes of the exception are checked too, because libraries wrap the system's own errors.
     """
     import os  # noqa: PLC0415
     import socket  # noqa: PLC0415 - both are had where there is a connection, and every command imports this module

@@ -1,4 +1,4 @@
-"""Reading a file that somebody else names: a regular file, up to a size, and never a wait for another process."""
+"""Safe reading of a file whose path is untrusted: only a regular file, up to a size, and without waiting for another process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """The bytes of a file, or its first `most` + 1 where there are more, so that a caller sees that there are.
+    """Return the bytes of a file, or its first `most` + 1 if there are more, so that the caller notices.
 
-    Raises `OSError`, with an `strerror` for people, for whatever is no regular file: a FIFO would wait for a writer for ever and a device
-    has no end. What was opened is what is asked, so nobody can put another thing in its place in between.
+    Raises `OSError`, with a readable `strerror`, if the file is not regular: a FIFO would wait for a writer and a device has no end. The
+    opened file itself is checked, so it cannot be replaced in between.
     """
     with open_file(path) as (descriptor, size):
         chunks: list[bytes] = []

@@ -61,7 +61,7 @@ class Frames(asyncio.Protocol, Generic[_Frame]):
             self.abort()
 
     def _end(self) -> int | None:
-        """Where the first frame ends that is held; None where none does."""
+        """Return the end of the first complete frame, or None."""
         if len(self._held) < _SIZE:
             return None
         size = int.from_bytes(self._held[:_SIZE])
@@ -84,7 +84,7 @@ class Frames(asyncio.Protocol, Generic[_Frame]):
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def send(self, said: msgspec.Struct) -> None:
-        """Never waits; lost where nobody is there any more. Raises `ValueError` for what is too large."""
+        """Send a frame without waiting. It is lost if the connection is closed. Raises `ValueError` if it is too large."""
         data = frame(said)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)

@@ -88,7 +88,7 @@ def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
 
 
 class _Pieces(dict[bytes, tuple[int, int]]):
-    """How far a piece of a text of brackets goes up at most, and where it ends, by the piece."""
+    """Maximum and final nesting level of each piece of a text of brackets."""
 
     def __missing__(self, piece: bytes) -> tuple[int, int]:
         highest = level = 0

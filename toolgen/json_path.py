@@ -87,7 +87,7 @@ class _Node(JSONPathMatch):
         return _Node(filter_context={}, obj=obj, parent=None, path="", parts=parts, root=self.root)
 
     def add_child(self, *children: JSONPathMatch) -> None:
-        """Nothing: nobody goes back from a node to what was below it."""
+        """Do nothing: children of a node are never read."""
 
 
 class _Path(jsonpath.JSONPath):
@@ -257,7 +257,7 @@ class JsonPath:
     """A compiled path."""
 
     def __init__(self, text: str, dialect: Dialect = "rfc9535") -> None:
-        """Raises `JsonPathError` for what is no JSONPath, or a longer one than anybody writes."""
+        """Parse a path. Raises `JsonPathError` if it is not JSONPath or too long."""
         self.text = text
         if len(text) > _MAX_LENGTH:
             raise JsonPathError(f"is longer than {_MAX_LENGTH} characters")

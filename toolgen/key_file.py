@@ -32,7 +32,7 @@ def read_key(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """A link appears with all that it names, so nobody reads a key that is still being written."""
+    """Create the file by a link, which appears with its whole content, so a half-written key is never read."""
     staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:

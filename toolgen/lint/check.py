@@ -255,7 +255,7 @@ def _finding(rule: LintRule[Any], hit: RuleHit, source: str, origin: str, tool: 
 
 
 def _placed(findings: Iterable[LintFinding], files: Mapping[str, Mapping[str, Path]]) -> list[LintFinding]:
-    """With file and line, where the description is a local file."""
+    """Return the findings with file and line, if the description is a local file."""
     ours = list(findings)
     wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
     for finding in ours:

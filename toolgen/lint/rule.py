@@ -48,7 +48,7 @@ _NOWHERE: Mapping[tuple[str, str], str] = MappingProxyType({})
 
 
 class Level(StrEnum):
-    """How much a finding matters: an error misleads or endangers an agent, a warning costs it calls, an info would help it."""
+    """Severity of a finding: an error misleads or endangers an agent, a warning costs it calls, an info would help it."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -215,7 +215,7 @@ def _written(documents: Documents, route: Route) -> WrittenOperation:
 
 
 def _texts(root: Any) -> Iterator[ModelText]:
-    """Every text of a document, each once; what aliases share is looked at once too."""
+    """Yield each text of a document once. Nodes shared by aliases are visited once too."""
     seen: set[int] = set()
     known: set[tuple[bool, str]] = set()
     todo: list[tuple[str, Any, bool]] = [("#", root, False)]

@@ -356,7 +356,7 @@ def _cut_text(text: str, most: int, start: Position) -> Piece:
 
 
 def size_of(value: Json) -> int:
-    """How many bytes of JSON it takes."""
+    """Return the size of a value as JSON, in bytes."""
     return len(encode_json(value))
 
 

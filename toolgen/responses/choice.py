@@ -144,7 +144,7 @@ def _order(text: str) -> _Order:
 
 
 def located(data: Json) -> tuple[_Path, Sequence[Json]] | None:
-    """Where the one list of an answer stands that can be meant, and its items; None where there is none, or several."""
+    """Return the path and the items of the only list in an answer; None if there is none, or several."""
     found = list(_lists_in(data, (), 0))
     return found[0] if len(found) == 1 else None
 
@@ -180,7 +180,7 @@ _Get: TypeAlias = Callable[[Json, _Path], Any]
 
 
 def _getter(data: Json, path: _Path, items: Sequence[Json]) -> _Get:
-    """How the member of an item is read: by its path, or by the name of a column where the items are rows."""
+    """Return the function that reads a member of an item: by its path, or by a column's name if the items are rows."""
     columns = data.get("columns") if isinstance(data, Mapping) and path == ("rows",) else None
     if not isinstance(columns, (list, tuple)) or not all(isinstance(one, (list, tuple)) for one in items):
         return _at

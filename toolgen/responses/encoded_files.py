@@ -219,7 +219,7 @@ def _has_long_run(text: str) -> bool:
 
 
 def _runs(text: str, name: str) -> Iterator[tuple[int, int, str, bytes]]:
-    """Where base64 begins and ends among the other words of a text, with its media type, "" where none is said, and its bytes."""
+    """Yield each base64 run among the words of a text: start, end, media type ("" if unknown) and bytes."""
     for run in _RUN.finditer(text):
         start, stop = run.span()
         prefix = _prefix_before(text, start)

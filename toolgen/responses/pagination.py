@@ -149,7 +149,7 @@ class Paging(Struct, frozen=True, kw_only=True):
         return None
 
     def begin(self, arguments: JsonObject) -> int | None:
-        """How many items come before a page, where its arguments say that; for a cursor only before the first page."""
+        """Return the number of items before a page, if the arguments tell it; with a cursor only for the first page."""
         if self.cursor and arguments.get(self.cursor) is not None:
             return None
         if self.offset and not self.page:
@@ -209,7 +209,7 @@ class Paging(Struct, frozen=True, kw_only=True):
         return None if short and not any(told.get(name) is True for name in _MORE) else {self.page: page + 1}
 
     def wanted(self, arguments: JsonObject) -> int | None:
-        """How many items a page has at most, where its arguments or their defaults say that."""
+        """Return the page size, if the arguments or their defaults tell it."""
         wanted = arguments.get(self.size, self.size_default) if self.size else None
         return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
 
@@ -239,7 +239,7 @@ NO_LINK = "-"
 
 
 def paging_of(tool: Tool) -> Paging | None:
-    """How the pages of a tool are asked for; None where its parameters do not say."""
+    """Return the paging of a tool, or None if its parameters do not show it."""
     binding = tool.binding
     properties = tool.input_schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
@@ -264,7 +264,7 @@ def paging_of(tool: Tool) -> Paging | None:
 
 
 def _bridged_paging(properties: Mapping[str, Json]) -> Paging | None:
-    """How the pages of a tool of an MCP server are asked for, as far as the names of its arguments say. No URL is followed."""
+    """Return the paging of an MCP server's tool, as far as the names of its arguments show it. URLs are not followed."""
     found: dict[str, str] = {}
     for name, schema in properties.items():
         kind = _kind(_word(name), schema) if isinstance(schema, Mapping) else ""
@@ -286,7 +286,7 @@ def _configured(tool: Tool, by: PagesBy) -> Paging | None:
 
 
 class Pagings:
-    """How the pages of each tool are asked for: as `configured` says of it by name, otherwise as its parameters say."""
+    """Paging of each tool: by its entry in `configured`, or else by its parameters."""
 
     def __init__(self, configured: Mapping[str, PagesBy] = MappingProxyType({})) -> None:
         self._configured = configured
@@ -296,7 +296,7 @@ class Pagings:
         """Whether a tool is read and has pages, by its digest: for the path of calls, which asks no function for it."""
 
     def of(self, tool: Tool) -> Paging | None:
-        """None for a tool whose answers are no pages that anybody could ask for."""
+        """Return the paging of a tool, or None if its answers are not pages."""
         if tool.digest not in self._known:
             by = self._configured.get(tool.name)
             found = self._known[tool.digest] = paging_of(tool) if by is None else _configured(tool, by)
@@ -386,7 +386,7 @@ def _reached(told: Mapping[str, Json], seen: int) -> bool:
 
 
 def total_of(told: Mapping[str, Json]) -> int | None:
-    """How many items there are in all, as an answer says beside them."""
+    """Return the total number of items, if an answer has it beside them."""
     totals = (told.get(name) for name in ("total", "totalcount", "totalresults", "totalitems", "totalsize"))
     return next((total for total in totals if isinstance(total, int) and not isinstance(total, bool)), None)
 
@@ -397,7 +397,7 @@ def has_more(told: Mapping[str, Json]) -> bool:
 
 
 def items_of(data: Json) -> tuple[tuple[str, ...], Sequence[Json]]:
-    """Where the items of a page stand, and what they are: the answer itself, or the one list in it that can be meant."""
+    """Return the path and the items of a page: the answer itself, or the list in it that holds the items."""
     if isinstance(data, list):
         return (), data
     if not isinstance(data, Mapping):
